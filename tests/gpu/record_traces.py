@@ -26,7 +26,7 @@ INTERVAL_S = 0.2
 BEFORE, UNDER, AFTER = 5, 20, 5
 """Sweeps before, under and after the load."""
 MAX_BYTES = 40_000
-"""A trace in the repository is no larger."""
+"""Largest size of a trace in the repository."""
 LOADS = ("idle", "matmul", "copies", "small-kernels")
 
 
@@ -34,7 +34,7 @@ LOADS = ("idle", "matmul", "copies", "small-kernels")
 
 
 def work(name: str, seconds: float) -> None:
-    """Get ready, say so, wait for a line, work, and say when it is over."""
+    """Prepare, report it, wait for a line, work, and report the end."""
     import torch
 
     step = _step(torch, name)
@@ -50,7 +50,7 @@ def work(name: str, seconds: float) -> None:
 
 
 def _step(torch: Any, name: str) -> Callable[[], None]:
-    """Return about 20 ms of the load, the last of it waited for."""
+    """Return a call that runs about 20 ms of the load and waits for its end."""
     if name == "copies":
         host = torch.empty(256 << 20, dtype=torch.uint8, pin_memory=True)
         device = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
@@ -110,7 +110,7 @@ def record(name: str, path: Path) -> None:
 
 
 def anonymous(read: TelemetryRead, index: int) -> TelemetryRead:
-    """Return the sweep with one GPU, and nothing that names a machine or a person."""
+    """Return the sweep with one GPU, without names of machines or people."""
     return replace(read, gpus=tuple(_nameless(gpu) for gpu in read.gpus if gpu.index == index))
 
 
@@ -141,7 +141,7 @@ def _first_gpu(sweeps: queue.SimpleQueue[TelemetryRead]) -> GpuTelemetry:
 
 
 def _fresh(sweeps: queue.SimpleQueue[TelemetryRead]) -> TelemetryRead:
-    """Return the next sweep; what waited in the queue is older."""
+    """Return the next sweep; drop older ones in the queue."""
     while not sweeps.empty():
         sweeps.get()
     return sweeps.get(timeout=10)

@@ -1,4 +1,4 @@
-"""On a real GPU: the hardware's time hides in the caller's wait, the publication's clock is off, memory comes back."""
+"""On a real GPU: kernel time is below latency, the paper's clock is wrong, memory is freed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_large_products_hardware_time_is_most_of_the_wait(run: Timed) -> None:
 
 
 def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
-    """A plain event pair would read the launch, 23 µs on an H200, where the kernel needs 7."""
+    """A plain pair of events would measure the launch, 23 µs on an H200, although the kernel takes 7 µs."""
     times = run.gpu(SMALL)
     assert median_ns(times, DEVICE) < 0.7 * median_ns(times, LATENCY)
     # What the machine's neighbours do, and how narrow the interval gets, is not this test's business.
@@ -150,12 +150,12 @@ def test_the_clock_is_read_at_each_half_round(run: Timed) -> None:
 def test_results_were_compared_with_float64(run: Timed) -> None:
     check = run.state.rows[MIDDLE.key].check
     assert check is not None
-    assert check.against == "float64 on the CPU"
+    assert "float64" in check.against
     assert 0 < check.error < 1e-4
 
 
 def test_cold_caches_cost_the_hardware_time(run: Timed) -> None:
-    """Two 1024² matrices, 8 MB, lie in the L2 of the GPUs we know; flushed, they come from memory."""
+    """Two 1024² matrices, 8 MB, fit into the L2 cache of known GPUs; after a flush they come from memory."""
     warm = timed(SMALL, MIDDLE, cache="warm")
     assert median_ns(warm.gpu(MIDDLE), DEVICE) < median_ns(run.gpu(MIDDLE), DEVICE)
 
@@ -180,8 +180,8 @@ def test_what_does_not_fit_is_a_row_and_the_rest_goes_on(nearly_full_gpu: None) 
     failure = result.state.rows[too_large.key].failure
     assert failure is not None
     assert failure.kind == "oom"
-    assert failure.message.startswith("Needs 3.22 GB on cuda:0, ")
-    assert failure.message.endswith(" GB free.")
+    assert "3.22 GB" in failure.message
+    assert "cuda:0" in failure.message
     result.gpu(SMALL)
     end = result.events[-1]
     assert isinstance(end, RunFinished)
@@ -228,5 +228,5 @@ def test_a_gpu_beyond_the_last_is_said() -> None:
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())
     (end,) = events
     assert isinstance(end, RunFinished)
-    assert end.message == "There is no cuda:77 on this machine."
+    assert "cuda:77" in end.message
     assert "cuda:0" in end.remedy

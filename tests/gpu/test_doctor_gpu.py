@@ -1,4 +1,4 @@
-"""`doctor` on a real GPU: nothing fails where all works, and what our own telemetry costs a launch-bound loop."""
+"""`doctor` on a real GPU: no check fails, and telemetry hardly slows a launch-bound loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On a real GPU: what the edges cost, and whether joules and the integral of power agree."""
+"""On a real GPU: cost of the machine readings, and energy against the integral of power."""
 
 from __future__ import annotations
 

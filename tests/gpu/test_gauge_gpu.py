@@ -1,4 +1,4 @@
-"""On a real GPU: the calibration agrees with itself, changes nothing, and gives the memory back."""
+"""On a real GPU: the calibration is repeatable, has no side effects, and frees its memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture(scope="module")
 def gpu() -> Ceilings:
-    """What the first GPU reaches."""
+    """Peak rates of the first GPU."""
     events: list[Event] = []
     plan = Plan("machine", (), devices=("cuda:0",), calibrate=True)
     assert work(plan, facts(simulated=False), CallEmitter(events.append), Control())

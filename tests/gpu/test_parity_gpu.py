@@ -1,4 +1,4 @@
-"""On a real GPU: what we read is what nvidia-smi prints, idle and under load, within the resolution that it prints."""
+"""On a real GPU: readings equal those of nvidia-smi, idle and under load, within its resolution."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIELDS = {
     "pcie_max_generation": ("pcie.link.gen.max", 1.0, 0.0),
     "ecc_uncorrected_count": ("ecc.errors.uncorrected.volatile.total", 1.0, 0.0),
 }
-"""Our key → nvidia-smi's field, our unit in its unit, and the step in which it prints, in our unit."""
+"""Our key → nvidia-smi's field, factor between the units, and nvidia-smi's resolution in our unit."""
 
 LOAD = """
 import torch
@@ -48,12 +48,12 @@ while True:
 
 
 SETTLED_S = 12.0
-"""How long the test before may still be felt: averages are over one second, heat goes slowly."""
+"""Rest after the previous test: averages cover one second, and heat fades slowly."""
 
 
 @contextmanager
 def load(name: str) -> Iterator[None]:
-    """A product that takes a GPU to its power limit, for as long as the block lasts; or rest after what was before."""
+    """Keep a GPU at its power limit while the block runs, or idle."""
     if name == "idle":
         end_s = time.monotonic() + SETTLED_S
         while time.monotonic() < end_s and nvidia_smi()["power_average_mw"] > 1.1 * nvidia_smi()["power_mw"]:

@@ -47,7 +47,7 @@ SMALL = Case("matmul", 64)
 
 @pytest.fixture(scope="module", autouse=True)
 def gpu_count() -> int:
-    """How many GPUs there are; skips what needs two."""
+    """Number of GPUs; skip unless there are two."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -101,7 +101,7 @@ def test_every_gpu_is_timed_by_its_own_clock_and_streams(timed: tuple[RunState, 
 
 
 def test_a_graph_is_captured_on_each_gpu(gpu_count: int) -> None:
-    """torch's own stream for captures lies on the GPU of the first one: on the second nothing would be captured."""
+    """torch's capture stream belongs to the first GPU: work on the second would not be captured."""
     case = Case("mnist-mlp", 32, variant="cuda-graph")
     state, emitted = swept(Plan("test", (case,), devices=("cuda",), metrics=(LATENCY, DEVICE), rounds=5, budget_s=0.5))
     assert [event for event in emitted if isinstance(event, CaseFailed)] == []
@@ -112,7 +112,7 @@ def test_a_graph_is_captured_on_each_gpu(gpu_count: int) -> None:
 
 
 def test_gpus_of_one_model_agree_on_a_large_product(timed: tuple[RunState, Emitted]) -> None:
-    """A hold or an event on the wrong GPU reads a launch, 20 us, where the product takes milliseconds."""
+    """An event on the wrong GPU measures a launch, 20 µs, although the product takes milliseconds."""
     row = timed[0].rows[LARGE.key]
     own = {name: times.median_ns(DEVICE) or 0.0 for name, times in row.times.items()}
     labels = {gpu.name: gpu.label for gpu in timed[0].gpus}
@@ -170,7 +170,7 @@ print(json.dumps([(device.name, device.uuid) for device in found]))
 
 @pytest.mark.parametrize("form", ["index", "uuid"])
 def test_what_is_visible_is_known_by_its_uuid(timed: tuple[RunState, Emitted], form: str) -> None:
-    """The last GPU alone is `cuda:0` then, with the UUID that it has among all."""
+    """Then the last GPU is `cuda:0`, with its own UUID."""
     last, inherited = timed[0].gpus[-1], os.environ.get("CUDA_VISIBLE_DEVICES")
     index = inherited.split(",")[-1] if inherited else last.name.partition(":")[2]
     visible = index if form == "index" else last.uuid or ""

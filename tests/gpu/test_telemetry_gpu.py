@@ -1,4 +1,4 @@
-"""On a real GPU: our readings are numbers, and those that stand still are nvidia-smi's."""
+"""On a real GPU: readings are numbers, and constant ones equal those of nvidia-smi."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ ROOT = Path(__file__).parents[2]
 
 COMMAND = (sys.executable, "-m", "cpugpu_tui")
 
-FAST = "cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
-"""A simulated machine whose calls are long, so that a warm-up has few of them: 15 ms of real time a case."""
+FAST = "drift=0,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
+"""A simulated machine that repeats exactly, with long calls and so a short warm-up: 15 ms of real time per case."""
 
 
 def events_of(lines: str | bytes) -> list[Event]:
@@ -44,7 +44,7 @@ def events_of(lines: str | bytes) -> list[Event]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command left behind."""
+    """Exit code and output of one command."""
 
     code: int
     out: str
@@ -52,12 +52,12 @@ class Outcome:
 
     @property
     def events(self) -> list[Event]:
-        """What `run --json` and `show --json` printed."""
+        """Events that `run --json` or `show --json` printed."""
         return events_of(self.out)
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """What the other listings print with `--json`."""
+        """Objects that other commands print with `--json`."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -68,7 +68,7 @@ class CommandLine:
         self.database = database
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return this environment without what steers us, and with our own history."""
+        """Return this environment without CPUGPU_ variables, and with the test's history."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CPUGPU_")}
         return {**inherited, "CPUGPU_DB": str(self.database), "PYTHONUNBUFFERED": "1", **more}
 
@@ -117,7 +117,7 @@ class CommandLine:
 
 
 def next_event(process: subprocess.Popen[bytes], wanted: Callable[[Event], bool]) -> Event:
-    """Read events until one is wanted; the others are gone."""
+    """Read events until one is wanted; drop the others."""
     for event in events_from(process):
         if wanted(event):
             return event
@@ -144,7 +144,7 @@ def agents_of(process: subprocess.Popen[bytes]) -> list[int]:
 
 
 class Witness:
-    """Sees a process end, also when its pid is given to another one, or nobody reaps it."""
+    """Notices the end of a process, even if its pid is reused or nobody reaps it."""
 
     def __init__(self, pid: int, *, may_be_gone: bool = False) -> None:
         self._descriptor = -1
@@ -155,7 +155,7 @@ class Witness:
                 raise
 
     def sees_the_end(self, within_s: float = PATIENCE_S) -> bool:
-        """Wait for the end of the process; return whether it came. Asked once."""
+        """Wait for the end of the process; return whether it ended in time. Call once."""
         if self._descriptor < 0:
             return True
         poll = select.poll()

@@ -15,7 +15,7 @@ NEXT = "\n--\n"
 
 
 def assert_golden(name: str, text: str) -> None:
-    """Assert that the text is that of `tests/golden/NAME.txt`; what differs is the message."""
+    """Assert that the text is that of `tests/golden/NAME.txt`; the difference is the message."""
     file = FOLDER / f"{name}.txt"
     said = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
     if os.environ.get("RENEW_GOLDEN"):

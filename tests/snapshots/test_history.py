@@ -1,4 +1,4 @@
-"""Pictures of the past: the list of saved runs, and one of them in the panes. Look at them before you renew them."""
+"""Pictures of the history: the list, and a saved run in the panes. Look at them before you renew them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]
 
 @pytest.fixture
 def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Runs of every kind, in a time zone of our own."""
+    """Runs of every kind, in a fixed time zone."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr("cpugpu_tui.ui.screens.history_lines.socket.gethostname", lambda: "elsewhere")

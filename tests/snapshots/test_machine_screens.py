@@ -21,7 +21,7 @@ MIXED = sweep(gpu(0, throttle=("hw-thermal",), processes=PROCESSES, persistence=
 
 
 def app_after(*sweeps: TelemetryRead) -> Any:
-    """The app after sweeps a second apart."""
+    """The app after readings one second apart."""
     *before, last = (replace(read, mono_ns=second * 10**9) for second, read in enumerate(sweeps, 1))
     app = new_app(backend=FakeBackend(telemetry=last))
     for read in before:

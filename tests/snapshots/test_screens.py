@@ -53,7 +53,7 @@ async def done(pilot: Pilot[Any]) -> None:
 
 
 async def running(pilot: Pilot[Any]) -> None:
-    """Three cases are over, the fourth has three of its rounds. The picture alone: a run would outlive the test."""
+    """Three cases are finished, and the fourth has three of its rounds. Only a picture, without a real run."""
     await idle(pilot)
     plan = build_plan(PlanRequest())
     events = whole_sweep(plan)
@@ -80,7 +80,7 @@ async def without_gpu(pilot: Pilot[Any]) -> None:
 
 
 async def failing(pilot: Pilot[Any]) -> None:
-    """One row has failed, and the cursor is on it."""
+    """The cursor is on a failed row."""
     session = await start_run(pilot)
     broken = session.plan.cases[5].key
     session.put(*(event for event in whole_sweep(session.plan) if getattr(event, "case", "") != broken))

@@ -22,6 +22,7 @@ from tests.helpers.app.pty_app import PtyApp, TooLateError
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 
 from cpugpu_tui.ui.keys import COMMANDS
+from cpugpu_tui.ui.shell import INTERNAL_ERROR
 
 SCRIPT = Path(__file__).with_name("fuzzed_app.py")
 WAIT_S = 90.0
@@ -69,7 +70,7 @@ FILLED = {"HistoryScreen": " done ", "MainScreen": "▸"}
 NAMES = {"space": b" ", "tab": b"\t", "enter": b"\r", "escape": b"\x1b", "ctrl+c": b"\x03", "ctrl+z": b"\x1a"}
 KEYS = tuple(NAMES.get(key, key.encode()) for command in COMMANDS for key in command.keys)
 SUSPEND = b"\x1a"
-"""Never sent: what follows would meet a terminal that is nobody's, and be lost there. Other tests suspend the app."""
+"""Never sent: it suspends the app, and the following input would be lost. Other tests suspend the app."""
 KEYS = tuple(key for key in KEYS if key != SUSPEND)
 QUITS = (b"q", b"\x03", b"\x11", SUSPEND)
 SEQUENCES = tuple(sequence.encode() for sequence in ANSI_SEQUENCES_KEYS)
@@ -304,7 +305,7 @@ class Running:
         said = bytes(self.app.output[-20_000:]).decode(errors="replace")
         assert code in wanted, f"it ended with {code}"
         assert "Traceback" not in said
-        assert "fault in this program" not in said
+        assert INTERNAL_ERROR not in said
 
     def _press_until_gone(self) -> None:
         """Press ctrl+c, after the end of a paste that may have been cut."""

@@ -44,7 +44,7 @@ class FakeMain(MainScreen):
 
 
 class FakePort:
-    """What is asked of it happens at once; threads are noted and run when a test says so."""
+    """Requests are executed at once; threads are noted, and run when a test says so."""
 
     def __init__(self, **state: Any) -> None:
         self.state = AppState(**state)

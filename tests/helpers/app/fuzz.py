@@ -31,6 +31,7 @@ from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.shell import INTERNAL_ERROR
 
 Step = str | tuple[int, int]
 """A key, or a new size of the terminal in columns and rows."""
@@ -90,7 +91,7 @@ def script(seed: int, keys: int, resizes: int) -> list[Step]:
 
 @dataclass
 class Witness:
-    """What every run said, as the app was told, and which runs the keys deleted from the history."""
+    """Events of every run as the app got them, and the runs that keys deleted from the history."""
 
     runs: dict[str, list[Event]] = field(default_factory=dict)
     """Run id → its events in order, telemetry left out."""
@@ -170,7 +171,7 @@ class FuzzError(AssertionError):
 
 @dataclass
 class Outcome:
-    """What a script came to."""
+    """Outcome of a script."""
 
     visits: int = 0
     quits: int = 0
@@ -244,11 +245,11 @@ class Visit:
         return self.taken
 
     async def _rest(self, pilot: Pilot[Any]) -> None:
-        """Wait until all has been answered, and look for what must never be seen."""
+        """Wait until all input is handled, and check for errors that must never appear."""
         await pilot.pause()
         self._outcome.screens.add(type(self.app.screen).__name__ if self.app.screen_stack else "")
         problem = self.app.state.problem
-        assert problem is None or "fault in this program" not in str(problem), str(problem)
+        assert problem is None or INTERNAL_ERROR not in str(problem), str(problem)
 
     async def _quit(self, pilot: Pilot[Any]) -> None:
         for _ in range(PRESSES_TO_QUIT):

@@ -1,4 +1,4 @@
-"""What a test sees of the app: panes as text, the table as lines."""
+"""The app as a test sees it: panes as text, the table as lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpugpu_tui.ui.roles import plain
 
 
 def text_of(pilot: Pilot[Any], selector: str) -> str:
-    """What a pane of lines shows."""
+    """Return the text of a pane of lines."""
     return "\n".join(plain(line) for line in pilot.app.screen.query_one(selector, Lines).lines)
 
 

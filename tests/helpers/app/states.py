@@ -1,4 +1,4 @@
-"""What the tests of states share: a state's name, and a screen as one text."""
+"""Helpers for tests of states: a state's name, and a screen as one text."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def slow_state(name: str, *values: object) -> Any:
 
 
 def joined(lines: list[str]) -> str:
-    """What stands on a screen as one text: sentences go on in the next line, frames are no part of them."""
+    """Return a screen as one text: wrapped sentences are joined, frames are removed."""
     return " ".join(FRAME.sub(" ", " ".join(lines)).split())

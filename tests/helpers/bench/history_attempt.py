@@ -45,7 +45,7 @@ class Attempt:
         self.earlier = 0
         """Cases of runs before this one."""
         self.is_sound = True
-        """Off where the fault itself destroys what was saved."""
+        """False if the fault itself destroys saved data."""
         self._news = threading.Condition()
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""`cpugpu-tui fleet` in a process of its own, and what its stream says of each host."""
+"""`cpugpu-tui fleet` in a process of its own, and the state of each host in its output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def objects(text: str | bytes) -> list[dict[str, Any]]:
 
 
 def ends(outcome: Outcome) -> dict[str, dict[str, Any]]:
-    """Return host → what the last line of the stream says of it."""
+    """Return host → its object in the last line of the stream."""
     last = objects(outcome.out)[-1]
     assert last["event"] == "FleetFinished"
     assert last["exit_code"] == outcome.code

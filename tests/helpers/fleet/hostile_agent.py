@@ -54,7 +54,7 @@ class Recorded:
 
 
 def rising(lines: Lines) -> Iterator[Any]:
-    """Number events on from the last one, as an agent does: only what a variant is about shall be wrong."""
+    """Number events after the last one, as an agent does, so that only the variant's fault is wrong."""
     seq = 10**6
     for line in lines:
         seq += 1
@@ -114,14 +114,14 @@ def ends(exit_code: int | None, name: str, torn: bytes = b"") -> Callable[[Recor
 
 
 def stubborn(r: Recorded) -> Iterator[Any]:
-    """Ignores SIGTERM and talks on after its end."""
+    """Ignore SIGTERM and keep writing after the end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     yield from r.events
     yield from repeat(b"still here\n", 10**6)
 
 
 def silent_stdout(r: Recorded) -> Iterator[Any]:
-    """Closes its stdout and lives on."""
+    """Close stdout but do not exit."""
     yield from r.until("CaseFinished")
     sys.stdout.flush()
     os.close(1)
@@ -243,7 +243,7 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "killed-in-a-line": ends(None, "CaseFinished", b'{"event":"CaseFin'),
     "closes-its-stdout": silent_stdout,
 }  # fmt: skip
-"""What must end in `misbehaving`, or in a failed run of this machine."""
+"""Variants that must end in `misbehaving`, or in a failed run on this machine."""
 
 FACTS: dict[str, Callable[[Recorded], Data]] = {
     "facts-of-another-type": lambda r: {**r.hello, "environment": {**r.hello["environment"], "threads": "many"}},
@@ -267,7 +267,7 @@ HARMLESS: dict[str, Callable[[Recorded], Lines]] = {
     "talks-on-after-its-end": stubborn,
     "some-garbage": lambda r: [b"a line\n", b"\xff\xfe\n", *r.events],
 }  # fmt: skip
-"""What is odd, but costs nothing: the run is done."""
+"""Odd but harmless variants: the run is done."""
 
 BAD = (*VARIANTS, *FACTS, *SPECIAL)
 """All that must end in `misbehaving`."""

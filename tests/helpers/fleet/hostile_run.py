@@ -14,6 +14,7 @@ from typing import Any
 
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.session.fleet.running import INTERNAL_ERROR
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SIZES = "64,128"
@@ -66,7 +67,7 @@ def fleet_of(folder: Path, variants: tuple[str, ...], recorded: Path) -> list[st
 
 @dataclass(frozen=True)
 class Ended:
-    """What a command left behind."""
+    """Outcome of a command."""
 
     code: int
     """-9 for one that had to be killed at its deadline."""
@@ -82,13 +83,13 @@ class Ended:
 
     @property
     def hosts(self) -> dict[str, dict[str, Any]]:
-        """Host → what the last line says of it."""
+        """Host → its object in the last line."""
         return {host["host"]: host for host in self.last["hosts"]}
 
     @property
     def has_traceback(self) -> bool:
-        """Whether an error of ours came out."""
-        return "Traceback" in self.err or "This program failed" in self.out
+        """Whether this program failed: it printed a traceback, or reported an internal error."""
+        return "Traceback" in self.err or INTERNAL_ERROR in self.out
 
 
 def watch(words: list[str], database: Path, deadline_s: float = 120.0) -> Ended:

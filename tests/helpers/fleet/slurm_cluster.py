@@ -20,7 +20,7 @@ READY_WITHIN_S = 40.0
 
 
 def why_not() -> str:
-    """Return why it cannot be started here; empty where it can."""
+    """Return why it cannot be started; empty if it can."""
     if os.geteuid() != 0:
         return "Slurm's daemons and device files need root"
     missing = [name for name in PROGRAMS if program(name) is None]
@@ -91,7 +91,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
     """Start it and yield the variables by which Slurm's commands find it; all of it is gone at the end.
 
     Raises:
-        RuntimeError: it does not come up here.
+        RuntimeError: it does not start.
     """
     folder.chmod(0o755)  # munged refuses a folder that others may write to
     configure(folder)
@@ -130,7 +130,7 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def end_steps(configuration: str) -> None:
-    """End the daemons of single steps: they are nobody's children, and wait for a controller that is gone."""
+    """End the daemons of steps: they have no parent here, and wait for a controller that is gone."""
     sought = f"SLURM_CONF={configuration}\0".encode()
     for each in psutil.process_iter():
         with suppress(psutil.Error, OSError):

@@ -20,7 +20,7 @@ READY_WITHIN_S = 10.0
 
 
 def why_not() -> str:
-    """Return why there can be no server here; empty where there can."""
+    """Return why no server can be started; empty if one can."""
     if shutil.which("ssh") is None or not os.access(SSHD, os.X_OK):
         return "no OpenSSH server (Debian: openssh-server)"
     return "" if os.geteuid() == 0 else "sshd lets only root log in as whom it likes"
@@ -39,7 +39,7 @@ class Server:
     folder: Path
 
     def options(self, identity: Path | None = None, *more: str) -> list[str]:
-        """Return what an inventory says to ssh: nothing of this machine's own configuration."""
+        """Return ssh options for an inventory, which ignore this machine's configuration."""
         return [
             "-F", "/dev/null", "-p", str(self.port), "-i", str(identity or self.folder / "id"),
             "-o", "IdentitiesOnly=yes", "-o", f"UserKnownHostsFile={self.folder}/known",

@@ -1,4 +1,4 @@
-"""What every face says of the fixed runs, as text: one golden file each in `tests/golden`."""
+"""Text of the fixed runs in every face: one golden file each in `tests/golden`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed simulated runs for the golden files: seeded, at fixed times, one of them odd in every way there is."""
+"""Fixed simulated runs for the golden files: seeded, at fixed times, one of them with every mark and failure."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ODD = {256: ("throttled", "clock-unsettled"), 512: (NO_CORE,), 1024: ("page-faul
 
 
 def odd() -> list[Event]:
-    """Marks, lost cases, an unsettled start, warm caches, TF32, worker thread, energies: all that can be said."""
+    """Every special case: marks, lost cases, an unsettled start, warm caches, TF32, worker thread, energies."""
     laws = replace(LAWS, oom_size=128, mismatch_size=64, gpu_busy_w=400.0, gpu_idle_w=80.0, cpu_busy_w=150.0)
     cases = (*matmul(32, 64, 128, 256, 512, 1024), *matmul(2048, threads=32))
     plan = plan_of(cases, simulation=laws, cache="warm", metrics=(*METRICS, ENERGY), scale="small")

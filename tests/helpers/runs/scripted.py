@@ -43,6 +43,9 @@ class ScriptedAgent:
         for message in messages:
             self.inbox.put(message)
 
+    def hand_over(self) -> None:
+        """Hold nothing back."""
+
     def send_plan(self, plan: Plan) -> None:
         assert self.plan is None, "an agent takes one plan"
         self.plan = plan
@@ -108,7 +111,7 @@ def silent_at(size: int) -> Script:
 
 
 def dead(plan: Plan) -> list[Message]:
-    """Not a word."""
+    """Die without a message."""
     del plan
     return [KILLED]
 

@@ -1,4 +1,4 @@
-"""Which GPU is slow beside its like: planted constants are found, and noise raises no alarm."""
+"""Slow GPUs among others of their model: planted ones are found, and noise raises no alarm."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_one_alone_of_its_model_has_no_standing() -> None:
 @pytest.mark.parametrize("count", [2, 4, 8])
 @pytest.mark.parametrize("noise", [0.005, 0.02])
 def test_noise_is_no_slow_gpu(count: int, noise: float) -> None:
-    """2000 cases of equal GPUs, times that are medians of 40 blocks of this noise."""
+    """2000 cases of equal GPUs; each time is the median of 40 blocks with this noise."""
     rng = random.Random(f"{count}/{noise}")
     alarms = 0
     for _ in range(2000):

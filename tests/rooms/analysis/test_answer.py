@@ -1,4 +1,4 @@
-"""The answer as a person reads it: the exact sentence of each kind of sweep, and some sentence for any numbers."""
+"""The answer: the sentence of each kind of sweep, and properties for any numbers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def said(letters: str, threads: int = 4, **worlds: str) -> str:
 
 SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG", "C?GG", "CCG?", "CGG?G", "GC", "CGGC",
           "CGCG", "CGCGCG")  # fmt: skip
-"""Who is faster at 10, 20, …: a device, = a tie, ? close, as in `test_crossover`."""
+"""Letters of sizes 10, 20, …: C or G wins, = is a tie, ? is close, as in `test_crossover`."""
 
 
 def few(size: int, speedup: float, rounds: int, verdict: str = TOO_FEW) -> SweepPoint:
@@ -51,11 +51,11 @@ LAST = {
     "29 times in 2 rounds": few(1000, 29.0, 2, GPU_OBSERVED), "29 times in 1 round": few(1000, 29.0, 1),
     "half in 1 round": few(1000, 0.5, 1), "half in 3 rounds": few(1000, 0.5, 3, CPU_OBSERVED), "half, noisy": NOISY,
 }  # fmt: skip
-"""What a larger size may say of a win from a size on."""
+"""Results of a larger size that follows a win."""
 
 MOVED = (("CGG", "CCG"), ("CGG", "CCC"), ("CGG", "GGG"), ("GGG", "GCC"), ("CGG", "CGCG"), ("CGG", "CC-"), ("GG", "=="),
          ("GG", "??"), ("G", "G"), ("C", "CC"), ("CC", "CC"), ("CC", "CG"))  # fmt: skip
-"""Sweeps, and the same including copies; - stands for a single round."""
+"""Sweeps, each with the same sweep including copies; - is a single round."""
 
 AXES = ("n of two n×n matrices", "batch b", "elements of each vector", "hidden units", "")
 
@@ -109,13 +109,13 @@ def test_usual_answers_fit_on_three_lines_of_80() -> None:
 @pytest.mark.parametrize(
     ("sentence", "says"),
     [
-        ("The GPU wins at 10.", "So far, the GPU wins at 10."),
-        ("CPU and GPU are even.", "So far, CPU and GPU are even."),
-        ("At 10 it is.", "So far, at 10 it is."),
+        ("The GPU wins at 10.", "the GPU wins at 10."),
+        ("CPU and GPU are even.", "CPU and GPU are even."),
+        ("At 10 it is.", "at 10 it is."),
     ],
 )
 def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence: str, says: str) -> None:
-    assert so_far(sentence) == says
+    assert so_far(sentence) == f"So far, {says}"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One call taken apart: parts add up, a rest is told, what runs behind launches is not counted twice."""
+"""The parts of one call: they add up, a rest is reported, and kernels behind launches do not count twice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_machine_that_is_slower_in_all_has_the_same_shares(
 
 @pytest.mark.parametrize("rest", [-0.2, -0.101, -0.099, 0.0, 0.099, 0.101, 0.9])
 def test_a_rest_above_a_tenth_is_unexplained_in_either_direction(rest: float) -> None:
-    """Less than nothing is left where launching and waiting alone take longer than the whole call."""
+    """The rest is negative if launch and wait alone take longer than the whole call."""
     kernels_ns = 1.0
     found = taken_apart(1_000.0, (1 - rest) * 800.0, kernels_ns, (1 - rest) * 200.0 - (kernels_ns if rest > 0 else 0))
     assert found.rest_ns == pytest.approx(rest * 1_000.0, abs=1e-9)

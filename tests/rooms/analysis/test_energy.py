@@ -1,4 +1,4 @@
-"""Joules only where a counter's steps allow them (method.md, step 10)."""
+"""Energies exist only if the counter's steps are fine enough (method.md, step 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine card: readable in five seconds at 80 columns, with and without UTF-8, and honest about its age."""
+"""The machine card: sentences, bars and footnotes, at several widths, with and without UTF-8."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.card import age, card, newest, sentences
 from cpugpu_tui.model import Ceilings, Line
@@ -42,17 +43,15 @@ def bar(lines: list[str], label: str) -> int:
 # ------------------------------------------------------------------ what a newcomer reads
 
 
-def test_it_begins_with_why_small_work_loses() -> None:
-    text = " ".join(shown(CPU, GPU)[:4])
-    assert "One round trip to the GPU costs 21.0 µs." in text
-    assert "28.4 million float32 operations, a product of 242 × 242: smaller work loses." in text
-    assert "Moving 1 MB there takes 154 µs." in text
-    assert "takes the GPU 466 ns, the CPU 19.6 µs: data that is used once had better stay." in text
+def test_it_begins_with_why_small_work_is_slower_on_the_gpu(words: GoldenWords) -> None:
+    lines = shown(CPU, GPU)
+    words(lines[: lines.index("")])
+    (operations,) = [each for each in sentences(CPU, GPU) if "21.0 us" in each]
+    assert "28.4 million" in operations
 
 
-def test_where_moving_pays_it_says_so() -> None:
-    slow_cpu = replace(CPU, copy_bytes_per_s=1e9)
-    assert "data that is used once may move all the same." in sentences(slow_cpu, GPU)[1]
+def test_a_cpu_slower_than_the_copy_changes_the_advice(words: GoldenWords) -> None:
+    words(sentences(replace(CPU, copy_bytes_per_s=1e9), GPU)[1])
 
 
 def test_both_devices_share_their_scales_and_the_gpu_is_so_many_times_the_cpu() -> None:
@@ -60,32 +59,30 @@ def test_both_devices_share_their_scales_and_the_gpu_is_so_many_times_the_cpu() 
     at = lines.index("GPU NVIDIA H200")
     cpu, gpu = lines[at - 2 : at], lines[at + 1 : at + 3]
     assert lines[at - 3] == "CPU Intel(R) Xeon(R) Platinum 8480C Processor, 16 threads"
-    assert row(cpu, "computes").endswith("1.35 TFLOP/s")
-    assert row(gpu, "computes").endswith("51.0 TFLOP/s, 37.8 × the CPU's")
-    assert row(cpu, "its memory").endswith("102 GB/s")
-    assert row(gpu, "its memory").endswith("4.29 TB/s, 42.1 × the CPU's")
-    assert bar(cpu, "computes") == 1
-    assert bar(gpu, "computes") == bar(gpu, "its memory") > 20
+    assert row(cpu, "float32 compute").endswith("1.35 TFLOP/s")
+    assert row(gpu, "float32 compute").endswith("51.0 TFLOP/s, 37.8 × the CPU's")
+    assert row(cpu, "memory bandwidth").endswith("102 GB/s")
+    assert row(gpu, "memory bandwidth").endswith("4.29 TB/s, 42.1 × the CPU's")
+    assert bar(cpu, "float32 compute") == 1
+    assert bar(gpu, "float32 compute") == bar(gpu, "memory bandwidth") > 20
 
 
-def test_costs_and_cable_are_bars_in_proportion() -> None:
+def test_overheads_and_pcie_are_bars_in_proportion() -> None:
     lines = shown(CPU, GPU, width=116)
     assert row(lines, "one round trip").endswith("21.0 µs")
     assert bar(lines, "one launch") == pytest.approx(bar(lines, "one round trip") / 2, abs=1)
     assert bar(lines, "one synchronise") == pytest.approx(bar(lines, "one round trip") * 0.4, abs=1)
     assert row(lines, "one CPU call").endswith("1.30 µs")
-    assert row(lines, "pageable to the GPU").endswith("7.00 GB/s after 11.0 µs")
-    assert row(lines, "pinned back").endswith("55.0 GB/s after 9.70 µs")
+    assert row(lines, "pageable to the GPU").endswith("7.00 GB/s, start-up 11.0 µs")
+    assert row(lines, "pinned to the host").endswith("55.0 GB/s, start-up 9.70 µs")
     assert bar(lines, "pinned to the GPU") > 6 * bar(lines, "pageable to the GPU")
 
 
-def test_age_build_and_the_other_dtypes_are_footnotes() -> None:
-    text = " ".join(shown(CPU, GPU))
-    assert "cpu was measured 3 hours ago under torch 2.11.0+cu130" in text
-    assert "tf32 406 TFLOP/s, bfloat16 787 TFLOP/s, float64 56.0 TFLOP/s." in text
-    assert "float32 51.0 TFLOP/s (matmul of n = 8,192)" in text
-    assert "SIMULATED" not in text
-    assert "SIMULATED: cpu was measured" in " ".join(shown(replace(CPU, simulated=True)))
+def test_age_build_and_the_other_dtypes_are_footnotes(words: GoldenWords) -> None:
+    lines = shown(CPU, GPU)
+    words(lines[len(lines) - lines[::-1].index("") :])
+    assert "SIMULATED" not in " ".join(lines)
+    assert "SIMULATED: cpu" in " ".join(shown(replace(CPU, simulated=True)))
 
 
 @pytest.mark.parametrize(
@@ -107,7 +104,7 @@ def test_no_line_is_longer_than_the_room(known: tuple[Ceilings, ...], width: int
 
 def test_all_but_the_footnotes_fit_on_a_terminal_of_80_by_24() -> None:
     lines = shown(CPU, GPU)
-    last = next(index for index, line in enumerate(lines) if "was measured" in line)
+    last = len(lines) - lines[::-1].index("")
     assert last <= 22
 
 
@@ -121,31 +118,32 @@ def test_no_number_is_parted_from_its_unit() -> None:
 def test_ascii_will_do() -> None:
     lines = shown(CPU, GPU, unicode=False)
     assert all(line.isascii() for line in lines)
-    assert row(lines, "one round trip") == f"one round trip {'#' * 22} 21.0 us"
+    assert row(lines, "one round trip") == f"one round trip {'#' * 21} 21.0 us"
     assert "242 x 242" in " ".join(lines)
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:
-    assert "is used once" in " ".join(shown(CPU, GPU))
+    assert "used only once" in " ".join(shown(CPU, GPU))
 
 
 # ------------------------------------------------------------------ what is missing
 
 
-def test_a_cpu_alone_has_no_ratio_and_says_what_would_be_said() -> None:
+def test_a_cpu_alone_has_no_ratio(words: GoldenWords) -> None:
     lines = shown(CPU)
-    assert lines[0].startswith("Only the CPU has been measured here")
+    words(lines[: lines.index("")])
     assert not any("the CPU's" in line or "round trip" in line for line in lines)
 
 
-def test_a_gpu_alone_too() -> None:
+def test_a_gpu_alone_too(words: GoldenWords) -> None:
     lines = shown(GPU)
-    assert lines[0].startswith("Only the GPU has been measured here")
-    assert row(lines, "computes").endswith("51.0 TFLOP/s")
+    words(lines[: lines.index("")])
+    assert row(lines, "float32 compute").endswith("51.0 TFLOP/s")
 
 
-def test_a_gpu_without_a_cable_has_no_cable() -> None:
-    assert not any("cable" in line for line in shown(CPU, replace(GPU, transfers={})))
+def test_a_gpu_without_copies_has_no_pcie_lines() -> None:
+    assert any("PCIe" in line for line in shown(CPU, GPU))
+    assert not any("PCIe" in line for line in shown(CPU, replace(GPU, transfers={})))
 
 
 def test_the_newest_of_each_device_under_the_torch_that_was_measured_last() -> None:

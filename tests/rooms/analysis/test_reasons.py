@@ -1,4 +1,4 @@
-"""Why the GPU does not win before, what would change that, and what a publication's clock shows, in exact sentences."""
+"""Sentences about causes, counterfactuals and the paper's clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.golden import assert_golden, paragraphs
+from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.rooms.analysis.test_answer import AXIS
 from tests.rooms.decide.test_crossover import POINTS, SIZES, point, sweep
 
@@ -46,7 +46,7 @@ CALLS = {
     "waiting": (decompose(10e3, 1e3, 1e3, 7.5e3), None), "own work": (decompose(10e6, 1e3, 9.9e6, 8e3), None),
     "copying back": (decompose(10e6, 1e3, 1e3, 1e3, 3e6, 7e6), None),
 }  # fmt: skip
-"""Calls taken apart, the inputs resident and moved."""
+"""Decompositions of a resident call and of a call with copies."""
 
 
 def cause(resident: Decomposition | None, moved: Decomposition | None) -> str:
@@ -138,9 +138,10 @@ def test_the_verdict_comes_first_then_cause_worlds_and_clock() -> None:
     assert all(len(line) < 200 for line in lines)
 
 
-def test_of_nothing_nothing_more_is_said() -> None:
+def test_without_any_size_there_is_only_the_verdict_sentence(words: GoldenWords) -> None:
     nothing = Evidence(Crossover("nothing timed"), 4, {}, RESIDENT_CALL, MOVED_CALL, PRINTED)
-    assert sentences(nothing) == ("No size has been timed on both devices yet.",)
+    (sentence,) = sentences(nothing)
+    words(sentence)
 
 
 ANY_NS = st.none() | st.floats() | st.floats(1.0, 1e9)
@@ -182,9 +183,9 @@ def test_a_win_from_a_size_on_is_never_against_a_larger_sizes_number(points: lis
     beyond = [each for each in points if each.size > 3 and each.comparison.verdict not in (CPU_WINS, GPU_WINS)]
     found = crossover([*small, *beyond])
     against = [each for each in found.points if each.size > 3 and each.comparison.speedup <= 1]
-    first = verdict_sentence(Evidence(found, 16)).split(". ")[0]
-    assert first.startswith("The GPU wins from 2")
-    assert first.endswith(" to 3") or not against
+    place = where(found)
+    assert place.startswith("from 2")
+    assert place.endswith(" to 3") or not against
 
 
 @given(st.lists(st.builds(SweepPoint, SIZES, st.just(Comparison(2.0, 1.9, 2.1, 8, GPU_WINS))), max_size=9))
@@ -196,7 +197,7 @@ def test_where_always_wins_from_the_first_win(points: list[SweepPoint]) -> None:
     elif len(sizes) == 1:
         assert where(found) == f"at {sizes[0]:,}"
     else:
-        assert where(found) == f"at every size from {sizes[0]:,} to {sizes[-1]:,}"
+        assert re.findall(r"[\d,]+", where(found)) == [f"{sizes[0]:,}", f"{sizes[-1]:,}"]
 
 
 @pytest.mark.parametrize(

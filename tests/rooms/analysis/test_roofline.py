@@ -1,4 +1,4 @@
-"""What limits a row, and what a publication's clock is worth: planted numbers, known answers."""
+"""Limits of a row and errors of the paper's clock, from planted numbers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_publication_1s_clock_at_9951_is_off_and_what_it_prints_is_impossible() 
 
 
 def test_a_total_of_ten_counts_ten_operations() -> None:
-    """P2 at 10⁸: the printed total is short, and so much is inside it that the product is a small part."""
+    """P2 at 10⁸: the printed total is short, and the product is a small part of it."""
     judged = judge_clock(0.68e6, 8.0e6, 10, 0.38e6, 2e8, 8e8, "float32", GPU)
     assert judged.clock_factor == pytest.approx(11.8, abs=0.1)
     assert judged.scope_factor == pytest.approx(8.0 / 3.8)

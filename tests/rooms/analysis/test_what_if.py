@@ -1,4 +1,4 @@
-"""Other costs: what the GPU would have taken, from rounds that were measured."""
+"""Times of the GPU with other costs, derived from measured rounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KEYS = [what_if.key for what_if in WHAT_IFS]
     ],
 )  # fmt: skip
 def test_a_world_takes_the_rounds_it_needs(key: str, rounds: dict[int, float]) -> None:
-    """Moved once for n calls, each call takes its latency and the n-th part of what moving added: 10 + 100/10."""
+    """With one copy for 10 calls, each takes its latency and a tenth of the copies: 10 + 100/10."""
     assert gpu_rounds(key, MEASURED) == pytest.approx(rounds)
 
 
@@ -53,7 +53,7 @@ def test_an_unknown_world_has_no_rounds(key: str) -> None:
 
 
 def test_moving_that_seemed_to_take_no_time_costs_nothing() -> None:
-    """Noise may put a round end to end below the one without copies."""
+    """Noise can make a round with copies shorter than one without."""
     assert gpu_rounds(TEN_CALLS, GpuRounds({1: 10.0}, {1: 9.0}, {}, {})) == {1: 10.0}
 
 

@@ -31,12 +31,12 @@ SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 
 def gpu(index: int = 0, **readings: Reading) -> GpuTelemetry:
-    known = simulated_sample(5.0).gpus[0]
+    known = simulated_sample(5.0, load=1.0).gpus[0]
     return replace(known, index=index, readings={**known.readings, **readings}, throttle=())
 
 
 def sample(*gpus: GpuTelemetry, problem: str | None = None) -> TelemetryRead:
-    return TelemetryRead(gpus=gpus, host=simulated_sample(5.0).host, problem=problem, wall_ns=10**18)
+    return TelemetryRead(gpus=gpus, host=simulated_sample(5.0, load=1.0).host, problem=problem, wall_ns=10**18)
 
 
 # ------------------------------------------------------------------ the table
@@ -54,8 +54,8 @@ def test_the_header_comes_once_and_each_sweep_has_a_line_per_gpu_and_one_for_the
 def test_numbers_stand_under_their_titles() -> None:
     lines = Table(1.0).lines(sample(gpu()))
     titles, units, row = lines[1:4]
-    assert row.split()[3:] == ["50", "35.2", "1980", "403", "50", "2500", "50", "none"]
-    for title, unit, value in [("memory", "GiB", "35.2"), ("power", "W", "403"), ("from", "MB/s", "50")]:
+    assert row.split()[3:] == ["93", "2.6", "1980", "236", "66", "5000", "100", "none"]
+    for title, unit, value in [("memory", "GiB", "2.6"), ("power", "W", "236"), ("from", "MB/s", "100")]:
         end = titles.index(title) + len(title)
         assert units[:end].endswith(unit)
         assert row[:end].endswith(value)
@@ -95,7 +95,7 @@ def test_a_lost_gpu_is_a_row_of_dashes_and_keeps_its_name() -> None:
     table.lines(sample(gpu(), gpu(1)))
     lines = table.lines(sample(lost, gpu(1)))
     assert lines[0].split()[3:] == ["–"] * 8
-    assert "403" in lines[1]
+    assert "236" in lines[1]
     assert lines[3:] == ["GPU 0: Lost."]
 
 

@@ -1,4 +1,4 @@
-"""Whole runs of the simulated device against each other: its noise, its drift, its rounds, then the comparison."""
+"""Comparisons of whole simulated runs with noise and drift, and of runs that differ in known facts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
+from cpugpu_tui.compare.changes import remark_on
 from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
 from cpugpu_tui.compare.gate import gate_series
+from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
 
 WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.97)
-"""Drift that a run hardly leaves: medians of runs then lie 2 % apart, as those of processes do."""
+"""Slow drift, so that medians of runs differ by 2 %, as those of processes do."""
 
 PAIRS = 12
 
@@ -36,7 +39,7 @@ def series(first_seed: int, name: str, runs: int = 5, **laws: float) -> Series:
     return Series("", tuple(run(seed, name, **laws) for seed in range(first_seed, first_seed + runs)))
 
 
-def words(found: SeriesComparison) -> set[str]:
+def verdicts(found: SeriesComparison) -> set[str]:
     return {each.verdict for each in found.judged}
 
 
@@ -45,7 +48,7 @@ def test_equal_series_are_not_called_different() -> None:
     alarms = 0
     for number in range(PAIRS):
         found = compare_series(series(100 * number, "base"), series(100 * number + 50, "new"))
-        alarms += bool({FASTER, SLOWER} & words(found))
+        alarms += bool({FASTER, SLOWER} & verdicts(found))
         spread = [pair.base_ns.values() for pair in found.pairs]
         assert max(max(ns) / min(ns) for ns in spread) > 1.005  # the runs do differ
     assert alarms <= 1
@@ -60,25 +63,71 @@ def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted() -> None:
     assert [each.what for each in found.differences] == ["simulation"]
 
 
-def test_the_power_limit_of_the_runs_own_gpu_is_a_difference() -> None:
+def limited(*limits_w: float | None, name: str = "base") -> Series:
+    """Runs of the same plan with a telemetry reading of this power limit, or without any reading."""
     plan = plan_of(16, simulation=replace(QUICK, seed=1), metrics=(LATENCY,), rounds=5, max_rounds=5)
     recorder = swept(plan)[1]
     state = state_of(plan, recorder)
     assert state.run is not None
-
-    def told(series_id: str, limit_mw: float) -> Series:
-        readings = {"power_limit_mw": Reading(limit_mw)}
+    runs = []
+    for number, limit_w in enumerate(limits_w):
+        own, other = ({"power_limit_mw": Reading(mw)} for mw in ((limit_w or 0.0) * 1e3, 1.0))
         gpus = tuple(
-            GpuTelemetry(index=i, uuid=f"GPU-SIM{i}", name="sim", pci_bus_id=None,
-                         readings=readings if i == 0 else {"power_limit_mw": Reading(1.0)}) for i in range(2)
-        )  # fmt: skip
-        started = replace(state.run, run_id=series_id, series_id=series_id)  # type: ignore[type-var]
-        found = measured([started, DevicesFound(devices=state.devices), TelemetryRead(gpus=gpus), *recorder.events])
+            GpuTelemetry(index=i, uuid=f"GPU-SIM{i}", name="sim", pci_bus_id=None, readings=readings)
+            for i, readings in enumerate((own, other))
+        )
+        read = [TelemetryRead(gpus=gpus)] if limit_w is not None else []
+        started = replace(state.run, run_id=f"{name} {number}", series_id=name)
+        found = measured([started, DevicesFound(devices=state.devices), *read, *recorder.events])
         assert found is not None
-        return Series("", (found,))
+        runs.append(found)
+    return Series("", tuple(runs))
 
-    (difference,) = compare_series(told("a", 700_000.0), told("b", 500_000.0)).differences
+
+def test_the_power_limit_of_the_runs_own_gpu_is_a_difference() -> None:
+    (difference,) = compare_series(limited(700.0), limited(500.0, name="new")).differences
     assert (difference.what, difference.base, difference.new) == ("power limit", "700 W", "500 W")
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "names"),
+    [
+        # A short run ends before telemetry is read. The app said `power limit differs` of it, and `compare` nothing.
+        ((None,), (700.0,), []),
+        ((700.0,), (None,), []),
+        ((None,), (None,), []),
+        ((700.0, None), (None, 700.0), []),
+        ((700.0, None), (500.0,), ["power limit"]),
+        ((700.0, 500.0), (700.0,), ["power limit"]),
+    ],
+)
+def test_app_and_command_line_find_the_same_differences(
+    base: tuple[float | None, ...], new: tuple[float | None, ...], names: list[str]
+) -> None:
+    before, after = limited(*base), limited(*new, name="new")
+    assert [each.what for each in compare_series(before, after).differences] == names
+    if len(after.runs) == 1:
+        assert remark_on(before, after.runs[0]) == (f"{names[0]} differs" if names else "")
+
+
+# ------------------------------------------------------------------ errors
+
+
+def test_what_cannot_be_compared_is_an_error_with_a_remedy(words: GoldenWords) -> None:
+    old = limited(None)
+    measured_run = replace(old.runs[0], run_id="m", plan=replace(old.runs[0].plan, simulation=None))
+    starved = {key: replace(case, median_ns={}, starved=("CPU", "GPU")) for key, case in old.runs[0].cases.items()}
+    base = Series("baseline main", old.runs)
+    others = {
+        "same series": old.runs[0],
+        "simulated": measured_run,
+        "no core": replace(old.runs[0], run_id="s", cases=starved),
+        "nothing in common": replace(old.runs[0], run_id="n", cases={}),
+    }
+    for other in others.values():
+        with pytest.raises(CpuGpuError) as error:
+            compare_series(base, Series("run 7", (other,)))
+        words([error.value.message, error.value.remedy])
 
 
 def test_the_driver_is_read_from_the_kernels_own_file(tmp_path: Path) -> None:

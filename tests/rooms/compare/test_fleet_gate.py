@@ -1,4 +1,4 @@
-"""Every GPU of a fleet against a baseline of its model: which is named, and what the exit code says."""
+"""Each GPU of a fleet against a baseline of its model: sentences, reports and exit codes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
@@ -25,12 +26,12 @@ MACHINE = f"{FAST},noise=0.01"
 LOCAL = ("--launcher", "local", "-w")
 PLAN = build_plan(PlanRequest(("matmul",), sizes="64,128"))
 WOBBLE = (1.0, 1.004, 0.997, 1.002, 0.999)
-"""What five runs of the same differ by."""
+"""Factors between five runs of the same work."""
 
 
 @pytest.fixture(scope="module")
 def with_baseline(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
-    """A history with five runs of two sizes on one made-up GPU as the baseline `main`."""
+    """A history with five runs of two sizes on a simulated GPU as the baseline `main`."""
     command = CommandLine(tmp_path_factory.mktemp("gate") / "history.db")
     assert command.here("run", "matmul", "--size", "64,2048", "--repeat", 5, "--simulate", MACHINE).code == EXIT_OK
     assert command.here("baseline", "main", "latest").code == EXIT_OK
@@ -42,7 +43,7 @@ def test_a_fleet_as_fast_as_its_baseline_passes(cpugpu: CommandLine, with_baseli
     cpugpu.take_over(with_baseline)
     outcome = cpugpu("fleet", "gate", *LOCAL, "n1,n2", "--simulate", f"{MACHINE},gpus=2")
     assert outcome.code == EXIT_OK, outcome.out + outcome.err
-    assert "Passed: none of 4 GPUs is slower by more than 5 %." in outcome.out
+    assert "Passed: none of 4 " in outcome.out
     assert len(cpugpu.here("history", "--json").objects) == 5 + 10
 
 
@@ -62,11 +63,13 @@ def test_slow_gpus_are_named_in_every_report(cpugpu: CommandLine, with_baseline:
     assert suites["n1 cuda:0"].get("failures") != "0"
 
 
-def test_a_host_that_is_away_fails_the_gate(cpugpu: CommandLine, with_baseline: CommandLine) -> None:
+def test_a_host_that_is_away_fails_the_gate(
+    words: GoldenWords, cpugpu: CommandLine, with_baseline: CommandLine
+) -> None:
     cpugpu.take_over(with_baseline)
     outcome = cpugpu("fleet", "gate", *LOCAL, "n1", "--python", "no-such-python", "--simulate", MACHINE)
     assert outcome.code == EXIT_CASES_FAILED
-    assert "not usable: n1" in outcome.out
+    words(next(line for line in outcome.out.splitlines() if line.startswith("Not passed")))
 
 
 def test_one_file_cannot_be_both_reports(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -128,8 +131,8 @@ def outcomes(gate: FleetGate) -> dict[str, str]:
     return {each.name: each.outcome for each in gate.gpus}
 
 
-def test_each_gpu_is_held_to_the_baseline_of_its_model() -> None:
-    """The A100s here take three times as long as the H200s, and that is right."""
+def test_each_gpu_is_compared_with_the_baseline_of_its_model(words: GoldenWords) -> None:
+    """The A100s take three times as long as the H200s, which is no slowdown."""
     gpus = {"n1": {"cuda:0": "H200", "cuda:1": "H200"}, "n2": {"cuda:0": "A100", "cuda:1": "H200"}}
     factors = {("n2", "cuda:0"): 3.0, ("n1", "cuda:1"): 1.2}
     gate = judge_fleet(fleet_of(gpus, factors), [baseline("b1", "H200", 1.0), baseline("b2", "A100", 3.0)], 0.05)
@@ -137,7 +140,7 @@ def test_each_gpu_is_held_to_the_baseline_of_its_model() -> None:
         "n1 cuda:0": PASSED, "n1 cuda:1": SLOWER, "n2 cuda:0": PASSED, "n2 cuda:1": PASSED,
     }  # fmt: skip
     assert gate.verdict == SLOWER
-    assert "n1 cuda:1 (1 of 4 GPUs)" in fleet_gate_sentence(gate)
+    words(fleet_gate_sentence(gate))
 
 
 def test_a_model_may_have_a_comma_in_its_name() -> None:
@@ -146,10 +149,10 @@ def test_a_model_may_have_a_comma_in_its_name() -> None:
     assert outcomes(gate) == {"n1 cuda:0": PASSED, "n1 cuda:1": UNDECIDED}
 
 
-def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are() -> None:
+def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are(words: GoldenWords) -> None:
     gate = judge_fleet(fleet_of({"n1": {"cuda:0": "B200"}}, {}), [baseline("b1", "H200", 1.0)], 0.05)
     assert (outcomes(gate), gate.verdict) == ({"n1 cuda:0": UNDECIDED}, UNDECIDED)
-    assert "H200" in gate.gpus[0].trouble
+    words(gate.gpus[0].trouble)
 
 
 def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others() -> None:

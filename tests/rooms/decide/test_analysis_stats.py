@@ -31,7 +31,7 @@ TIMES_NS = st.floats(1.0, 1e13)
 """From a nanosecond to hours."""
 SAMPLES = st.lists(TIMES_NS, min_size=1, max_size=40)
 ANY_TIME_NS = st.floats(allow_nan=False, allow_infinity=False)
-"""What a stranger's agent may send."""
+"""Times that a hostile agent may send."""
 
 
 # ------------------------------------------------------------------ medians
@@ -185,7 +185,7 @@ def test_a_comparison_takes_a_round_that_both_devices_have() -> None:
 def test_the_speedup_is_the_quotient_of_the_two_times(
     times: tuple[dict[int, float], dict[int, float]], more: dict[int, float]
 ) -> None:
-    """Also where one device has rounds that the other one lacks."""
+    """Even if one device has rounds that the other lacks."""
     cpu_ns, gpu_ns = times[0] | more, times[1]
     comparison, cpu, gpu = compare(cpu_ns, gpu_ns), typical_ns(cpu_ns), typical_ns(gpu_ns)
     assert comparison is not None
@@ -276,7 +276,7 @@ def test_few_rounds_show_a_winner_only_when_all_of_them_do(
 
 
 def test_drift_that_both_devices_share_cancels() -> None:
-    """The machine becomes ten times slower during the run; each round still says ×3."""
+    """The machine becomes ten times slower during the run; the speedup of each round is still 3×."""
     drift = {r: 1.26**r for r in range(1, 9)}
     comparison = compare({r: 300 * d for r, d in drift.items()}, {r: 100 * d for r, d in drift.items()})
     assert comparison is not None

@@ -1,4 +1,4 @@
-"""Where the GPU begins to win: kinds of sweeps, bracket and point, from planted verdicts and from any numbers."""
+"""The crossover: kinds of sweeps, bracket and point, from planted verdicts and from any numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LETTERS = {"C": CPU_WINS, "G": GPU_WINS, "=": TIE, "?": UNDECIDED, "-": TOO_FEW}
 
 
 def point(size: int, verdict: str, speedup: float | None = None, rounds: int = 8) -> SweepPoint:
-    """A size with a verdict, and a speed-up that suits it."""
+    """A size with a verdict and a matching speedup."""
     fitting = {CPU_WINS: 0.5, GPU_WINS: 2.0}.get(verdict, 1.0) if speedup is None else speedup
     if verdict == TOO_FEW:
         return SweepPoint(size, Comparison(fitting, None, None, rounds, verdict))
@@ -38,7 +38,7 @@ def point(size: int, verdict: str, speedup: float | None = None, rounds: int = 8
 
 
 def sweep(letters: str) -> list[SweepPoint]:
-    """Sizes 10, 20, … of which the CPU wins C, the GPU G, nobody the others."""
+    """Sizes 10, 20, …: the CPU wins C, the GPU wins G, the others have no winner."""
     return [point(10 * index, LETTERS[letter]) for index, letter in enumerate(letters, 1)]
 
 
@@ -125,7 +125,7 @@ def test_sizes_outside_the_bracket_do_not_move_the_point() -> None:
 
 
 def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say() -> None:
-    """Inside the bracket noise may fall where the verdicts rise."""
+    """Noise inside the bracket can reverse the slope."""
     points = [point(10, CPU_WINS, 0.97), point(11, UNDECIDED, 40.0), point(900, UNDECIDED, 0.1), point(1000, GPU_WINS)]
     assert crossover(points).point == pytest.approx(crossover([points[0], points[-1]]).point)
     level = [point(10, CPU_WINS, 1.0), point(1000, GPU_WINS, 1.0)]
@@ -141,7 +141,7 @@ def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
 
 @pytest.mark.parametrize(("speedups", "end"), [((1.5, 40.0), 10), ((0.01, 0.9), 1000)])
 def test_a_line_that_is_level_outside_the_bracket_stops_at_its_end(speedups: tuple[float, float], end: int) -> None:
-    """A verdict comes of the mean of all rounds; a speed-up on the wrong side of 1 can only be noise."""
+    """A verdict comes from the mean of all rounds, so a speedup on the wrong side of 1 is noise."""
     points = [point(10, CPU_WINS, speedups[0]), point(1000, GPU_WINS, speedups[1])]
     assert crossover(points).point == pytest.approx(end)
 
@@ -180,7 +180,7 @@ def test_a_size_without_a_logarithm_is_no_point(size: int) -> None:
 
 
 def test_neighbours_at_the_far_end_of_the_numbers_have_a_point_between_them() -> None:
-    """Their logarithms are equal."""
+    """Neighbouring sizes whose logarithms are equal as floats."""
     found = crossover([point(10**17, CPU_WINS), point(10**17 + 1, GPU_WINS)])
     assert found.kind == RISES
     assert found.point == pytest.approx(1e17)

@@ -1,4 +1,4 @@
-"""Copies as a start-up and a rate: planted constants come back, also from disturbed and bent measurements."""
+"""Start-up and rate of copies: planted constants are found again, even from disturbed measurements."""
 
 from __future__ import annotations
 

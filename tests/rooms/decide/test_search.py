@@ -1,4 +1,4 @@
-"""Which sizes a search tries: the grid, and how few more it takes to find a planted crossover."""
+"""Sizes of a search: the grid, and how many more it needs to find a planted crossover."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_grid_rises_from_end_to_end_and_is_short(one: int, other: int) -> None
 AXES = st.tuples(st.integers(100, 10**6), st.floats(1.3, 4.0)).map(
     lambda axis: (axis[0], round(axis[0] * 10 ** axis[1]))
 )
-"""Lowest and highest size; from 100 on, where whole numbers are closer than the ratio; all have a 1-2-5 grid."""
+"""Lowest and highest size of axes with a 1-2-5 grid; from 100, integers are closer than the ratio."""
 PLACES = st.floats(0.001, 0.999)
 """Where on the axis the crossover is planted, as a share of ln(size)."""
 
@@ -76,14 +76,14 @@ def exact(speedup: float) -> str:
 
 
 def with_ties(speedup: float) -> str:
-    """Nobody wins within 2 % of time."""
+    """The verdict with a tie within 2 % of time."""
     return word(math.log(speedup), math.log(speedup))
 
 
 def search(
     sizes: Collection[int], crossing: float, exponent: float, verdict: Callable[[float], str], most: int = 60
 ) -> tuple[int, Crossover]:
-    """Search where speed-up = (size / crossing)^exponent; return how many sizes were added, and what was found."""
+    """Search with speedup = (size / crossing)^exponent; return the number of added sizes and the crossover."""
     tried = list(sizes)
     for added in range(most + 1):
         points = [
@@ -120,7 +120,7 @@ def test_without_noise_the_bracket_is_narrow_within_six_sizes(
 def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(
     axis: tuple[int, int], place: float, exponent: float
 ) -> None:
-    """Of a speed-up that grows at least like the size, as all our workloads' do, 2 % in time are 2 % in size."""
+    """If the speedup grows at least like the size, as for all our workloads, 2 % in time are 2 % in size."""
     crossing = planted(place, axis)
     added, found = search(grid(*axis), crossing, exponent, with_ties)
     assert added <= 8
@@ -133,7 +133,7 @@ def test_ties_around_the_crossing_do_not_keep_the_bracket_wide(
 def test_a_search_ends_soon_also_where_it_cannot_succeed(
     axis: tuple[int, int], place: float, exponent: float, noise: float
 ) -> None:
-    """The slower the lead changes, the more sizes are undecided: none of them is worth another beside it."""
+    """A speedup that grows slowly leaves many sizes undecided, and further sizes beside them do not help."""
 
     def verdict(speedup: float) -> str:
         return word(math.log(speedup) - noise, math.log(speedup) + noise)

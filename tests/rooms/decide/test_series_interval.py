@@ -1,4 +1,4 @@
-"""The interval of values in order of time: wider where neighbours resemble each other, the t-interval where not."""
+"""The interval of values in order of time, widened for serial correlation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALUES = st.lists(st.floats(-20, 20), min_size=MIN_ROUNDS, max_size=40)
 
 
 def remembering(noise: random.Random, rho: float, count: int = 40) -> list[float]:
-    """A series of mean 0 and deviation 1 of which `rho` is left in the next value."""
+    """A series of mean 0 and deviation 1 with serial correlation `rho`."""
     values = [noise.gauss(0.0, 1.0)]
     while len(values) < count:
         values.append(rho * values[-1] + math.sqrt(1 - rho**2) * noise.gauss(0.0, 1.0))
@@ -31,7 +31,7 @@ def remembering(noise: random.Random, rho: float, count: int = 40) -> list[float
 
 
 def coverage(rho: float, interval: object) -> float:
-    """Share of 400 series whose interval holds the truth."""
+    """Share of 400 series whose interval contains the true mean."""
     assert callable(interval)
     noise = random.Random(1)
     found = [interval(remembering(noise, rho)) for _ in range(400)]
@@ -73,7 +73,7 @@ def test_equal_values_have_no_width_and_few_have_none() -> None:
 
 
 def test_values_that_remember_are_not_overrated() -> None:
-    """With 0.8 of each value left in the next, 40 are worth 4: the plain interval is right half of the time."""
+    """With a serial correlation of 0.8, 40 values count as 4: the plain interval is right half of the time."""
     assert coverage(0.8, mean_interval) < 0.6
     assert coverage(0.8, series_interval) > 0.8
     assert coverage(0.0, series_interval) >= 0.94

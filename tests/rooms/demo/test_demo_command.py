@@ -1,4 +1,4 @@
-"""`cpugpu-tui demo` without a terminal: what it prints, and what it never loads."""
+"""`cpugpu-tui demo` without a terminal: its output, and the modules that it must not load."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine, events_of
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.demo.recording import packed, shipped
 from cpugpu_tui.export.stream import exported
@@ -22,17 +23,17 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: CommandLine) -> None:
+def test_it_prints_tables_answers_and_claims_and_says_whose_they_are(cpugpu: CommandLine, words: GoldenWords) -> None:
     done = cpugpu("demo")
     assert (done.code, done.err) == (0, "")
     first = done.out.splitlines()[0]
-    assert first.startswith("REPLAY: recorded on NVIDIA H200 · Intel(R) Xeon(R) Processor · driver ")
-    assert first.endswith("none of this was measured here.")
+    assert first.startswith("REPLAY: ")
+    assert all(part in first for part in shipped().machine)
     for number, name in enumerate([run.name for run in shipped().runs], 1):
         assert f"REPLAY {number} of 10: {name}" in done.out
-    assert "The GPU wins from n ≈ 215 (192–233)." in done.out
-    assert "REPLAY: what five publications claim" in done.out
-    assert "REPLAY: 6 hold, 5 do not, 2 depend, 2 undecided" in done.out
+    lines = done.out.splitlines()
+    words([first, next(line for line in lines if "(192–233)" in line)])
+    words([line for line in lines if line.startswith("REPLAY: ") and line != first])
     assert "Saved as" not in done.out
     assert not cpugpu.database.exists()
 
@@ -53,20 +54,15 @@ def test_json_is_the_events_after_a_line_that_says_whose_they_are(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "cause"),
-    [
-        (("no-such-file.gz",), "no-such-file.gz cannot be read: No such file or directory."),
-        ((__file__,), "is no recording of a demo."),
-        (("--pace", "soon"), "--pace soon is no pace."),
-    ],
+    "arguments", [("no-such-file.gz",), (__file__,), ("--pace", "soon")], ids=["missing", "python", "pace"]
 )
 def test_what_cannot_be_played_is_a_sentence_and_exit_code_2(
-    cpugpu: CommandLine, arguments: tuple[str, ...], cause: str
+    cpugpu: CommandLine, arguments: tuple[str, ...], words: GoldenWords
 ) -> None:
     done = cpugpu("demo", *arguments)
     assert (done.code, done.out) == (2, "")
-    assert cause in done.err
     assert len(done.err.splitlines()) == 1
+    words(done.err)
 
 
 def test_neither_torch_nor_nvml_is_loaded(short: Path) -> None:

@@ -1,4 +1,4 @@
-"""The demo told in virtual time: when what comes, how it is paused and skipped, and what is left at the end."""
+"""The demo in virtual time: due times, pauses, skips and the final state."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
+from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, told
+from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, timed_events
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DeviceSampled, Event, Gap, Progressed, RunFinished, RunStarted
@@ -16,7 +17,7 @@ from cpugpu_tui.state.state import RunState
 
 
 class VirtualClock(Clock):
-    """Time passes by being waited for."""
+    """A clock that advances only in waits."""
 
     def __init__(self) -> None:
         self.s = 1000.0
@@ -98,9 +99,10 @@ def test_at_a_pace_of_ones_own_every_event_comes_in_its_time(two: Recording, pac
 
 
 @pytest.mark.parametrize("text", ["fast", "0", "-1", "nan", "inf", "1e9", ""])
-def test_what_is_no_pace_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"is no pace\. Write original, or a number"):
+def test_what_is_no_pace_is_refused(text: str, words: GoldenWords) -> None:
+    with pytest.raises(UsageError) as caught:
         pace_of(text)
+    words(str(caught.value))
 
 
 # ------------------------------------------------------------------ what is told
@@ -116,8 +118,8 @@ def test_the_end_of_each_run_is_the_state_that_was_recorded(whole: Recording) ->
 
 
 def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> None:
-    events = [event for _, event in told(two.runs[1], 1.0)]
-    paints = [at_s for at_s, event in told(two.runs[1], 1.0) if isinstance(event, Gap)]
+    events = [event for _, event in timed_events(two.runs[1], 1.0)]
+    paints = [at_s for at_s, event in timed_events(two.runs[1], 1.0) if isinstance(event, Gap)]
     assert max(after - before for before, after in pairwise(paints)) <= GAP_S + 1e-9
     for index, event in enumerate(events):
         if not isinstance(event, Progressed):

@@ -1,4 +1,4 @@
-"""The recording of the demo: what is shipped, how it is made, and what is said of a bad one."""
+"""The demo's recording: the shipped file, how it is made, and errors for bad files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.demo.record import recording
 from tests.helpers.command_line import ROOT
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
 from cpugpu_tui.errors import UsageError
@@ -109,7 +110,7 @@ def test_runs_that_know_no_ceilings_are_refused(whole: Recording, tmp_path: Path
     started["plan"]["ceilings"] = []
     path = tmp_path / "run.ndjson"
     path.write_bytes(b"\n".join([json.dumps(started).encode(), *rest]))
-    with pytest.raises(UsageError, match=r"matmul-sweep knows no ceilings\. Measure"):
+    with pytest.raises(UsageError, match=r"^matmul-sweep "):
         recording(path, ())
 
 
@@ -140,40 +141,43 @@ BAD = {
     "cut off": (lambda: FILE.read_bytes()[:-1000], "damaged"),
     "a byte changed": (lambda: flipped(200_000), "damaged"),
     "the checksum changed": (lambda: flipped(-6), "damaged"),
-    "empty": (lambda: b"", "no recording"),
-    "text": (lambda: b"hello\n" * 100, "no recording"),
-    "another gzip": (lambda: gzip.compress(b"hello\n" * 100), "no recording"),
-    "newer": (lambda: with_header(2), "newer version"),
-    "older": (lambda: with_header(0), "another version"),
-    "no number": (lambda: with_header("one"), "another version"),
-    "without an end": (without_end, "has no end"),
-    "without runs": (lambda: gzip.compress(lines_of(FILE.read_bytes())[0] + b"\n"), "There is no run"),
+    "empty": (lambda: b"", ""),
+    "text": (lambda: b"hello\n" * 100, ""),
+    "another gzip": (lambda: gzip.compress(b"hello\n" * 100), ""),
+    "newer": (lambda: with_header(2), ""),
+    "older": (lambda: with_header(0), ""),
+    "no number": (lambda: with_header("one"), ""),
+    "without an end": (without_end, ""),
+    "without runs": (lambda: gzip.compress(lines_of(FILE.read_bytes())[0] + b"\n"), ""),
     "a broken event": (lambda: gzip.compress(b"\n".join([*lines_of(FILE.read_bytes())[:40], b"{"])), "damaged"),
 }
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name: str, tmp_path: Path) -> None:
+def test_a_bad_recording_is_told_in_one_sentence_and_what_to_do(name: str, tmp_path: Path, words: GoldenWords) -> None:
     make, cause = BAD[name]
     path = tmp_path / "bad.gz"
     path.write_bytes(make())
     with pytest.raises(UsageError, match=cause) as caught:
         load(path)
+    if not cause:  # others repeat the words of zlib or msgspec
+        words(str(caught.value))
     assert caught.value.exit_code == 2
     assert caught.value.remedy
     assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_unpacks_without_end_does_not_fill_the_memory(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     monkeypatch.setattr("cpugpu_tui.demo.recording._MAX_PLAIN_BYTES", 1_000_000)
-    with pytest.raises(UsageError, match="larger than 1 MB"):
+    with pytest.raises(UsageError) as caught:
         unpacked(gzip.compress(bytes(5_000_000)), "bomb")
+    words(str(caught.value))
 
 
 def test_every_sample_is_there(whole: Recording) -> None:
-    """Nothing was thinned out: as many half-rounds as the agent had timed, in blocks as it announced them."""
+    """The recording holds every half-round that the agent timed, in the announced blocks."""
     state = whole.runs[0].state
     halves = [event for event in whole.runs[0].events if isinstance(event, DeviceSampled) and event.round_index]
     assert len(halves) == sum(len(times.round_ns) for row in state.rows.values() for times in row.times.values())

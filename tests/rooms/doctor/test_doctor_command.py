@@ -1,4 +1,4 @@
-"""`cpugpu-tui doctor` as a person calls it."""
+"""`cpugpu-tui doctor` on the command line."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine
+from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import with_torch
 from tests.helpers.machine.fake_nvml_library import FakeLibrary, library
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
@@ -45,16 +46,15 @@ def test_json_has_one_object_a_check_with_stable_keys(cpugpu: CommandLine) -> No
 
 
 def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(
-    cpugpu: CommandLine, library: FakeLibrary
+    cpugpu: CommandLine, library: FakeLibrary, words: GoldenWords
 ) -> None:
     out = cpugpu.here(*SIMULATED).out
-    assert out.startswith("SIMULATED torch and GPUs; host, history and terminal are those of this machine.")
+    assert out.startswith("SIMULATED ")
     assert "H200" not in out
     assert library.calls == []
     found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json").objects}
-    assert "made up" in found["cuda.devices"]["found"]
     assert found["driver"]["verdict"] == found["gpu.ecc"]["verdict"] == "unknown"
-    assert "simulated machine" in found["driver"]["found"]
+    words([found[check]["found"] for check in ("driver", "torch", "cuda.devices")])
 
 
 def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -83,7 +83,12 @@ def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage
 
 
 def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
-    cpugpu: CommandLine, bare_python: Path, tmp_path: Path, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+    cpugpu: CommandLine,
+    bare_python: Path,
+    tmp_path: Path,
+    fake_nvml: FakeNvml,
+    monkeypatch: pytest.MonkeyPatch,
+    words: GoldenWords,
 ) -> None:
     """Beside a driver with two GPUs: for the CPU build of this environment, and for an interpreter without torch."""
     better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
@@ -91,13 +96,14 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
     monkeypatch.setattr(interpreter_search, "LIMIT_S", 60.0)
     fake_nvml.use()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # also on a machine with a real GPU
-    remedy = f"Use --python '{better}', or --python auto: it has torch 2.8.0+cu126, which can use the GPU."
+    remedy = f"--python '{better}'"
     without_gpu = {each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json").objects}
-    assert remedy in (without_gpu["torch.build"], without_gpu["cuda.devices"])
+    assert any(remedy in without_gpu[check] for check in ("torch.build", "cuda.devices"))
     without_torch = {
         each["check"]: each["remedy"] for each in cpugpu.here("doctor", "--json", "--python", bare_python).objects
     }
-    assert without_torch["torch"] == remedy
+    assert remedy in without_torch["torch"]
+    words(without_torch["torch"].replace(str(better), "PATH"))
 
 
 def test_a_program_that_is_no_python_is_a_failed_check(cpugpu: CommandLine) -> None:
@@ -106,14 +112,14 @@ def test_a_program_that_is_no_python_is_a_failed_check(cpugpu: CommandLine) -> N
     assert [found["check"] for found in done.objects if found["verdict"] == "fail"] == ["torch"]
 
 
-def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine) -> None:
+def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine, words: GoldenWords) -> None:
     done = cpugpu.here("doctor", "--simulate", "noise=0.002", "--telemetry-cost", "--json")
     assert done.code == EXIT_OK
     assert done.objects[-1]["check"] == "telemetry.cost"
     assert "simulated GPU" in done.objects[-1]["found"]
     refused = cpugpu.here("doctor", "--simulate", "gpus=0", "--telemetry-cost", "--json")
     assert refused.code == EXIT_CHECK_SAID_NO
-    assert refused.objects[-1]["cause"] == "The simulated machine has no GPU."
+    words(refused.objects[-1]["cause"])
 
 
 def test_a_terminal_without_utf8_gets_ascii_within_its_width(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -137,16 +143,16 @@ def test_what_strangers_wrote_is_printed_without_its_escapes(capsys: pytest.Capt
 
 @pytest.mark.slow
 def test_a_driver_that_hangs_costs_its_deadline_and_the_rest_is_judged(
-    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     fake_nvml.set("hang:nvmlDeviceGetName", 1)
     fake_nvml.use()
     monkeypatch.setattr(collect, "DEADLINE_S", 0.5)
     done = cpugpu.here("doctor", "--json")  # would not come back if the hang were waited for
     assert done.code == EXIT_CHECK_SAID_NO
-    assert [(found["check"], found["cause"]) for found in done.objects if found["verdict"] == "fail"] == [
-        ("driver", "The NVIDIA driver has not answered for 0.5 s. Nor has any GPU, asked one by one.")
-    ]
+    (failed,) = (found for found in done.objects if found["verdict"] == "fail")
+    assert failed["check"] == "driver"
+    words(failed["cause"])
     assert [found["check"] for found in done.objects] == [check.name for check in CHECKS]
     about = [found for found in done.objects if found["check"].startswith(("driver.", "cuda.", "gpu.", "torch.build"))]
     assert {found["verdict"] for found in about} == {"unknown"}
@@ -154,24 +160,23 @@ def test_a_driver_that_hangs_costs_its_deadline_and_the_rest_is_judged(
 
 @pytest.mark.slow
 def test_one_gpu_that_hangs_is_named_and_the_others_are_judged(
-    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+    cpugpu: CommandLine, fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     fake_nvml.use()
     fake_nvml.set("hang:nvmlDeviceGetPersistenceMode", 1, gpu=1)
     monkeypatch.setattr(collect, "DEADLINE_S", 1.0)
     found = {each["check"]: each for each in cpugpu.here("doctor", "--json").objects}
     assert found["driver"]["verdict"] == "ok"
-    assert found["driver.gpus"]["found"].endswith("answers; GPU 1 does not answer")
-    assert found["driver.gpus"]["cause"] == "GPU 1 has not answered for 1 s."
-    assert found["gpu.ecc"]["found"] == "GPU 0: none; GPU 1: not judged, it does not answer"
+    words([found["driver.gpus"]["found"], found["driver.gpus"]["cause"], found["gpu.ecc"]["found"]])
     assert found["gpu.ecc"]["verdict"] == found["cuda.devices"]["verdict"] == "unknown"
 
 
-def test_a_place_where_no_file_can_be_made_is_found_though_root_may_write_there(cpugpu: CommandLine) -> None:
+def test_a_place_where_no_file_can_be_made_is_found_though_root_may_write_there(
+    cpugpu: CommandLine, words: GoldenWords
+) -> None:
     found = {each["check"]: each for each in cpugpu.here(*SIMULATED, "--json", "--db", "/proc/x.db").objects}
-    assert (found["history.file"]["verdict"], found["history.file"]["found"]) == (
-        "fail", "/proc/x.db cannot be made.",
-    )  # fmt: skip
+    assert found["history.file"]["verdict"] == "fail"
+    words([found["history.file"]["found"], found["history.file"]["cause"], found["history.file"]["remedy"]])
     assert found["history.space"]["verdict"] == "unknown", "it has no size, which is not 0.0 MB free"
 
 
@@ -182,7 +187,7 @@ def test_looking_at_the_history_leaves_its_folder_as_it_is(cpugpu: CommandLine, 
 
 
 def test_a_crash_of_the_collector_of_one_section_is_one_line(
-    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     def crash() -> None:
         raise RuntimeError("a pity")
@@ -190,6 +195,4 @@ def test_a_crash_of_the_collector_of_one_section_is_one_line(
     monkeypatch.setattr(collect, "host_setup", crash)
     done = cpugpu.here(*SIMULATED, "--json")
     assert done.code == EXIT_CHECK_SAID_NO
-    assert [found["cause"] for found in done.objects if found["verdict"] == "fail"] == [
-        "Asking failed with RuntimeError: a pity"
-    ]
+    words([found["cause"] for found in done.objects if found["verdict"] == "fail"])

@@ -1,4 +1,4 @@
-"""`doctor` where the NVIDIA driver is broken: always a failed check with cause and remedy, never a traceback."""
+"""`doctor` with a broken NVIDIA driver: always a failed check with cause and remedy, never a traceback."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["fake_nvml", "nvml_library"]
 
 
 def judged(asked: Asked) -> dict[str, Finding]:
-    """What doctor says of a driver that was asked so."""
+    """Return the findings of the checks of driver and GPUs."""
     faults = {"driver": asked.fault} if asked.fault else {}
     findings = examine(Facts(driver=asked.facts or DriverFacts(), faults=faults))
     return {finding.check: finding for finding in findings if finding.check.startswith(("driver", "gpu."))}

@@ -1,4 +1,4 @@
-"""Who used the cores: others by name, ourselves apart, what nobody can see, a hypervisor, and a quota."""
+"""Use of the cores: by other processes, by ourselves, by invisible processes, a hypervisor and a quota."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OWN, APP, SIBLING, CHILD, NEIGHBOUR, OTHER = 500, 400, 410, 510, 900, 901
 
 
 def moment(at_s: float, used: dict[int, int], **more: object) -> Snapshot:
-    """Return a snapshot in which processes had used so many ticks."""
+    """Return a snapshot with the given ticks per process."""
     parents = {OWN: APP, SIBLING: APP, CHILD: OWN, APP: 300, NEIGHBOUR: 1, OTHER: 300}
     names = {NEIGHBOUR: "python", OTHER: "sshd"}
     found = {pid: Process(names.get(pid, "ours"), parents[pid], ticks, 7) for pid, ticks in used.items()}
@@ -66,14 +66,14 @@ def test_a_process_of_the_same_id_that_began_later_is_another_one() -> None:
 
 
 def test_use_that_no_visible_process_accounts_for_is_outside() -> None:
-    """A container's /proc/stat counts the whole machine, its processes are only the container's."""
+    """In a container /proc/stat counts the whole machine, but only the container's processes are visible."""
     assert used_in_a_second({}, {OWN: 100}, busy_ticks=260, allowed_ticks=190).unseen_cores == pytest.approx(0.9)
     assert used_in_a_second({}, {OWN: 100}, busy_ticks=260, allowed_ticks=110).unseen_cores == 0.0, "on others' cores"
     assert used_in_a_second({}, {OWN: 100, NEIGHBOUR: 90}, busy_ticks=195, allowed_ticks=195).unseen_cores == 0.0
 
 
 def test_processes_that_end_meanwhile_are_not_outside() -> None:
-    """A shell that compiles: each compiler is gone at the end, and has left its time to the shell."""
+    """A shell compiles: each compiler has ended, and its time was added to the shell's."""
     before = moment(0.0, {OTHER: 10}, busy_ticks=0, allowed_ticks=0)
     after = moment(1.0, {OTHER: 10}, busy_ticks=90, allowed_ticks=90)
     after = replace(after, processes={OTHER: replace(after.processes[OTHER], ended_ticks=90)})

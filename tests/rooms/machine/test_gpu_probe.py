@@ -1,4 +1,4 @@
-"""The benchmark's own view of one GPU, through the real nvidia-ml-py and a driver that is made up."""
+"""The benchmark's view of one GPU, with the real nvidia-ml-py and a fake driver."""
 
 from __future__ import annotations
 

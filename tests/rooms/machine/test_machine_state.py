@@ -1,4 +1,4 @@
-"""What counters, masks and process lists say: shares of time, power, company (monitors.md, R1 R2 R5 R11)."""
+"""Meaning of counters, masks and process lists: throttled shares, power, other users (monitors.md, R1 R2 R5 R11)."""
 
 from __future__ import annotations
 

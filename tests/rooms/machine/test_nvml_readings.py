@@ -1,4 +1,4 @@
-"""What a GPU that answers is said to do, through the real nvidia-ml-py and a library built in C."""
+"""Readings of a GPU that answers, through the real nvidia-ml-py and a library built in C."""
 
 from __future__ import annotations
 

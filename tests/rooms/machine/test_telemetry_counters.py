@@ -1,4 +1,4 @@
-"""Differences of counters: what a share and a rate are, and when they are none."""
+"""Differences of counters: shares and rates, and when they are missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def counted(value: float, after_us: int = 0, bits: int = 64) -> Stamped:
 
 
 def test_throttle_time_from_before_is_not_counted() -> None:
-    """15 814 s were already on the counter of a card that did not throttle at all."""
+    """The counter of a GPU that did not throttle at all already stood at 15,814 s."""
     before = counted(15_814_000_000_000)
     assert share_pct(before, counted(15_814_000_000_000, 1_000_000)).value == 0
     assert share_pct(before, counted(15_814_250_000_000, 1_000_000)).value == pytest.approx(25)
@@ -55,7 +55,7 @@ def test_a_narrow_counter_that_goes_back_has_wrapped() -> None:
 
 
 def test_a_narrow_counter_that_may_have_gone_round_twice_says_nothing() -> None:
-    """At 64 GB/s 4.3 GB are gone after 67 ms: one second later any rate would be a guess."""
+    """At 64 GB/s a counter of 4.3 GB wraps after 67 ms, so one second later the rate is unknown."""
     fastest = pcie_most_bytes_per_s(5, 16)
     assert rate_per_s(counted(0, 0, 32), counted(9, 1_000_000, 32), fastest).reason == "window-too-long"
     assert rate_per_s(counted(0, 0, 32), counted(9, 66_000, 32), fastest).value is not None

@@ -1,4 +1,4 @@
-"""A driver that answers nonsense, or whose calls raise what is no error of NVML's: one reading is lost, no other."""
+"""A driver that returns nonsense or raises errors other than NVML's: only the affected reading is lost."""
 
 from __future__ import annotations
 

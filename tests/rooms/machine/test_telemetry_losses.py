@@ -1,4 +1,4 @@
-"""GPUs and drivers that are lost, forbidden, missing or broken: designed states, each with a cause and a remedy."""
+"""GPUs and drivers that are lost, forbidden, missing or broken: each has a cause and a remedy."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 
 import pynvml
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_nvml_library import (
     HEALTHY,
     LOST,
@@ -31,23 +32,18 @@ __all__ = ["Clock", "clock", "library", "nvml"]
 
 
 @pytest.mark.parametrize(
-    ("code", "reason", "words"),
-    [
-        (NO_PERMISSION, "no-permission", "one of /dev/nvidia*"),
-        (LOST, "gpu-lost", "is lost"),
-        (RESET_REQUIRED, "gpu-lost", "nvidia-smi -r -i 1"),
-        (UNKNOWN, "unknown", "Unknown Error"),
-    ],
+    ("code", "reason"),
+    [(NO_PERMISSION, "no-permission"), (LOST, "gpu-lost"), (RESET_REQUIRED, "gpu-lost"), (UNKNOWN, "unknown")],
 )
 def test_a_gpu_that_cannot_be_opened_keeps_its_row(
-    library: FakeLibrary, nvml: Nvml, code: int, reason: str, words: str
+    library: FakeLibrary, nvml: Nvml, code: int, reason: str, words: GoldenWords
 ) -> None:
     library.gpus[1].dead = code
     healthy, broken = rows_of(nvml)
     assert values(healthy) == HEALTHY
     assert (broken.index, broken.name, broken.uuid) == (1, "GPU 1", None)
     assert broken.problem is not None
-    assert words in broken.problem
+    words(broken.problem)
     assert reasons(broken, KEYS) == dict.fromkeys(KEYS, reason)
 
 
@@ -138,7 +134,9 @@ def test_a_driver_that_does_not_start_has_a_cause_and_a_remedy_and_is_tried_agai
     assert values(rows_of(nvml)[0]) == HEALTHY
 
 
-def test_no_driver_at_all(monkeypatch: pytest.MonkeyPatch, library: FakeLibrary, nvml: Nvml) -> None:
+def test_no_driver_at_all(
+    monkeypatch: pytest.MonkeyPatch, library: FakeLibrary, nvml: Nvml, words: GoldenWords
+) -> None:
     def no_library(name: str) -> None:
         raise OSError(name)
 
@@ -147,23 +145,23 @@ def test_no_driver_at_all(monkeypatch: pytest.MonkeyPatch, library: FakeLibrary,
     rows, problem = nvml.read()
     assert rows == ()
     assert problem is not None
-    assert problem.startswith("No NVIDIA driver found (libnvidia-ml.so.1 is missing).")
+    words(problem)
 
 
-def test_no_pynvml(monkeypatch: pytest.MonkeyPatch, nvml: Nvml) -> None:
+def test_no_pynvml(monkeypatch: pytest.MonkeyPatch, nvml: Nvml, words: GoldenWords) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", None)
     rows, problem = nvml.read()
     assert rows == ()
     assert problem is not None
-    assert "pip install nvidia-ml-py" in problem
+    words(problem)
 
 
-def test_a_driver_without_gpus(library: FakeLibrary, nvml: Nvml, clock: Clock) -> None:
+def test_a_driver_without_gpus(library: FakeLibrary, nvml: Nvml, clock: Clock, words: GoldenWords) -> None:
     library.count = 0
     rows, problem = nvml.read()
     assert rows == ()
     assert problem is not None
-    assert "sees no GPU" in problem
+    words(problem)
     library.count = None
     clock.now_s += SLOW_S
     assert len(rows_of(nvml)) == 2

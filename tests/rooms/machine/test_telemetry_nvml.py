@@ -1,4 +1,4 @@
-"""GPU rows through the real pynvml over a fake driver: what a person sees of GPUs that answer."""
+"""Rows of GPUs that answer, with the real pynvml and a fake driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strangers call their processes must not reach the terminal as commands."""
+"""Names of processes must not reach the terminal as escape sequences."""
 
 from __future__ import annotations
 

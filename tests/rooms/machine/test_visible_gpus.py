@@ -1,7 +1,7 @@
-"""Which GPU the driver is asked about where CUDA_VISIBLE_DEVICES hides some: the one torch means, never by index.
+"""CUDA_VISIBLE_DEVICES hides some GPUs: the driver is queried for torch's GPU by UUID, never by index.
 
-torch's own part is made up: what CUDA shows of this machine's list for each form of the variable. NVML lists all GPUs
-whatever the variable says, here in the reverse order of the cards' numbers.
+torch is faked: the tests set which GPUs CUDA shows for each form of the variable. NVML lists all GPUs whatever the
+variable says, here in the reverse order of the cards' numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLICES = [f"MIG-{2:08x}-{instance:04x}-4000-8000-000000000000" for instance in r
 
 @dataclass
 class Properties:
-    """What torch tells of a GPU."""
+    """A GPU as torch describes it."""
 
     uuid: str
     name: str = "NVIDIA H200"
@@ -40,7 +40,7 @@ class Properties:
 
 
 class Cuda:
-    """A process in which CUDA shows these UUIDs, which torch tells without their prefix."""
+    """A process in which CUDA shows these UUIDs; torch reports them without prefix."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, fake: FakeNvml) -> None:
         fake.use()
@@ -69,7 +69,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch, fake_nvml: FakeNvml) -> Cuda:
 
 
 def clocks(found: TorchMachine) -> dict[str, Any]:
-    """Return GPU → what the driver says of its clock, which tells the card."""
+    """Return GPU → its clock, which identifies the card."""
     edges = {device.name: found.watcher(device.name).edge() for device in found.devices if not device.is_cpu}
     return {name: edge.sm_clock_mhz for name, edge in edges.items() if edge is not None}
 
@@ -104,7 +104,7 @@ def test_one_of_the_visible_gpus_is_the_one_that_was_named(cuda: Cuda) -> None:
 def test_a_slice_is_known_by_its_own_uuid_whichever_cuda_tells(
     cuda: Cuda, fake_nvml: FakeNvml, told: str, variable: str
 ) -> None:
-    """Its memory is its own, its clock its board's."""
+    """A slice has its own memory, but the clock of its GPU."""
     fake_nvml.set("mig", 2, gpu=2)
     found = cuda.sees(variable, [told])
     (device,) = found.devices
@@ -118,7 +118,7 @@ def test_a_gpu_that_is_cut_into_slices_is_itself_where_none_is_named(cuda: Cuda,
 
 
 def test_the_terminals_telemetry_names_the_gpus_at_work(cuda: Cuda, machine: Machine) -> None:
-    """The terminal lists every GPU in NVML's order; torch's names stand at those that the run uses."""
+    """The terminal lists every GPU in NVML's order, with torch's name for those in the run."""
     found = cuda.sees("3,1", [CARDS[3], CARDS[1]])
     rows = machine.rows()
     assert [row.uuid for row in rows] == CARDS[::-1]

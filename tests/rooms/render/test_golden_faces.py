@@ -1,4 +1,4 @@
-"""What every face says of fixed runs, word for word: the one place where these sentences are asserted."""
+"""The output of every face for fixed runs, word for word."""
 
 from __future__ import annotations
 

@@ -1,13 +1,19 @@
-"""What `--worker process` and `--worker thread` do alike: plans, stops, pauses, and the same stream of events.
+"""Everything that a person can do with `--worker process` and `--worker thread` alike.
 
-What differs by nature is in test_launch.py and test_worker_thread.py. A thread cannot be killed, nor suspended without
-the app; its events come in gaps and when a case is over; what ends a process would end the app.
+Commands over both workers are in test_both_workers_commands.py, resuming is in test_resume.py, ctrl+c in
+test_cli_signals.py. Tests of one worker only, because of its nature:
+
+- process: crashes, last lines and exit codes, SIGSTOP, guardian, stdin, standby process (test_launch.py), zip and other
+  interpreters (test_interpreters.py), limits of the stream (test_hostile.py), several GPUs at once (test_parallel.py)
+- thread: events in gaps only, no process of its own, child processes of workloads (test_worker_thread.py)
+
+A crash of native code ends a thread together with the app, and a thread cannot be killed.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -16,18 +22,31 @@ import pytest
 from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of, run_with
 from tests.helpers.runs.recorder import QUICK, plan_of
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import (
+    ENERGY,
+    METRICS,
+    Case,
     CaseFailed,
     CaseFinished,
     CaseStarted,
     Device,
     DeviceSampled,
+    DevicesFound,
     Event,
+    Gap,
     Hello,
+    Plan,
     Progressed,
+    Reading,
     RunFinished,
+    RunStarted,
+    Search,
+    Simulation,
+    TelemetryRead,
 )
+from cpugpu_tui.session import session as session_module
+from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.inbox import Agent, Gone
@@ -111,16 +130,47 @@ def test_what_is_paused_goes_on_when_it_is_resumed(agent: Agent) -> None:
 
 
 def told(event: Event) -> tuple[Any, ...]:
-    """What an event tells, without clocks and processes."""
-    names = ("case", "device", "phase", "round_index", "samples", "marks", "kind", "message", "status", "exit_code")
+    """Fields of an event that do not depend on clocks and processes."""
+    names = ("case", "cases", "device", "devices", "phase", "round_index", "samples", "marks", "kind", "message",
+             "status", "exit_code", "check", "count", "calls")  # fmt: skip
     return type(event), *(getattr(event, name, None) for name in names)
 
 
-def test_both_tell_the_same_events_with_the_same_numbers() -> None:
-    plan = plan_of(64, 128, 4096, gaps=False)
+def with_simulation(**constants: Any) -> Simulation:
+    return replace(QUICK, **constants)
+
+
+PLANS = {
+    "sizes": plan_of(64, 128, 4096),
+    "one device": plan_of(64, devices=("cpu",)),
+    "threads": replace(plan_of(), cases=(Case("matmul", 64, threads=1), Case("matmul", 64))),
+    "several GPUs": plan_of(64, 128, devices=("all",), simulation=with_simulation(gpus=3, slow_gpu=1, slow_factor=1.3)),
+    "search": plan_of(16, 256, 2048, search=Search(most_cases=6), window=6, rounds=5, max_rounds=8),
+    "variants": replace(plan_of(), cases=(Case("vector-dot", 100, variant="dot"), Case("vector-dot", 100))),
+    "profile and energy": plan_of(64, metrics=(*METRICS, ENERGY), simulation=with_simulation(gpu_busy_w=300.0)),
+    "warm caches": plan_of(64, cache="warm"),
+    "marks": plan_of(64, simulation=with_simulation(throttle_share=0.5, sm_clock_mhz=1500.0, neighbour_pid=7)),
+    "waits for a core": plan_of(64, simulation=with_simulation(starved_share=0.4)),
+    "failures": plan_of(64, 96, 128, 160, simulation=with_simulation(error_size=96, oom_size=128, mismatch_size=160)),
+    "no such GPU": plan_of(64, devices=("cuda:7",)),
+    "no such workload": replace(plan_of(), cases=(Case("nothing", 64),)),
+    "calibration": plan_of(calibrate=True),
+    "seed": plan_of(64, simulation=with_simulation(seed=5)),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_both_tell_the_same_events_with_the_same_numbers(plan: Plan) -> None:
     process, thread = (run_with(Agents(worker=worker, simulated=True), plan) for worker in WORKERS)
     assert [told(event) for event in process[1:]] == [told(event) for event in thread[1:]]
-    assert sum(isinstance(event, DeviceSampled) for event in process) > 20
+    assert isinstance(thread[-1], RunFinished)
+
+
+def test_both_keep_the_gaps_of_the_interface() -> None:
+    plan = plan_of(64, gaps=True, gap_every_s=0.0)
+    process, thread = (run_with(Agents(worker=worker, simulated=True), plan) for worker in WORKERS)
+    assert [told(event) for event in process[1:]] == [told(event) for event in thread[1:]]
+    assert any(isinstance(event, Gap) for event in thread)
 
 
 def run_until_finished(agents: Agents, how: str) -> list[Event]:
@@ -155,3 +205,112 @@ def test_a_failing_case_costs_itself_alone(agents: Agents) -> None:
     kinds = [getattr(event, "kind", "ok") for event in events if isinstance(event, CaseFinished | CaseFailed)]
     assert sorted(kinds) == ["error", "mismatch", "ok", "ok", "oom"]
     assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
+
+
+def kinds_of(events: list[Event]) -> list[str]:
+    """Return `ok` or the kind of failure of each case."""
+    return [getattr(event, "kind", "ok") for event in events if isinstance(event, CaseFinished | CaseFailed)]
+
+
+def run_and(agents: Agents, plan: Plan, act: Callable[[Session, Event], None], **more: Any) -> list[Event]:
+    """Run a plan, and call `act` with the session and each event."""
+    session, events = Session(plan, agents, **more), list[Event]()
+
+    def deliver(event: Event) -> None:
+        events.append(event)
+        act(session, event)
+
+    session.run(deliver)
+    return events
+
+
+def test_a_stop_before_the_plan_times_nothing(agents: Agents) -> None:
+    def act(session: Session, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            session.stop()
+
+    events = run_and(agents, plan_of(64, 128), act)
+    assert kinds_of(events) == ["skipped", "skipped"]
+    assert getattr(events[-1], "status", "") == "stopped"
+
+
+def test_a_pause_before_the_plan_ends_with_a_stop(agents: Agents) -> None:
+    def act(session: Session, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            session.pause()
+        elif isinstance(event, Progressed) and event.phase == "warm-up" and event.device == "cuda:0":
+            session.stop()
+
+    events = run_and(agents, plan_of(64, gaps=True, gap_every_s=0.0), act)
+    assert not any(isinstance(event, DeviceSampled) and event.round_index > 0 for event in events)
+    assert kinds_of(events) == ["skipped"]
+
+
+def test_a_time_limit_skips_what_it_does_not_reach(agents: Agents) -> None:
+    events = run_and(agents, plan_of(64, 128, 256, simulation=ENDLESS, window=1, max_seconds=0.2), lambda *_: None)
+    assert kinds_of(events)[-1] == "skipped"
+    last = events[-1]
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.exit_code) == ("done", EXIT_OK)
+
+
+def test_a_case_that_hangs_costs_its_time_limit_and_the_rest_goes_on(agents: Agents) -> None:
+    """A thread holds events back while it times, and hung for ever: nobody knew which case it was at."""
+    plan = plan_of(64, 96, 128, simulation=with_simulation(hang_size=96), window=1)
+    events = run_and(agents, plan, lambda *_: None, case_timeout_s=0.2)
+    assert kinds_of(events) == ["ok", "timeout", "ok"]
+
+
+def test_a_long_case_within_its_time_limit_is_no_timeout(agents: Agents) -> None:
+    """A thread that holds its events back longer than the limit is not silent."""
+    plan = plan_of(64, 128, simulation=replace(QUICK, pace=0.5), rounds=5, max_rounds=5)
+    events = run_and(agents, plan, lambda *_: None, case_timeout_s=0.25)
+    assert kinds_of(events) == ["ok", "ok"]
+
+
+def test_a_case_that_hangs_can_be_left_behind(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.2)
+
+    def act(session: Session, event: Event) -> None:
+        if isinstance(event, DevicesFound):
+            session.kill()
+
+    plan = plan_of(64, simulation=with_simulation(hang_size=64), gaps=True, gap_every_s=0.0)
+    events = run_and(agents, plan, act)
+    assert kinds_of(events) == ["skipped"]
+    assert getattr(events[-1], "exit_code", 0) == EXIT_INTERRUPTED
+
+
+def test_runs_of_a_series_are_timed_one_after_the_other(agents: Agents) -> None:
+    """Each has an agent of its own, which was prepared meanwhile, and noise of its own."""
+    rounds = []
+    for number in (1, 2, 3):
+        agents.prepare()
+        events = run_and(agents, nth_plan(plan_of(64), number), lambda *_: None, series_id="s")
+        assert kinds_of(events) == ["ok"]
+        rounds.append([event.samples for event in events if isinstance(event, DeviceSampled)])
+    assert rounds[0] != rounds[1] != rounds[2]
+
+
+def test_readings_are_events_of_the_run(agents: Agents) -> None:
+    reading = TelemetryRead(host={"cpu_percent": Reading(50.0)}, gpus=())
+
+    def act(session: Session, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            session.add_telemetry(reading)
+
+    events = run_and(agents, plan_of(64), act)
+    assert [event.host for event in events if isinstance(event, TelemetryRead)] == [reading.host]
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+
+
+def test_whoever_waits_for_an_agent_gets_its_hello(agents: Agents) -> None:
+    assert "matmul" in {info.name for info in agents.greet().catalogue}
+
+
+def test_an_agent_that_was_only_prepared_ends_with_the_others(agents: Agents) -> None:
+    agents.greet()
+    standby = agents._standby
+    assert standby is not None
+    agents.close()
+    assert standby.wait(PATIENCE_S)

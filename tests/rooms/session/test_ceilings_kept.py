@@ -1,4 +1,4 @@
-"""What a calibration reached is kept, and handed to later runs on that machine and torch build; stored runs replay."""
+"""Peak rates of a calibration are saved for later runs on the same machine and torch build; saved runs replay."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def on_node1(script: Any = well) -> ScriptedAgent:
 
 
 def calibrating(plan: Plan) -> list[Message]:
-    """What an agent says that measures one device."""
+    """Messages of an agent that measures one device."""
     devices = SimulatedMachine(plan).devices
     step = Progressed(case="", device="cpu", phase="calibration", note="float32 matmul 512")
     return [DevicesFound(devices=devices), step, CeilingsMeasured(ceilings=CEILINGS), RunFinished(status="done")]

@@ -1,4 +1,4 @@
-"""The command that repeats a run repeats it."""
+"""The printed command repeats the run."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], mo
 
 
 def planned(request: PlanRequest) -> list[str]:
-    """Return the cases of a request, also of workloads that are in no catalogue."""
+    """Return the cases of a request, including workloads outside the catalogue."""
     from cpugpu_tui.model import WorkloadInfo
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 

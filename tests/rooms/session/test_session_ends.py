@@ -1,10 +1,11 @@
-"""How a run ends before its time: limits, pauses, stops."""
+"""Runs that end early: time limits, pauses, stops."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import plan_of
 from tests.helpers.runs.scripted import (
     KILLED,
@@ -37,13 +38,13 @@ from cpugpu_tui.transport.inbox import Gone
 # ------------------------------------------------------------------ time limits
 
 
-def test_a_case_without_an_answer_times_out_and_the_rest_goes_on() -> None:
+def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words: GoldenWords) -> None:
     session, agents = session_of(three_cases(), silent_at(64), well, case_timeout_s=0.05)
     events: list[Event] = []
     finished = session.run(events.append)
     assert statuses(events) == ["ok", "timeout", "ok"]
     assert finished.exit_code == EXIT_CASES_FAILED
-    assert failures(events)[64].message == "No answer for 0.05 s (round on cpu)."
+    words(f"{failures(events)[64].message} {failures(events)[64].remedy}")
     assert agents.agents[0].ended == [True]
 
 
@@ -129,14 +130,15 @@ def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
     assert len(shown) == 2
 
 
-def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished() -> None:
+def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenWords) -> None:
     session, agents = session_of(three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "kill", [Gone(-15)])
     assert agents.agents[0].ended[0] is False
     assert statuses(events) == ["ok", "skipped", "skipped"]
     last = events[-1]
     assert isinstance(last, RunFinished)
-    assert (last.status, last.message, last.exit_code) == ("stopped", "Stopped at once.", EXIT_INTERRUPTED)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    words(last.message)
 
 
 def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +185,7 @@ def test_the_agent_is_ended_after_every_run() -> None:
 
 
 def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
-    """The reader of `run --json | head` has gone."""
+    """As with `run --json | head`, when the reader exits."""
     session, agents = session_of(three_cases(), well)
 
     def deliver(event: Event) -> None:
@@ -195,7 +197,7 @@ def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
 
 
 def test_a_pause_before_the_plan_waits_for_it() -> None:
-    """Sent at once it would be the agent's first line, which is the plan."""
+    """An agent takes its first line for the plan."""
     agent = ScriptedAgent(well)
     commands_at_plan: list[list[str]] = []
     honest = agent.send_plan
@@ -212,7 +214,7 @@ def test_a_pause_before_the_plan_waits_for_it() -> None:
 
 
 def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ctrl+z for an hour is not an agent that was silent for an hour."""
+    """An hour in ctrl+z is not an hour of silence of the agent."""
     session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=30.0)
     clock = iter([0.0, *(3600.0 * n for n in range(1, 100))])
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))

@@ -1,11 +1,11 @@
-"""The simulated machine's laws: what may be planted besides constants, and that none of it is there by default."""
+"""The simulated machine's laws: drift, throttling and other effects, which are off by default except run drift."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 from itertools import pairwise
-from statistics import fmean, pstdev
+from statistics import correlation, fmean, pstdev
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
     Case,
     Simulation,
 )
-from cpugpu_tui.simulation.laws import Drift, cpu_work_ns, gpu_work_ns, tiled
+from cpugpu_tui.simulation.laws import Drift, cpu_work_ns, gpu_work_ns, run_factor, tiled
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.timing.timers import DeviceSamples
 from cpugpu_tui.workloads import Costs
@@ -172,6 +172,41 @@ def test_nothing_wanders_by_default() -> None:
         assert (readiness.sm_clock_mhz, readiness.marks) == (None, ())
 
 
+# ------------------------------------------------------------------ drift between runs
+
+
+def test_runs_drift_apart_by_the_planted_deviation() -> None:
+    """1000 runs: the deviation within 7 %; two cases of a run share half of the variance, two devices nothing."""
+    laws = [replace(QUIET, drift=0.02, drift_seed=seed) for seed in range(1, 1001)]
+    other = replace(CASE, size=128)
+    cpu, cpu_other, gpu = (
+        [math.log(run_factor(each, device, case)) for each in laws]
+        for device, case in (("cpu", CASE), ("cpu", other), ("cuda:0", CASE))
+    )
+    assert pstdev(cpu) == pytest.approx(0.02, rel=0.07)
+    assert correlation(cpu, cpu_other) == pytest.approx(0.5, abs=0.1)
+    assert correlation(cpu, gpu) == pytest.approx(0.0, abs=0.1)
+
+
+def test_a_run_without_a_drift_seed_or_drift_does_not_drift() -> None:
+    assert run_factor(Simulation(), "cpu", CASE) == 1.0
+    assert run_factor(Simulation(drift=0.0, drift_seed=3), "cpu", CASE) == 1.0
+    same = [run_factor(Simulation(drift_seed=3), "cpu", CASE) for _ in range(2)]
+    assert same[0] == same[1] != 1.0
+
+
+def test_the_drift_of_a_run_scales_every_time_of_a_case() -> None:
+    op_factors = []
+    for drift_seed in (0, 7):
+        _, gpu = timers(drift=0.05, drift_seed=drift_seed)
+        op = gpu.load(CASE, None)
+        op_factors.append((op.run_factor, gpu.latency_block(op, 1), gpu.end_to_end(op, 1, pinned=False)[PAGEABLE][0]))
+    (_, usual_ns, usual_pageable_ns), (factor, latency_ns, pageable_ns) = op_factors
+    assert factor != 1.0
+    assert latency_ns == pytest.approx(factor * usual_ns)
+    assert pageable_ns == pytest.approx(factor * usual_pageable_ns)
+
+
 # ------------------------------------------------------------------ throttling, transients, backlogs
 
 
@@ -209,7 +244,7 @@ def test_the_first_calls_after_another_operation_are_slow() -> None:
 
 
 def test_the_protocol_throws_the_slow_calls_away() -> None:
-    """Four cases in turn, each half-round after another's: the throw-away block takes the slow call."""
+    """Four cases alternate half-rounds; the discarded block takes the slow call."""
     plan = plan_of(16, 32, 48, 64, simulation=replace(QUICK, noise=0.0, transient_calls=1), metrics=(LATENCY,))
     status, recorder = swept(plan)
     assert status == "done"

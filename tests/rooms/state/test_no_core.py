@@ -184,10 +184,10 @@ def test_a_series_without_one_time_is_no_baseline(cpugpu: CommandLine) -> None:
 def test_the_gate_does_not_pass_a_case_without_a_core(cpugpu: CommandLine, sizes: str) -> None:
     """All other cases pass; this one has no time. The exit code is 4, even if it is the only case."""
     device = ("--device", "cpu") if sizes == "64" else ()
-    cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "seed=1")
+    cpugpu("run", "matmul", "--size", sizes, *device, "--repeat", "5", "--simulate", "drift=0,seed=1")
     assert cpugpu("baseline", "main", "latest").code == EXIT_OK
-    assert cpugpu("gate", "--baseline", "main", "--simulate", "seed=7").code == EXIT_OK
-    done = cpugpu("gate", "--baseline", "main", "--simulate", f"seed=7,{STARVED}")
+    assert cpugpu("gate", "--baseline", "main", "--simulate", "drift=0,seed=7").code == EXIT_OK
+    done = cpugpu("gate", "--baseline", "main", "--simulate", f"drift=0,seed=7,{STARVED}")
     assert done.code == EXIT_UNFIT
     assert "core" in done.out + done.err
 

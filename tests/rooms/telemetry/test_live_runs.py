@@ -1,4 +1,4 @@
-"""While a run is live, nothing that costs the driver milliseconds is read: the log of the library's calls tells."""
+"""During a run, no call that costs the driver milliseconds is made, as the log of the library's calls shows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Listener:
 
 @pytest.fixture(autouse=True)
 def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every sweep is due for the slow tier, ten times a second; a simulated run is watched by the real sampler."""
+    """Make the slow tier due at every sweep, ten times a second, and use the real sampler for a simulated run."""
 
     def real(interval_s: float, emit: Callable[[TelemetryRead], None], _gpus: int) -> Sampler:
         return Sampler(interval_s, emit)

@@ -1,4 +1,4 @@
-"""What the host says of itself, over made-up /proc and /sys trees."""
+"""Readings of the host from fake /proc and /sys trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CPU = "sys/devices/system/cpu"
 
 
 class Tree:
-    """A folder with `proc` and `sys` in it."""
+    """A folder with `proc` and `sys`."""
 
     def __init__(self, folder: Path) -> None:
         self.root = str(folder)

@@ -1,4 +1,4 @@
-"""Agents that lie, flood and die: the guard ends them, and neither the run nor other hosts pay for it."""
+"""Agents that send impossible events, flood or die: the guard ends them, and runs and other hosts are unharmed."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from cpugpu_tui.transport.inbox import WAITING_EVENTS, Gone, Message
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 MOST_BYTES = 200_000_000
-"""A command that nobody attacks takes 50 MB."""
+"""Memory limit under attack; a normal command needs 50 MB."""
 
 SENT = [name for name in VARIANTS if name not in IN_A_PROCESS and not name.startswith("stderr")]
 
 
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a real agent sent."""
+    """Recording of a real agent's output."""
     return record(tmp_path_factory.mktemp("stream") / "recorded.ndjson")
 
 
@@ -48,7 +48,7 @@ def recorded(stream: Path) -> Recorded:
 
 
 def let_in(hello: Any, lines: Iterable[Any]) -> list[Event]:
-    """Return the events that come past a guard, as an agent's reader asks it."""
+    """Return the events that a guard lets through."""
     guard, reader = StreamGuard(), LineReader()
     events: list[Event] = []
 
@@ -108,7 +108,7 @@ def test_a_stop_is_believed_of_an_agent_that_was_asked_to_stop(recorded: Recorde
 
 
 def test_what_a_wrapper_prints_before_its_agent_is_no_lie(recorded: Recorded) -> None:
-    """A login shell's banner may look like anything, and be long."""
+    """A login shell's banner may be long and look like anything."""
     noise = [b'{"event":"RunFinished","status":7}\n', b"x" * 3_000_000 + b"\n", *[b"Welcome!\n"] * (STRAY_LINES - 1)]
     guard, reader = StreamGuard(), LineReader()
     for line in reader.feed(b"".join(noise)):
@@ -150,7 +150,7 @@ def test_the_last_lines_of_a_flood_are_still_found() -> None:
 
 @pytest.fixture
 def deaf(tmp_path: Path, stream: Path) -> Iterator[AgentProcess]:
-    """An agent of another host that says hello and reads nothing."""
+    """An agent on another host that says hello and never reads."""
     (host,) = hosts_of(["n1"], {"launcher": "local", "python": str(python_of(tmp_path, "reads-nothing", stream))})
     with closing(Agents(simulated=True, host=host)) as agents:
         agent = agents.take()
@@ -159,7 +159,7 @@ def deaf(tmp_path: Path, stream: Path) -> Iterator[AgentProcess]:
 
 
 def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> None:
-    """Whoever did would hold up the beat of all other hosts, whose agents end without it."""
+    """A blocked thread would delay the heartbeats of all other hosts."""
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     deaf.listen(inbox)
     assert isinstance(inbox.get(timeout=100), Hello)

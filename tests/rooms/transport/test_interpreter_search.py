@@ -1,4 +1,4 @@
-"""The search for an interpreter whose torch can use the GPU: where it looks, what it takes, what it survives."""
+"""The search for an interpreter whose torch can use the GPU: places, choice, and faulty interpreters."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.helpers.command_line import CommandLine
+from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import interpreter, with_torch
 
 from cpugpu_tui.transport import interpreter_search
@@ -29,7 +30,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give interpreters more time than people are given: the cores may be taken."""
+    """Raise the time limit: the cores may be busy."""
     monkeypatch.setattr(interpreter_search, "LIMIT_S", PATIENCE_S)
 
 
@@ -144,7 +145,7 @@ def test_garbage_and_floods_are_no_answer(tmp_path: Path, script: str) -> None:
 def test_one_that_hangs_is_killed_with_what_it_started_and_keeps_no_other_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There is room for two. The one that hangs ignores signals; the turn of the third comes all the same."""
+    """Two may run at once. One hangs and ignores signals, and the third runs nevertheless."""
     monkeypatch.setattr(interpreter_search, "AT_ONCE", 2)
     pids = tmp_path / "pids"
     hang = f"trap '' TERM INT HUP; sleep 1000 & echo $$ $! >> {pids}; wait; sleep 1000"
@@ -169,7 +170,7 @@ def wait_until_gone(pids: Iterable[int]) -> None:
 
 
 def test_no_more_run_at_once_than_are_allowed(tmp_path: Path) -> None:
-    """Each notes how many it sees in a folder; they leave it when they are done."""
+    """Each interpreter counts the running ones in a folder."""
     inside, most = tmp_path / "inside", tmp_path / "most"
     inside.mkdir()
     script = f"touch {inside}/$$; ls {inside} | wc -l >> {most}; sleep 0.1; rm {inside}/$$"
@@ -209,16 +210,19 @@ def test_auto_takes_its_own_torch_without_a_search_where_that_can_use_the_gpu(
 
 
 def test_auto_takes_the_one_that_can_and_else_its_own_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
     own = with_torch(tmp_path / "own", "2.9.1+cpu", None)
     cpu = with_torch(tmp_path / "cpu", "2.10.0+cpu", None)
     gpu = with_torch(tmp_path / "gpu", "2.8.0+cu126")
     only_these(monkeypatch, own, cpu, gpu)
-    assert choose() == Choice(gpu, f"Using {gpu}: it has torch 2.8.0+cu126, which can use the GPU.")
+    found = choose()
+    assert found.python == gpu
+    words(found.sentence.replace(gpu, "PYTHON"))
     only_these(monkeypatch, own, cpu)
-    text = "No interpreter was found whose torch can use the GPU: using this program's own torch 2.9.1+cpu."
-    assert choose() == Choice(None, text)
+    found = choose()
+    assert found.python is None
+    words(found.sentence)
     assert find_better(None) is None
 
 
@@ -230,7 +234,7 @@ def test_the_run_is_made_by_the_interpreter_that_auto_found_and_recorded_with_it
     only_these(monkeypatch, with_torch(tmp_path / "own", "2.9.1+cpu", None, runs=real), gpu)
     done = cpugpu("run", "matmul", "--size", "8", "--rounds", "2", "--device", "cpu", "--python", "auto", "--json")
     assert done.code == 0, done.err
-    assert f"Using {gpu}: it has torch 2.8.0+cu126, which can use the GPU." in done.err
+    assert gpu in done.err
     (started,) = (event for event in done.events if type(event).__name__ == "RunStarted")
     assert started.environment["python_option"] == gpu
 
@@ -241,7 +245,7 @@ def test_a_simulation_needs_no_search(cpugpu: CommandLine, tmp_path: Path, monke
     assert (done.code, done.err) == (0, "")
 
 
-def test_auto_is_no_one_of_several_to_compare(cpugpu: CommandLine) -> None:
+def test_auto_cannot_be_one_of_several_interpreters(cpugpu: CommandLine, words: GoldenWords) -> None:
     done = cpugpu("run", "matmul", "--python", "auto", "--python", sys.executable)
     assert done.code == 2
-    assert "Name each one to compare them." in done.err
+    words(done.err)

@@ -1,4 +1,4 @@
-"""Agents as processes: how they are started, kept ready, spoken to and ended."""
+"""Agents as processes: start, standby, messages and end."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.helpers.command_line import ROOT, Witness
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import PATIENCE_S, heard, next_of
 from tests.helpers.runs.recorder import QUICK, plan_of
 
@@ -52,7 +53,7 @@ def agent(agents: Agents) -> AgentProcess:
 
 
 def test_it_lives_in_a_session_of_its_own(agent: AgentProcess) -> None:
-    """ctrl+c in the terminal goes to the app alone."""
+    """ctrl+c in the terminal reaches only the app."""
     assert os.getsid(agent.pid) == agent.pid != os.getsid(0)
 
 
@@ -65,12 +66,12 @@ def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent: Age
     assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
 
 
-def test_a_crash_is_told_with_its_last_lines(agent: AgentProcess) -> None:
+def test_a_crash_is_reported_with_its_last_lines(agent: AgentProcess, words: GoldenWords) -> None:
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=replace(QUICK, crash_size=64)))
     gone = next_of(inbox, Gone)
-    assert gone == Gone(134, ("simulated crash: illegal memory access",))
-    assert gone.manner == "ended with exit code 134"
+    assert (gone.exit_code, gone.error) == (134, None)
+    words((gone.manner, gone.last_words))
 
 
 def test_a_plan_that_is_none_ends_the_agent_and_says_why(agent: AgentProcess) -> None:
@@ -95,7 +96,7 @@ def test_it_can_be_ended_at_any_time(agent: AgentProcess, at_once: bool, number:
 
 
 def test_an_exit_code_that_is_no_signal_is_a_number() -> None:
-    assert Gone(-200).manner == "ended with exit code -200"
+    assert Gone(-200).manner.endswith(" -200")
 
 
 def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProcess) -> None:
@@ -110,7 +111,7 @@ def test_suspended_agents_stand_still_and_go_on(agents: Agents, agent: AgentProc
 
 
 def test_an_agent_that_is_still_starting_is_not_stopped(agents: Agents, agent: AgentProcess) -> None:
-    """It has no guardian yet: stopped, it would outlive us if we were killed."""
+    """It has no guardian yet, and would outlive a killed app if it were suspended."""
     agents.suspend()
     next_of(heard(agent), Hello)
 
@@ -196,7 +197,7 @@ sys.stdin.read()
 
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_path: Path, is_stopped: bool) -> None:
-    """Also an agent that cannot do it itself, because it was stopped."""
+    """Even an agent that is suspended and cannot exit by itself."""
     agent, inbox = forking(agents, tmp_path, "time.sleep(600)")
     agent.end(at_once=True)  # only the interpreter that it was is wanted
     next_of(inbox, Gone)
@@ -217,9 +218,9 @@ def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_
 
 
 def test_without_a_guardian_an_agent_works_and_says_so(
-    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agents: Agents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
-    """A limit on processes leaves none for it."""
+    """A limit on processes prevents it."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os\ndef fork():\n    raise BlockingIOError(11, 'Resource temporarily unavailable')\nos.fork = fork\n"
     )
@@ -228,7 +229,9 @@ def test_without_a_guardian_an_agent_works_and_says_so(
     inbox = heard(agent)
     agent.send_plan(plan_of(64))
     next_of(inbox, CaseFinished)
-    assert next_of(inbox, Gone) == Gone(0, ("No guardian: Resource temporarily unavailable.",))
+    gone = next_of(inbox, Gone)
+    assert (gone.exit_code, gone.error) == (0, None)
+    words(gone.last_words)
 
 
 def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents: Agents, tmp_path: Path) -> None:
@@ -267,17 +270,17 @@ def test_a_standby_agent_that_died_is_not_handed_out(agents: Agents) -> None:
     assert agents.take().pid != pid
 
 
-def test_a_standby_agent_that_cannot_be_is_reported_to_whoever_waits(agents: Agents) -> None:
+def test_a_standby_agent_that_cannot_start_is_reported(agents: Agents, words: GoldenWords) -> None:
     ready: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
     agents.python, agents.on_ready = "/bin/true", ready.put
     agents.prepare()
     problem = ready.get(timeout=PATIENCE_S)
     assert isinstance(problem, CpuGpuError)
-    assert problem.message.endswith("true did not become an agent: it ended with exit code 0.")
+    words(str(problem))
 
 
 def test_an_agent_that_is_ended_before_it_is_ready_is_not_called_unfit(agents: Agents, tmp_path: Path) -> None:
-    """`x` right after the first `r`: the app said that the interpreter is none, and which one to name."""
+    """`x` right after the first `r` made the app call the interpreter unfit."""
     slow = tmp_path / "python"
     slow.write_text("#!/bin/sh\nexec sleep 60\n")
     slow.chmod(0o755)
@@ -328,7 +331,7 @@ main.main()
 
 
 def test_kernels_run_on_torch_worker_and_prints_are_no_events(tmp_path: Path, agents: Agents) -> None:
-    """Neither our events among a library's words, nor its words among our events."""
+    """Output of libraries and events do not mix."""
     (tmp_path / "spy.py").write_text(SPY_AGENT)
     wrapper = tmp_path / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path}/spy.py "$@"\n')

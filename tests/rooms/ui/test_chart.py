@@ -1,4 +1,4 @@
-"""The chart as a person reads it: where the signs stand, what the words say, in UTF-8 and in ASCII."""
+"""The chart as text: places of its signs, and its sentences, in UTF-8 and in ASCII."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.app.chart_runs import timed
 from tests.helpers.app.fake_run import DEVICES, finished
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.model import (
@@ -57,8 +58,13 @@ def chart(run: RunState, width: int = 78, height: int = 22, glyphs: Glyphs = UNI
     return [plain(line) for line in lines]
 
 
+def sentence_of(run: RunState, what_if: str = RESIDENT) -> str:
+    sweep = next(iter(run.sweeps))
+    return what_if_sentence(run, sweep, finished_rows(run, sweep), what_if)
+
+
 def field(lines: list[str]) -> list[str]:
-    """The cells right of the frame, top line first."""
+    """Return the cells right of the frame, top line first."""
     numbered = [line for line in lines if "|" in line]
     return [line[line.index("|") + 1 :] for line in numbered]
 
@@ -104,19 +110,19 @@ def test_rising_times_stand_higher_and_larger_sizes_further_right() -> None:
 
 
 @pytest.mark.parametrize(("key", "left"), [(NO_LAUNCH, True), (END_TO_END, False)])
-def test_another_world_moves_the_marker_and_says_by_how_much(key: str, left: bool) -> None:
-    before, after = (chart(whole(), what_if=world) for world in (RESIDENT, key))
+def test_another_world_moves_the_marker_and_says_by_how_much(key: str, left: bool, words: GoldenWords) -> None:
+    run = whole()
+    before, after = (chart(run, what_if=world) for world in (RESIDENT, key))
     (x_before,), (x_after,) = places(before, "X"), places(after, "X")
     assert (x_after < x_before) is left
-    said = " ".join(after)
-    assert "instead of from ≈ 66." in said
-    assert ("What if launching and waiting cost nothing: the GPU would be faster from ≈ 4" in said) is left
+    words(sentence_of(run, key))
+    assert sentence_of(run, key) in " ".join(after)
 
 
 def test_a_derived_world_has_a_curve_of_its_own() -> None:
     assert not any("W GPU" in line for line in chart(whole()))
     lines = chart(whole(), what_if=NO_LAUNCH)
-    assert any("W GPU, no launch cost" in line for line in lines)
+    assert any("W GPU, " in line for line in lines)
     own, gpu = places(lines, "W"), places(lines, "G")
     assert own[min(own)] > gpu[min(gpu)], "without launches the small sizes take less: further down"
 
@@ -186,28 +192,27 @@ def test_a_machine_without_gpu_has_one_curve() -> None:
     assert not any("GPU" in line for line in lines)
 
 
-def test_before_anything_has_finished_it_is_one_sentence() -> None:
-    lines = chart(run_of())
-    assert lines[1:] == ["The chart begins with the first size that has finished."]
+def test_before_anything_has_finished_it_is_one_sentence(words: GoldenWords) -> None:
+    _, line = chart(run_of())
+    words(line)
 
 
-def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
-    said = " ".join(chart(whole()))
-    assert "The chart needs plotext, which does not load" in said
-    assert "the GPU is faster from ≈ 66." in said
+    text = " ".join(chart(whole()))
+    assert "import of plotext halted" in text, "the cause"
+    assert sentence_of(whole()) in text
+    words(sentence_of(whole()))
 
 
 # -------------------------------------------------------------------- words and signs
 
 
-def test_every_sign_is_explained_in_words() -> None:
+def test_every_sign_is_explained_in_words(words: GoldenWords) -> None:
     lines = chart(whole(), what_if=NO_LAUNCH, glyphs=ASCII)
-    legend = "   ".join(lines[1:4])
-    for words in ("C CPU", "G GPU", "E GPU with copies", "W GPU, no launch cost", "X GPU faster from ~ 4",
-                  ".. between 32 and 64", ": 2048: CPU"):  # fmt: skip
-        assert words in legend, words
-    assert lines[0] == "matmul float32 against 16 CPU threads, both axes logarithmic"
+    above = lines[: next(index for index, line in enumerate(lines) if "|" in line)]
+    assert {item.split()[0] for line in above[1:] for item in line.split("   ")} >= set("CGEWX:") | {".."}
+    words(above)
 
 
 @settings(max_examples=60, deadline=None)
@@ -245,9 +250,10 @@ def test_the_key_goes_through_the_worlds_that_were_timed_and_wraps() -> None:
     assert next_world(run, "unknown") == RESIDENT
 
 
-def test_one_thread_says_how_to_get_it_and_moves_the_marker_once_it_is_there() -> None:
+def test_one_thread_says_how_to_get_it_and_moves_the_marker_once_it_is_there(words: GoldenWords) -> None:
     alone = chart(whole(), what_if=ONE_THREAD)
-    assert "not measured. Set its threads to 1,all" in " ".join(alone)
+    assert sentence_of(whole(), ONE_THREAD) in " ".join(alone)
+    words(sentence_of(whole(), ONE_THREAD))
     assert not places(alone, "X")
     single = [replace(case, threads=1) for case in ALL]
     run = run_of(
@@ -258,14 +264,15 @@ def test_one_thread_says_how_to_get_it_and_moves_the_marker_once_it_is_there() -
     lines = chart(run, what_if=ONE_THREAD)
     assert any("W one CPU thread" in line for line in lines)
     assert min(places(lines, "X")) < min(places(chart(run), "X"))
-    assert "Against one CPU thread: the GPU is faster from ≈ 36, instead of from ≈ 66." in " ".join(lines)
+    assert sentence_of(run, ONE_THREAD) in " ".join(lines)
+    words(sentence_of(run, ONE_THREAD))
 
 
-def test_several_sweeps_say_whose_world_it_is() -> None:
+def test_several_sweeps_say_whose_what_if_it_is() -> None:
     cases = (*ALL, Case("matmul", 64, variant="eager"))
     run = run_of(cases, *(event for case in cases for event in (*timed(case), finished(case))))
     first = cases[0].sweep
-    assert what_if_sentence(run, first, finished_rows(run, first), NO_LAUNCH).startswith("matmul: What if")
+    assert what_if_sentence(run, first, finished_rows(run, first), NO_LAUNCH).startswith("matmul: ")
 
 
 # -------------------------------------------------------------------- axes

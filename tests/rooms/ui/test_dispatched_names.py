@@ -1,4 +1,4 @@
-"""Textual calls methods by their names: `key_at` when `@` is pressed. Every such name of ours must be meant.
+"""Textual calls methods by name: `key_at` when `@` is pressed. Every such name of ours must be intended.
 
 `TimingTable._key_at(row)` was called with a key and ended the app.
 """
@@ -26,7 +26,7 @@ from cpugpu_tui.ui.keys import COMMANDS
 
 
 def own_classes() -> list[type]:
-    """Every class of ours that Textual sends messages to."""
+    """Return every class of ours that receives Textual's messages."""
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(ui.__path__, f"{ui.__name__}.")]
     found = {each for module in modules for each in vars(module).values() if inspect.isclass(each)}
     return sorted((each for each in found if issubclass(each, MessagePump) and is_ours(each)), key=lambda c: c.__name__)
@@ -47,7 +47,7 @@ def inherits(kind: type, name: str) -> bool:
 
 
 def bound_actions(kinds: list[type]) -> set[str]:
-    """Names of the actions that some key, button or command performs."""
+    """Return the names of the actions of keys, buttons and commands."""
     bindings = [each for kind in kinds for each in vars(kind).get("BINDINGS", [])]
     texts = [each.action if isinstance(each, Binding) else each[1] for each in bindings]
     texts += [command.action for command in COMMANDS]

@@ -1,4 +1,4 @@
-"""The footer tells the truth: on every screen, in every state, each key that it shows does what it is named for."""
+"""On every screen and in every state, each key in the footer does what its label says."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKED_IN_ON_KEY = {"l", "/"}
 
 
 def footer(pilot: Pilot[Any]) -> list[tuple[str, str]]:
-    """Each key that is shown as one that works, with what it is said to do."""
+    """Return each key that is shown as working, with its label."""
     screen = pilot.app.screen_stack[0] if not pilot.app.screen.query("#page-keys") else pilot.app.screen
     (line,) = screen.query_one("#keys, #page-keys", Lines).lines
     return [
@@ -41,7 +41,7 @@ def footer(pilot: Pilot[Any]) -> list[tuple[str, str]]:
 
 
 def action_of(pilot: Pilot[Any], key: str) -> str:
-    """What the app would do with a key now; empty for nothing."""
+    """Return the action of a key now; empty for none."""
     name = {"esc": "escape"}.get(key, key)
     if len(name) == 1 and isinstance(pilot.app.focused, Input):
         return ""  # it types a letter
@@ -52,7 +52,7 @@ def action_of(pilot: Pilot[Any], key: str) -> str:
 
 
 def check(pilot: Pilot[Any]) -> None:
-    """Compare what the last line shows with what the app would do."""
+    """Compare the last line with the actions of its keys."""
     shown = footer(pilot)
     state = pilot.app.state
     if pilot.app.screen.query("#page-keys"):

@@ -1,4 +1,4 @@
-"""Random keys and sizes: nothing crashes, no run is lost, the app can always be left. `make bench ONLY=fuzz`: more."""
+"""Random keys and sizes: no crash, no lost run, and quitting always works. `make bench ONLY=fuzz` runs more."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def test_random_keys_and_sizes_do_no_harm(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def at_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let whatever is typed as a file's name, and every folder of a person's own, lie here."""
+    """Redirect typed file names and all user folders to a temporary folder."""
     monkeypatch.chdir(folder)
     for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(name, str(folder))
 
 
 def shortest_of(steps: Sequence[Step], folder: Path) -> Sequence[Step]:
-    """Return what is left of a script that fails when all is gone that it fails without, as far as a minute goes."""
+    """Shrink a failing script for up to a minute; return the shortest one that still fails."""
 
     def fails(some: Sequence[Step]) -> bool:
         try:
@@ -62,7 +62,7 @@ def test_what_is_printed_of_a_failure_is_the_part_that_fails() -> None:
 
 
 SHORT = ("main with a run", "history", "export", "filter of the rows", "fleet", "demo")
-"""Places with a list, a form, a field and each of the programs."""
+"""Keys that lead to a list, a form, a field and each page."""
 EACH, RESIZES = 50, 5
 
 

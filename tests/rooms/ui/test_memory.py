@@ -1,4 +1,4 @@
-"""What a long run leaves in the process with the screen: at most 150 MB after 10,000 finished cases (issue 7)."""
+"""The app's process takes at most 150 MB after 10,000 finished cases (issue 7)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = 60
 
 
 def test_a_finished_case_takes_5_kb_with_all_that_is_worked_out_of_it() -> None:
-    """10,000 of them are 50 MB and the app itself takes 50; without arrays they are 83 MB."""
+    """10,000 cases take 50 MB (83 without arrays), and the app itself 50."""
     plan, random = plan_of(2 * CASES), Random(1)
     state = folded([RunStarted(run_id="r", series_id="s", plan=plan, environment={})])
     before = taken = 0

@@ -1,4 +1,4 @@
-"""A trace in the app: the telemetry pane shows it, the status line says REPLAY all the time, and nothing can be run."""
+"""A recording in the app: the telemetry pane plays it, the status line shows REPLAY, and nothing can be run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cpugpu_tui.telemetry.recording import Player, Trace, load
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.backend import REPLAY_ENDED, Backend
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.roles import plain
@@ -28,16 +28,16 @@ FAKE = TRACES / "fake-two-gpus.ndjson"
 
 
 class FastBackend(Backend):
-    """The real one, its trace played at once."""
+    """The real backend, which plays its recording at once."""
 
     def _play(self, trace: Trace, on_telemetry: Any, on_notice: Any) -> None:
-        self._sampler = Player(trace, on_telemetry, lambda: on_notice("the trace has ended"), interval_s=0)
+        self._sampler = Player(trace, on_telemetry, lambda: on_notice(REPLAY_ENDED), interval_s=0)
         self._sampler.start()
 
 
 @pytest_asyncio.fixture(params=sorted(TRACES.glob("*.ndjson")), ids=lambda path: path.stem)
 async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[Any], Trace]]:
-    """The app when a trace has been played to its end."""
+    """The app after the end of a recording."""
     trace = load(request.param)
     options = AppOptions(replay=trace)
     app = CpuGpuApp(options, backend=FastBackend(options))
@@ -48,7 +48,7 @@ async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[
 
 
 def shown(app: Any) -> str:
-    """The text of every pane of the main screen."""
+    """Return the text of the screen."""
     return "\n".join(str(strip.text) for strip in app.screen._compositor.render_strips())
 
 
@@ -61,10 +61,10 @@ async def test_the_pane_shows_the_trace_and_the_status_line_says_so(replayed: tu
     first_line = text.splitlines()[0]
     assert first_line.lstrip().startswith(trace.header.tag)
     assert trace.name in first_line
-    assert "the trace has ended" in first_line
+    assert REPLAY_ENDED in first_line
     assert "GPU 0" in text
     assert last.gpus[0].name in text
-    assert "This is a replay" in text
+    assert "without --replay" in text
     assert "Press r" not in text
     assert not app.state.agent_ready
     assert app.state.problem is None
@@ -103,7 +103,7 @@ def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str | None]:
-    """Our own folders, and nothing that steers us."""
+    """Folders of this test, without variables that configure the app."""
     folders = {f"XDG_{name}_HOME": str(tmp_path) for name in ("DATA", "STATE", "CONFIG", "CACHE")}
     return {**folders, "CPUGPU_SIMULATE": None, "CPUGPU_DB": None}
 
@@ -113,7 +113,7 @@ def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(
 ) -> None:
     command = [sys.executable, "-m", "cpugpu_tui", "--replay", FAKE]
     with PtyApp(command, env=environment) as app:
-        app.until_text("the trace has ended")
+        app.until_text(REPLAY_ENDED)
         app.until_text("REPLAY FAKE")
         app.until_text("GPU 0")
         app.send("q")

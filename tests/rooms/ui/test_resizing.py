@@ -1,4 +1,4 @@
-"""A terminal that changes its size while a run is live: every layout on the way, nothing lost, no pane left blank."""
+"""Resizing during a run: every layout on the way, no lost rows, no blank pane."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PANES = ("status", "workload", "timings", "chart", "answer", "telemetry", "keys"
 
 
 def blank_panes(pilot: Pilot[Any]) -> list[str]:
-    """Panes that have a place on the screen and say nothing in it."""
+    """Return the visible panes that are blank."""
     lines, found = screen_lines(pilot), []
     for name in PANES:
         widget = pilot.app.screen_stack[0].query_one(f"#{name}")
@@ -42,7 +42,7 @@ def blank_panes(pilot: Pilot[Any]) -> list[str]:
 
 
 async def at(pilot: Pilot[Any], size: tuple[int, int]) -> None:
-    """Give the terminal this size, and wait until the layout is that of it."""
+    """Resize the terminal and wait for the new layout."""
     await pilot.resize_terminal(*size)
     await settled(pilot, lambda: tuple(pilot.app.screen.size) == size)
 
@@ -85,4 +85,4 @@ async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
             assert isinstance(form, WorkloadForm)
             await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
             await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
-            assert any("enter use these" in line for line in screen_lines(pilot))
+            assert any("enter apply" in line for line in screen_lines(pilot))

@@ -1,4 +1,4 @@
-"""Every state that must look designed, caused and read on a terminal of 80×24: one sentence of cause, one of remedy.
+"""Every state with a problem, caused and read on a terminal of 80×24: it shows cause and remedy.
 
 The names are those of the list in the design of the interface; `pytest -k no-driver tests/ui/test_states.py` runs one.
 
@@ -23,6 +23,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from tests.helpers.app.fake_run import (
 from tests.helpers.app.looking import table_of
 from tests.helpers.app.saved_runs import stream
 from tests.helpers.app.states import joined, slow_state, state
+from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import Machine, machine
 from tests.rooms.ui.test_layouts import screen_lines
@@ -62,7 +64,7 @@ SMALL = (80, 24)
 
 
 async def reads(pilot: Pilot[Any], *sentences: str) -> None:
-    """Wait until the screen says all of this, or fail with what it says."""
+    """Wait until the screen shows all of these texts, or fail with its content."""
     ends_s = time.monotonic() + PATIENCE_S
     while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
         assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
@@ -72,8 +74,8 @@ async def reads(pilot: Pilot[Any], *sentences: str) -> None:
 # ------------------------------------------------------------------ the driver
 
 
-async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tuple[str, ...] = ()) -> None:
-    """Show what the driver tells now, at 80×24, after these keys."""
+async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tuple[str, ...] = ()) -> list[str]:
+    """Show the driver's readings at 80×24 after these keys; return the lines of the screen."""
     machine.nvml.read()
     machine.now_s += 6.0
     rows, problem = machine.nvml.read()
@@ -81,13 +83,14 @@ async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tu
     async with opened(new_app(backend=FakeBackend(telemetry=read)), size=SMALL) as pilot:
         await pilot.press(*keys)
         await reads(pilot, *sentences)
+        return screen_lines(pilot)
 
 
 @pytest.mark.parametrize(
     ("code", "sentences"),
     [
-        state("no-driver", 12, ("No NVIDIA driver found (libnvidia-ml.so.1 is missing).", "CPU results only")),
-        state("driver-not-loaded", 9, ("The NVIDIA driver is installed but not loaded.", "or reboot.")),
+        state("no-driver", 12, ("libnvidia-ml.so.1", "CPU results only")),
+        state("driver-not-loaded", 9, ("not loaded", "reboot")),
         slow_state("driver-updated", 18, ("was updated", "Reboot")),
         state("no-permission-at-all", 4, ("No permission", "/dev/nvidia")),
     ],
@@ -102,11 +105,11 @@ async def test_a_driver_that_does_not_start(
 @pytest.mark.parametrize(
     ("code", "sentences"),
     [
-        state("gpu-lost", LOST, ("This GPU is lost: the driver no longer reaches it.", "a reboot may bring it back.")),
+        state("gpu-lost", LOST, ("is lost", "reboot")),
         state(
             "no-permission",
             NO_PERMISSION,
-            ("No permission to read this GPU.", "Ask for access to its device file, /dev/nvidia1."),
+            ("No permission", "/dev/nvidia1"),
         ),
     ],
 )
@@ -119,30 +122,22 @@ async def test_a_gpu_that_cannot_be_read(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "sentences"),
+    ("name", "value", "word"),
     [
-        state("mig", "mig", 2, ("MIG: torch sees a slice as a device of its own", "watch what runs in the other")),
-        state(
-            "shared-gpu",
-            "process:99999999",
-            300 << 20,
-            ("! Others use this GPU", "Wait until they are gone, or choose another."),
-        ),
-        state(
-            "throttled",
-            "throttle",
-            0x20,
-            ("! thermal", "too hot: the driver lowers the clock.", "check fans and air flow."),
-        ),
+        state("mig", "mig", 2, "MIG"),
+        state("shared-gpu", "process:99999999", 300 << 20, "! "),
+        state("throttled", "throttle", 0x20, "! thermal"),
     ],
 )
 async def test_a_gpu_with_something_to_know_about(
-    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, name: str, value: int, sentences: tuple[str, ...]
+    fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, name: str, value: int, word: str, words: GoldenWords
 ) -> None:
-    """In its line by sign and word; its page (z) has the sentences."""
+    """Its line has a sign and a word; its page (z) has the sentences."""
     fake_nvml.set("count", 1)
     fake_nvml.set(name, value, gpu=0)
-    await see_driver(machine, tmp_path, *sentences, keys=("tab", "z"))
+    lines = await see_driver(machine, tmp_path, "kernel-active", word, keys=("tab", "z"))
+    above = (line[:77].rstrip() for line in takewhile(lambda line: line.strip() != "Work", lines[1:]))  # no scrollbar
+    words([line for line in above if line])
 
 
 # ------------------------------------------------------------------ torch
@@ -151,7 +146,7 @@ async def test_a_gpu_with_something_to_know_about(
 def torch_says(
     monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool
 ) -> str:
-    """Make torch one that can use no GPU for this reason; return what the agent tells then."""
+    """Make torch unable to use a GPU for this reason; return the agent's message."""
 
     def available() -> bool:
         if old:
@@ -172,21 +167,19 @@ def torch_says(
 @pytest.mark.parametrize(
     ("cuda", "hip", "visible", "old", "sentences"),
     [
-        state("cpu-only-torch", None, None, None, False, ("is a CPU-only build.", "Install a CUDA build")),
-        slow_state("rocm", None, "6.0", None, False, ("is a ROCm build", "CPU results only.")),
-        slow_state(
-            "cuda-visible-devices-empty", "13.0", None, "", False, ("CUDA_VISIBLE_DEVICES is empty", "Unset it")
-        ),
-        state("cuda-visible-devices-wrong", "13.0", None, "7", False, ("CUDA_VISIBLE_DEVICES=7", "Unset it, or name")),
-        state("driver-too-old", "13.0", None, None, True, ("The NVIDIA driver is too old", "Update the driver, or")),
-        slow_state("torch-without-driver", "13.0", None, None, False, ("CUDA finds no usable GPU", "nvidia-smi")),
+        state("cpu-only-torch", None, None, None, False, ("CPU-only build", "CUDA build")),
+        slow_state("rocm", None, "6.0", None, False, ("ROCm build", "CPU results only.")),
+        slow_state("cuda-visible-devices-empty", "13.0", None, "", False, ("CUDA_VISIBLE_DEVICES", "Unset it")),
+        state("cuda-visible-devices-wrong", "13.0", None, "7", False, ("CUDA_VISIBLE_DEVICES=7", "Unset it")),
+        state("driver-too-old", "13.0", None, None, True, ("is too old", "Update the driver")),
+        slow_state("torch-without-driver", "13.0", None, None, False, ("CUDA", "nvidia-smi")),
     ],
 )
 async def test_a_torch_that_can_use_no_gpu(
     monkeypatch: pytest.MonkeyPatch, cuda: str | None, hip: str | None, visible: str | None, old: bool,
     sentences: tuple[str, ...],
 ) -> None:  # fmt: skip
-    """Said in place of the answer, whole, and in the form beside the devices."""
+    """The whole message is in the answer pane, and in the form beside the devices."""
     said = torch_says(monkeypatch, cuda, hip, visible, old)
     backend = FakeBackend()
     backend.devices = DevicesFound(devices=DEVICES[:1], no_gpu=said)
@@ -209,9 +202,9 @@ async def test_a_torch_that_can_use_no_gpu(
         state(
             "torch-missing",
             True,
-            ("cannot import torch: ModuleNotFoundError: No module named 'torch'.", "--python PATH.", "cannot run"),
+            ("ModuleNotFoundError: No module named 'torch'", "--python PATH", "cannot run"),
         ),
-        state("no-such-interpreter", False, ("There is no interpreter", "--python PATH.", "cannot run")),
+        state("no-such-interpreter", False, ("interpreter", "--python PATH", "cannot run")),
     ],
 )
 async def test_an_interpreter_that_will_not_do(
@@ -227,7 +220,7 @@ async def test_an_interpreter_that_will_not_do(
 
 
 class ShownApp:
-    """An app with agents and a history of its own at 80×24; its run, if one is live, ends with it."""
+    """An app with real agents and its own history at 80×24. A live run ends with it."""
 
     def __init__(self, app: CpuGpuApp) -> None:
         self._app = app
@@ -254,30 +247,30 @@ async def run_to_its_end(pilot: Pilot[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("simulation", "request_", "word", "sentences"),
+    ("simulation", "request_", "word", "facts"),
     [
-        state("out-of-memory", Simulation(oom_size=128), {}, "OOM",
-              ("Needs 18.4 GB on cuda:0, 12.1 GB free.", "Choose smaller sizes.")),
-        slow_state("mismatch", Simulation(mismatch_size=128), {}, "mismatch", ("The results differ", "Do not trust")),
-        slow_state("error", Simulation(error_size=128), {}, "error",
-              ("RuntimeError: planted error.", "The detail of the row has")),
-        state("agent-crashed", Simulation(crash_size=128), {}, "crashed", ("The agent", "is not tried again")),
-        state("case-timeout", Simulation(hang_size=128), {"case_timeout_s": 1.0}, "timeout",
-              ("No answer for 1 s", "Raise --case-timeout")),
+        state("out-of-memory", Simulation(oom_size=128), {}, "OOM", ("18.4 GB", "12.1 GB")),
+        slow_state("mismatch", Simulation(mismatch_size=128), {}, "mismatch", ()),
+        slow_state("error", Simulation(error_size=128), {}, "error", ("RuntimeError: planted error",)),
+        state("agent-crashed", Simulation(crash_size=128), {}, "crashed", ()),
+        state("case-timeout", Simulation(hang_size=128), {"case_timeout_s": 1.0}, "timeout", ("--case-timeout",)),
     ],
 )  # fmt: skip
 async def test_a_row_that_failed_says_why_and_what_to_do_where_the_cursor_is(
-    tmp_path: Path, simulation: Simulation, request_: dict[str, Any], word: str, sentences: tuple[str, ...]
+    tmp_path: Path, simulation: Simulation, request_: dict[str, Any], word: str, facts: tuple[str, ...]
 ) -> None:
     async with ShownApp(simulated_app(tmp_path, simulation, **request_)) as pilot:
         await run_to_its_end(pilot)
+        failure = next(row.failure for row in pilot.app.state.run.rows.values() if row.case.size == 128)
+        assert failure is not None
+        assert failure.remedy
         table_of(pilot).focus()
         await pilot.press("home", "down")
-        await reads(pilot, word, "matmul 128:", *sentences)
+        await reads(pilot, word, "matmul 128:", *facts, failure.message, failure.remedy)
         await pilot.press("up")
         await settled(pilot, lambda: "matmul 128:" not in joined(screen_lines(pilot)))
         await pilot.press("down", "enter")
-        await reads(pilot, *(sentence for sentence in sentences if not sentence.startswith("matmul")))
+        await reads(pilot, *facts, failure.message, failure.remedy)
 
 
 @pytest.mark.parametrize("name", [state("unsupported-dtype", "float16")])
@@ -290,7 +283,7 @@ async def test_a_dtype_that_torch_does_not_support_here(name: str) -> None:
         session.put(CaseFailed(case=case.key, kind=why.kind, message=why.message, remedy=why.remedy))
         await finish(pilot, session)
         await pilot.press("home")
-        await reads(pilot, "✗ not here", "float16 is not supported here:", "Choose another dtype.")
+        await reads(pilot, "✗ not here", "float16", why.message, why.remedy)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +292,7 @@ async def test_a_dtype_that_torch_does_not_support_here(name: str) -> None:
         state("longer-than-budget", Simulation(cpu_ns_per_flop=3e3, noise=0.0), ("home", "down", "down", "enter"),
               ("was timed once", "Choose smaller sizes")),
         state("throttled-row", Simulation(throttle_share=1.0), ("home", "enter", "G"), ("throttled",)),
-        state("simulated-without-gpu", Simulation(gpus=0), (), ("The simulated machine has no GPU.", "gpus=0")),
+        state("simulated-without-gpu", Simulation(gpus=0), (), ("no GPU", "gpus=0")),
     ],
 )  # fmt: skip
 async def test_a_row_with_something_to_know_about(
@@ -354,9 +347,9 @@ def foreign(folder: Path) -> Path:
     [
         state("database-not-writable", missing_folder, "Not saved", ("does not exist", "--db")),
         state("database-read-only", read_only, "Not saved", ("read-only", "--db")),
-        slow_state("newer-database", newer, "Not saved", ("was written by a newer", "Update cpugpu-tui")),
+        slow_state("newer-database", newer, "Not saved", ("newer", "Update cpugpu-tui")),
         state("damaged-database", damaged, "The database", ("was damaged", ".recover` may save")),
-        slow_state("foreign-database", foreign, "Not saved", ("is another program's database", "--db")),
+        slow_state("foreign-database", foreign, "Not saved", ("another program", "--db")),
     ],
 )
 async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
@@ -375,7 +368,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
 
 
 def test_the_list_of_states_is_whole() -> None:
-    """Each name that stands in this module's docstring is a test's, and each test's stands there."""
+    """The names in this module's docstring are exactly those of the tests."""
     told = set(re.findall(r"`([a-z][a-z0-9-]+)`", __doc__ or ""))
     source = "".join(
         Path(__file__).with_name(name).read_text() for name in ("test_states.py", "test_states_outside.py")

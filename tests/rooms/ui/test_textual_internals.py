@@ -1,4 +1,4 @@
-"""What we use of Textual without Textual documenting it stands in one file, and this version of Textual has it."""
+"""Undocumented parts of Textual are used in one file only, and this version of Textual has them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THE_FILE = "cpugpu_tui.ui.terminal.textual_internals"
 
 @cache
 def names_of(kind: type) -> set[str]:
-    """Names that a class defines, and those that its methods give to their object."""
+    """Return the names that a class defines, and the attributes that its methods set."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     stored = {
         node.attr
@@ -50,7 +50,7 @@ def test_no_other_file_uses_or_hides_a_private_name_of_textual() -> None:
 
 
 def private_uses(module_name: str) -> list[str]:
-    """Places in a module that import something private of Textual, or whose names are a private one's."""
+    """Return the places in a module that import or name something private of Textual."""
     module = importlib.import_module(module_name)
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     found = []

@@ -34,13 +34,13 @@ GOOD = 'name = "mine"\nprimary = "#336699"\n'
 
 
 def colours(theme: Theme) -> dict[str, str]:
-    """All CSS variables of a theme, as the app has them."""
+    """Return all CSS variables of a theme in the app."""
     variables = {**variable_defaults(theme), **theme.to_color_system().generate(), **theme.variables}
     return {**variables, **legible(variables)}
 
 
 def shown(theme: Theme, name: str, ground: str) -> float:
-    """Contrast of a colour as it appears on a ground, opacity included."""
+    """Return the contrast of a colour on a ground, with its opacity."""
     named = colours(theme)
     below = Color.parse(named[ground])
     return contrast(below + Color.parse(named[name]), below)
@@ -92,7 +92,7 @@ def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme: Th
 
 @EACH
 def test_a_theme_of_ours_is_shown_as_it_is_written(theme: Theme) -> None:
-    """What had to be moved to be read would be a colour that nobody chose."""
+    """A corrected colour would be one that the theme's author did not choose."""
     variables = {**theme.to_color_system().generate(), **theme.variables}
     assert {SERIES_CPU, SERIES_GPU} <= set(theme.variables)
     assert legible(variables) == {}
@@ -115,14 +115,14 @@ def test_monochrome_has_no_colour(name: str) -> None:
 @EACH
 @pytest.mark.parametrize("ground", GROUNDS)
 def test_texts_can_still_be_read_in_256_colours(theme: Theme, ground: str) -> None:
-    """What tmux and many terminals make of it."""
+    """Return the colour as tmux and many terminals show it."""
     named = {name: in_256(Color.parse(value)) for name, value in colours(theme).items() if name in (*TEXTS, ground)}
     for name in TEXTS:
         assert contrast(named[name], named[ground]) >= 4, name
 
 
 def in_256(colour: Color) -> Color:
-    """A colour as rich, which writes it, rounds it to the palette of 256."""
+    """Return a colour as rich rounds it to the palette of 256."""
     return Color.from_rich_color(colour.rich_color.downgrade(ColorSystem.EIGHT_BIT))
 
 
@@ -299,7 +299,7 @@ def test_a_persons_theme_joins_the_shipped_ones_and_replaces_its_namesake(tmp_pa
 @example("auto 50%")
 @example("initial")
 def test_what_loads_can_be_applied(value: str) -> None:
-    """A value that loads and does not parse as CSS would end the app when its theme is chosen."""
+    """A value that loads but does not parse as CSS would end the app when the theme is chosen."""
     import json
     from tempfile import TemporaryDirectory
 

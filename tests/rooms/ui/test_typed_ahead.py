@@ -1,4 +1,4 @@
-"""Keys that were typed for a screen that has gone, or for an app that is about to go; all found by random keys."""
+"""Keys typed for a screen or an app that has closed meanwhile; each case was found by random keys."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The process that times: its words, its torch-worker thread, its guardian; travels to any interpreter."""
+"""The process that times: its messages, its torch-worker thread, its guardian. It runs in any interpreter."""

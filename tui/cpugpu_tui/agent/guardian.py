@@ -1,8 +1,8 @@
-"""A tiny process beside the agent, which ends what the agent started when the agent or its controller is gone.
+"""A tiny process that kills the agent's process group when the agent or its controller is gone.
 
-The agent cannot do that itself: it may be stopped (SIGSTOP), killed, or stuck in native code. The guardian is forked
-before torch and threads exist, lives in a process group of its own, and holds nothing open but the end of stdin that
-it watches. A process that calls `setsid` leaves the agent's group, and is the one that it cannot reach.
+The agent cannot do that itself: it may be suspended (SIGSTOP), killed, or stuck in native code. The guardian is forked
+before torch and threads exist. It has a process group of its own, and keeps only stdin open, to watch its end. It
+cannot reach a process that left the agent's group with `setsid`.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ import signal
 import sys
 
 NAME = "cpugpu-guardian"
-"""What `ps` shows; 15 letters are all that the kernel keeps."""
+"""Name that `ps` shows; the kernel stores at most 15 characters."""
 
 GRACE_MS = 500
-"""How long an agent may take to end by itself once its controller is gone."""
+"""How long an agent may take to exit by itself once its controller is gone."""
 
 LOOK_MS = 500
-"""Between two looks for the agent's end where the kernel (before 5.3) has no descriptor for it."""
+"""Polling interval for the agent's end on kernels before 5.3, which have no pidfd."""
 
 
 def guard() -> None:
-    """Fork the guardian of this process, which becomes the leader of a process group if it is none yet."""
+    """Fork the guardian of this process; make this process the leader of a process group if it is not."""
     if os.isatty(0):
         return  # a terminal ends its processes itself, and a new group could not read from it
     if os.getpgrp() != os.getpid():
-        # The launcher's shell has to live on: it tells the exit code of the agent.
+        # Do not kill the launcher's shell: it reports the exit code of the agent.
         os.setpgid(0, 0)
     agent_pid = os.getpid()
     try:
         child = os.fork()
-    except OSError as error:  # a limit on processes: the agent works without one, too
-        print(f"No guardian: {error.strerror}.", file=sys.stderr)
+    except OSError as error:  # a limit on processes: the agent works without a guardian too
+        print(f"Cannot start the guardian process: {error.strerror}.", file=sys.stderr)
         return
     if child:
         return
@@ -45,7 +45,7 @@ def guard() -> None:
 
 
 def exit_descriptor(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends; None where the kernel (before 5.3) has none."""
+    """Return a descriptor that becomes readable when a process ends; None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -64,13 +64,13 @@ def _watch(agent_pid: int) -> None:
     if exited is not None:
         ends.register(exited, select.POLLIN)
     changes = select.poll()
-    changes.register(0, select.POLLRDHUP)  # and POLLHUP, always: nothing of what the agent is to read is taken
+    changes.register(0, select.POLLRDHUP)  # POLLHUP is implied; the agent's input is not read
     if exited is not None:
         changes.register(exited, select.POLLIN)
     while os.getppid() == agent_pid:
         seen = [descriptor for descriptor, _ in changes.poll(None if exited is not None else LOOK_MS)]
         if seen == [0]:
-            ends.poll(GRACE_MS)  # an agent that is able to ends by itself
+            ends.poll(GRACE_MS)  # a working agent exits by itself
         if seen:
             break
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -78,12 +78,12 @@ def _watch(agent_pid: int) -> None:
 
 
 def _let_go() -> None:
-    """Close what the agent has open but stdin: who waits for the end of its output must not wait for us."""
+    """Close all descriptors except stdin, so that readers of the agent's output do not wait for the guardian."""
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)
-    # Not up to the limit of descriptors: in a container that may be a billion.
+    # Close only open ones: in a container the limit of descriptors may be a billion.
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2:
-            with contextlib.suppress(OSError):  # the one that listed them
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The agent's greeting: facts that ride with every result, and the workloads that it knows."""
+"""The agent's greeting: facts that are saved with every run, and the workloads that it knows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cpugpu_tui.workloads import catalogue
 from cpugpu_tui.workloads.own_files import Loaded, load
 
 INHERITED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "KMP_AFFINITY", "OMP_PROC_BIND")
-"""Variables with which launchers make the CPU side slow in silence (Ray, Dask and torchrun set them to 1)."""
+"""Variables that slow the CPU silently: Ray, Dask and torchrun set thread counts to 1."""
 
 
 def facts(*, simulated: bool) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def facts(*, simulated: bool) -> dict[str, Any]:
 
 
 def torch_facts() -> dict[str, Any]:
-    """Return what torch says about itself, or why it cannot be imported."""
+    """Return facts about torch, or why it cannot be imported."""
     watch = Stopwatch()
     try:
         import torch
@@ -69,17 +69,17 @@ def torch_facts() -> dict[str, Any]:
 
 
 MOST_TEXT = 400
-"""Characters of a sentence about a file: what a stranger's code raises may be of any length."""
+"""Most characters of an error about a file, whose exceptions may have any length."""
 
 
 def wanted(arguments: Sequence[str]) -> tuple[tuple[str, ...], bool]:
-    """Return the files that an agent's command names, and whether installed packages are wanted."""
+    """Return the workload files in an agent's arguments, and whether to load installed packages."""
     files = tuple(after for word, after in pairwise(arguments) if word == FILE)
     return files, INSTALLED in arguments
 
 
 def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, installed: bool = False) -> Hello:
-    """Load what was named and return the greeting that tells of it."""
+    """Load files and packages and return the greeting, with their workloads in its catalogue."""
     built_in = catalogue()
     found = Loaded()
     if files or installed:
@@ -93,7 +93,7 @@ def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, inst
         Refused(each.source, printable(each.message, MOST_TEXT), printable(each.remedy, MOST_TEXT))
         for each in found.refused
     )
-    # What a file did to the built-in ones' facts is no fact of theirs: they were asked before it was loaded.
+    # The catalogue of built-in workloads was made before files were loaded, so they cannot change it.
     return Hello(
         protocol=PROTOCOL,
         environment=environment,

@@ -1,8 +1,8 @@
-"""The launch-bound loop that `doctor --telemetry-cost` times: a tiny kernel and a synchronise, over and over.
+"""The loop that `doctor --telemetry-cost` times: launch a tiny kernel and synchronise, again and again.
 
-An agent of its own kind: one JSON object a line on stdin (first the device, then a block each) and one back. The
-sampler runs in the controller, as in real life; this process knows nothing of it. Bound by launches because that
-is what telemetry disturbs: both wait for the driver's locks.
+Its protocol is one JSON object per line on stdin (first the device, then one for each block), and one as the answer.
+Telemetry is sampled by the controller, as in a run. The loop is bound by launches because telemetry delays these:
+both wait for the driver's locks.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from cpugpu_tui.model import Simulation
 from cpugpu_tui.timing.timers import Stopwatch
 
 CALLS = 200
-"""Calls between two looks at the clock: 5 ms at 25 µs a call."""
+"""Calls between two readings of the clock: 5 ms at 25 µs a call."""
 
 WARM_UP_S = 1.0
-"""A GPU that slept needs up to half a second to reach its clock (method.md)."""
+"""An idle GPU needs up to half a second to reach its full clock (method.md)."""
 
 
 class Loop(Protocol):
-    """Something that can be timed in blocks."""
+    """A loop that runs in blocks."""
 
     label: str
-    """The device, in words."""
+    """Name of the device."""
 
     def block(self, seconds: float) -> tuple[int, float]:
-        """Return the calls made within `seconds`, and the time they took, ns."""
+        """Call for about `seconds`; return the number of calls and their time, ns."""
 
 
 class GpuLoop:
-    """The real thing, on torch's first GPU."""
+    """The loop on torch's first GPU."""
 
     def __init__(self) -> None:
-        """Take the GPU's context.
+        """Create a GPU context and warm up.
 
         Raises:
-            ValueError: torch can use no GPU; its text is one sentence of cause and one of remedy.
+            ValueError: torch cannot use a GPU; the text has a sentence of cause and one of remedy.
         """
         import torch
 
@@ -71,10 +71,10 @@ class GpuLoop:
 
 
 class SimulatedLoop:
-    """A made-up GPU in virtual time, on which telemetry costs nothing."""
+    """A simulated GPU in virtual time, which telemetry does not disturb."""
 
     def __init__(self, simulation: Simulation) -> None:
-        """Raise ValueError where the simulated machine has no GPU."""
+        """Raise ValueError if the simulated machine has no GPU."""
         if simulation.gpus < 1:
             raise ValueError("The simulated machine has no GPU. Leave gpus=0 out.")
         self.label = "simulated GPU"
@@ -99,7 +99,7 @@ def main() -> None:
     try:
         simulation = json.loads(sys.stdin.readline())["simulation"]
         loop: Loop = GpuLoop() if simulation is None else SimulatedLoop(Simulation(**simulation))
-    except Exception as error:  # noqa: BLE001 - the controller tells the person, whatever it is
+    except Exception as error:  # noqa: BLE001 - the controller shows the error
         is_sentence = type(error) is ValueError
         answer(problem=str(error) if is_sentence else f"The GPU cannot be used: {type(error).__name__}: {error}")
         return

@@ -1,9 +1,9 @@
-"""The agent process: takes one plan on stdin, runs it on its torch-worker thread, exits.
+"""The agent process: reads one plan from stdin, runs it on its torch-worker thread, exits.
 
-The main thread does nothing but read stdin, with `os.read`: end of file means that the controller is
-gone, and the process ends at once, whatever the worker is doing. Buffered reading from `sys.stdin`
-would abort the interpreter at a normal exit. Over a network a controller may be gone
-without an end of file: there it says every few seconds that it lives, and silence ends the process, too.
+The main thread only reads stdin, with `os.read`. End of file means that the controller is gone, and the process exits
+at once, whatever the worker is doing. Buffered reading from `sys.stdin` would abort the interpreter at a normal exit.
+Over a network a controller may disappear without an end of file. It therefore sends heartbeats, and silence ends the
+process too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def plan_from_json(line: bytes) -> Plan:
     """Return the plan on one line of JSON (`plain.to_plain` of a `Plan`).
 
     Raises:
-        ValueError, TypeError, KeyError: the line is no plan of this version.
+        ValueError, TypeError, KeyError: the line is not a plan of this version.
     """
     data: dict[str, Any] = json.loads(line)
     simulation = data.pop("simulation", None)
@@ -49,19 +49,19 @@ def plan_from_json(line: bytes) -> Plan:
 
 
 def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:
-    """Return the ceilings that `to_plain` made plain."""
+    """Return the `Ceilings` that `to_plain` turned into `data`."""
     return Ceilings(**{**data, "transfers": {name: Line(**line) for name, line in data["transfers"].items()}})
 
 
 def private_stdout() -> int:
-    """Return a private copy of fd 1, and point fd 1 at stderr: what libraries print is no event."""
+    """Return a private copy of fd 1 and point fd 1 at stderr, so that output of libraries does not mix with events."""
     copy = os.dup(1)
     os.dup2(2, 1)
     return copy
 
 
 def private_stdin() -> int:
-    """Return a private copy of fd 0, and point fd 0 at nothing: a workload that reads or closes it takes no command."""
+    """Return a private copy of fd 0 and point fd 0 at /dev/null, so that a workload cannot read or close it."""
     copy = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -72,9 +72,9 @@ def private_stdin() -> int:
 def read_commands(
     stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None
 ) -> None:
-    """Read `stdin` to its end, or to `silence_s` without a word: the first line is the plan, the others are commands.
+    """Read `stdin` until its end, or until `silence_s` without input: first the plan, then commands.
 
-    Never returns, and never leaves the process without the thread that notices the end of its controller.
+    Never returns: the process exits with this thread, because nothing else notices the end of the controller.
     """
     try:
         _read_commands(stdin, plans, control, silence_s)
@@ -89,7 +89,7 @@ def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control
     words = select.poll()
     words.register(stdin, select.POLLIN)
     while True:
-        # A poll rather than a timed read: what came while the process stood still (ctrl+z) is in the pipe.
+        # Poll, so that input that came while the process was suspended (ctrl+z) counts.
         if not words.poll(None if silence_s is None else silence_s * 1000):
             os._exit(EXIT_CONTROLLER_GONE)
         chunk = os.read(stdin, 65536)
@@ -107,7 +107,7 @@ def _read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control
 
 
 def silence_limit_s(arguments: list[str]) -> float | None:
-    """Return how long the controller may be silent; None where the end of stdin tells of its death."""
+    """Return how long the controller may be silent, s; None if only the end of stdin counts."""
     return next((float(after) for word, after in pairwise(arguments) if word == ALIVE), None)
 
 
@@ -121,16 +121,16 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
         emit.flush()
         if "--simulated" not in arguments:
             stand_by()
-        # Whoever started this process is no stranger on the cores; not part of what a run was measured with.
+        # The controller is not an unrelated process on the cores. Not a fact of the hello, because it is not saved.
         whole = {**environment, "controller_pid": os.getppid()}
         code = 0 if work(plan_from_json(plans.get()), whole, emit, control) else EXIT_BROKEN
     except BrokenPipeError:
         code = EXIT_CONTROLLER_GONE
-    except BaseException:  # noqa: BLE001 - the last words of the process, whatever it dies of
+    except BaseException:  # noqa: BLE001 - the controller shows the last line of stderr
         traceback.print_exc()
     finally:
         sys.stderr.flush()
-        # The main thread sits in os.read for ever: no other way out, and nothing is left to clean up.
+        # The main thread is blocked in os.read, and nothing is left to clean up.
         os._exit(code)
 
 

@@ -1,4 +1,4 @@
-"""The torch-worker thread's work: prepare the process, find the devices, run the plan, say how it ended."""
+"""The work of the torch-worker thread: prepare the process, find the devices, run the plan, report the end."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 
 THREAD_NAME = "torch-worker"
-"""Name of the thread that every kernel is called from."""
+"""Name of the thread that calls every kernel."""
 
 
 def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> bool:
     """Run a plan to its end; return False if this process must not be used again.
 
-    Every outcome is an event: `RunFinished` is always the last one, except when the process dies.
+    Every outcome is an event. `RunFinished` is the last one, unless the process dies or has to be replaced.
     """
     try:
         with quiet_interpreter():
@@ -38,7 +38,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
             left_s = None if plan.max_seconds is None else plan.max_seconds - watch.elapsed_s()
             remark = first_ceilings(plan, machine, environment, emit, control, left_s) if status == "done" else None
     except CaseError:
-        # Its row is out already; whoever started this process starts another for the cases that remain.
+        # Its CaseFailed was sent. The controller starts another process for the remaining cases.
         emit.flush()
         return False
     except CpuGpuError as error:
@@ -52,10 +52,10 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) 
 
 
 def stand_by() -> None:
-    """Do what each plan begins with while nobody waits: from a plan to the first event it were 240 ms, and are 9."""
+    """Prepare for a plan while nobody waits: it shortens the time from plan to first event from 240 to 9 ms."""
     import cpugpu_tui.timing.torch_machine  # noqa: F401 - 30 modules, none of them torch
 
-    gc.collect()  # over all of torch; what is frozen then, the collection that a plan begins with has not to look at
+    gc.collect()  # once over all of torch's objects; frozen, they cost nothing in the collection before a plan
     gc.freeze()
 
 
@@ -63,7 +63,7 @@ def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
     """Return the devices of this process for a plan, simulated or real.
 
     Raises:
-        UnfitError: a device that the person named cannot be used.
+        UnfitError: a device that was asked for cannot be used.
     """
     if plan.simulation is not None:
         from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
@@ -73,8 +73,8 @@ def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
 
     from cpugpu_tui.timing.torch_machine import TorchMachine
 
-    # Before the first parallel operation: threads of the pool inherit the flag, and a pool that
-    # exists already keeps its own (measured: 16 × slow for denormals, method.md, "What disturbs a time").
+    # Before the first parallel operation: new pool threads inherit the flag, existing ones keep theirs
+    # (measured: denormals are 16× slower, method.md, "What disturbs a time").
     torch.set_flush_denormal(plan.flush_denormals)
     torch.set_num_threads(int(environment["threads"]))
     torch.manual_seed(plan.seed)

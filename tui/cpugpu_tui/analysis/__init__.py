@@ -1,1 +1,1 @@
-"""WHAT IT MEANS: pure functions on numbers; no I/O, no torch, no clock."""
+"""Pure functions from numbers to results: no I/O, no torch, no clock."""

@@ -1,4 +1,4 @@
-"""GPUs of one model beside each other: which of them is slow, by a rule that one slow GPU cannot bend."""
+"""Find slow GPUs among those of one model, with a rule that one slow GPU cannot distort."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cpugpu_tui.decide.stats import median
 
 MOST_SLOWER = 0.05
-"""GPUs of a model that are this close are alike: chips, cooling and clocks differ by a few per cent."""
+"""GPUs within this share of the median are alike: chips, cooling and clocks differ by a few per cent."""
 
 MOST_Z = 3.5
 """Robust z-score of an outlier (Iglewicz and Hoaglin, 1993): distance from the median over MAD / 0.6745."""
@@ -18,31 +18,31 @@ NORMAL_MAD = 0.6745
 """Median absolute deviation of normal values of standard deviation 1."""
 
 ENOUGH_ALIKE = 3
-"""With fewer of a model nothing says which one is off: only the distance from their median can be told."""
+"""With fewer GPUs of a model there is no z-score, only the distance from their median."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a GPU stands among those of its model."""
+    """How a GPU compares with those of its model."""
 
     ratio: float
-    """Its time over the median time of its model, itself included: 1.1 takes 10 % longer."""
+    """Its time divided by the median time of its model, itself included: 1.1 takes 10 % longer."""
     z: float | None
-    """Its robust z-score, above 0 for slower; infinite where the others agree exactly. None with fewer than
-    `ENOUGH_ALIKE` of its model."""
+    """Its robust z-score, above 0 for slower; infinite if the others agree exactly. None with fewer than
+    `ENOUGH_ALIKE` GPUs of its model."""
     alike: int
-    """GPUs of its model, itself included; at least 2."""
+    """Number of GPUs of its model, itself included; at least 2."""
 
     @property
     def is_slow(self) -> bool:
-        """Whether it is more than 5 % slower than its model's median and, with three or more alike, an outlier."""
+        """Whether it is more than 5 % slower than the median of its model and, if three or more, an outlier."""
         return self.ratio > 1 + MOST_SLOWER and (self.z is None or self.z > MOST_Z)
 
 
 def standings(times_ns: Mapping[str, float], models: Mapping[str, str]) -> dict[str, Standing]:
-    """Return where each GPU stands that is not alone of its model.
+    """Return the standing of each GPU whose model has at least two.
 
-    `times_ns` is GPU → time of the same work, above 0; `models` GPU → name of its model.
+    `times_ns` is GPU → time of the same work, above 0; `models` is GPU → name of its model.
     """
     found: dict[str, Standing] = {}
     for group in grouped({name: models[name] for name in times_ns}).values():
@@ -57,9 +57,9 @@ def standings(times_ns: Mapping[str, float], models: Mapping[str, str]) -> dict[
 
 
 def overall(cases: Sequence[Mapping[str, float]], models: Mapping[str, str]) -> dict[str, Standing]:
-    """Return where each GPU stands over many cases: its ratio is the median of those of the cases.
+    """Return each GPU's standing over many cases, from the median of its ratios.
 
-    Each case is GPU → time; one that lacks a GPU counts for the others.
+    Each case is GPU → time; a GPU may be missing from some cases.
     """
     ratios: dict[str, list[float]] = {}
     for times_ns in cases:

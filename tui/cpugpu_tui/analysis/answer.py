@@ -1,4 +1,4 @@
-"""The answer in at most three sentences: who wins from which size, by how much at the largest, and including copies."""
+"""The answer in at most three sentences: from which size the GPU wins, by how much at the largest, and with copies."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from cpugpu_tui.decide.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, TIE, UNDE
 from cpugpu_tui.model.quantities import factor, faster, joined, plus_minus
 
 CLOSE = 1.1
-"""An interval between 1/1.1 and 1.1 is close to 1; a wider one that holds 1 is too noisy to be a result."""
+"""An interval within 1/1.1 to 1.1 is too close to call; a wider one that contains 1 is too noisy to judge."""
 
 WIDE = 10.0
-"""A bracket whose ends lie further apart than this factor has no point that is worth a number."""
+"""A bracket whose ends differ by more than this factor is shown without a point inside it."""
 
 UNTOLD = 1e3
-"""An interval that reaches further than this many times the speedup is no number to tell."""
+"""Relative half-widths of this and more are not shown."""
 
 MOST_NAMED = 3
-"""Sizes that a sentence names; more are counted."""
+"""Sizes that a sentence names; more than these are counted."""
 
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 
 @dataclass(frozen=True)
 class Printed:
-    """What the publication's clock shows at one size, and how long the same takes when the GPU is waited for; ns."""
+    """Times by the paper's clock at one size, and the GPU's when that clock waits for it; ns."""
 
     size: int
     cpu_ns: float
@@ -40,29 +40,29 @@ class Printed:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that an answer about one sweep is made of."""
+    """The numbers behind the answer about one sweep."""
 
     measured: Crossover
-    """With the inputs on the device."""
+    """With the inputs on the GPU."""
     threads: int
     """CPU threads in force; 0 if not known."""
     worlds: Mapping[str, Crossover] = field(default_factory=dict)
-    """Key of a `WhatIf` → where the crossover would be; those that have times."""
+    """Key of a `WhatIf` → its crossover, for those that have times."""
     resident: Decomposition | None = None
-    """A call of the smallest size with the inputs on the device."""
+    """A call of the smallest size with the inputs on the GPU."""
     moved: Decomposition | None = None
-    """The same with data that starts and ends on the host."""
+    """The same call including copies."""
     printed: tuple[Printed, ...] = ()
-    """By the publication's clock, sizes rising."""
+    """By the paper's clock, in order of size."""
     axis: str = ""
-    """What a size counts, as the workload says it: `n of two n×n matrices`, `hidden units`."""
+    """The workload's description of a size: `n of two n×n matrices`, `hidden units`."""
 
 
 # ------------------------------------------------------------------ one size
 
 
 def not_judged(comparison: Comparison) -> str:
-    """Return why a size was not judged, `1 round` or `± 40 %`; empty where it was."""
+    """Return why a size was not judged, `1 round` or `± 40 %`; empty if it was judged."""
     spread = _spread(comparison)
     if spread is None:
         return f"{comparison.rounds} round{'s' if comparison.rounds != 1 else ''}"
@@ -72,13 +72,13 @@ def not_judged(comparison: Comparison) -> str:
 
 
 def _is_close(comparison: Comparison) -> bool:
-    """Whether the interval is so near to 1 that the two can be called equal, or nearly so."""
+    """Whether the devices are equally fast or too close to call."""
     low, high = comparison.low or 0.0, comparison.high or math.inf
     return comparison.verdict == TIE or (comparison.verdict == UNDECIDED and low >= 1 / CLOSE and high <= CLOSE)
 
 
 def _spread(comparison: Comparison) -> float | None:
-    """Return the relative half-width of the interval; None where its ends are no numbers to divide."""
+    """Return the relative half-width of the interval; None without a usable one."""
     low, high = comparison.low, comparison.high
     if low is None or high is None or not 0 < low <= high < math.inf:
         return None
@@ -87,13 +87,13 @@ def _spread(comparison: Comparison) -> float | None:
 
 
 def speedup_text(comparison: Comparison) -> str:
-    """Return `47.2× ± 1.2 %`, without the second part where there is no interval."""
+    """Return `47.2× ± 1.2 %`, or `47.2×` without an interval."""
     spread = _spread(comparison)
     return factor(comparison.speedup) + (f" {plus_minus(spread)}" if spread is not None else "")
 
 
 def _aside(comparison: Comparison) -> str:
-    """Return how sure a speedup is, to follow it in brackets."""
+    """Return the interval of a speedup, or why it has none, to follow in brackets."""
     reason, spread = not_judged(comparison), _spread(comparison)
     if comparison.faster and reason:
         return f"{reason}, no interval"
@@ -125,7 +125,7 @@ def _has_winner(point: SweepPoint) -> bool:
 
 
 def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
-    """Return where the GPU wins in one world, in a few words: `from n ≈ 205 (192–213)`, `at no size up to 500`."""
+    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `at no size up to 500`."""
     bracket = (
         f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
     )
@@ -141,12 +141,12 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
 
 
 def is_wide(found: Crossover) -> bool:
-    """Whether the lead changes somewhere in a range of sizes that no point can stand for."""
+    """Whether the bracket is too wide to name a point inside it."""
     return found.ratio is not None and found.ratio > WIDE
 
 
 def _range(found: Crossover) -> str:
-    """Return the sizes from the first to the last that have a winner, which is the same at all of them."""
+    """Return the range of sizes that have a winner, if all have the same one."""
     first, last = (_decided(found)[end].size for end in (0, -1))
     if first == last:
         return f"at {first:,}"
@@ -155,7 +155,7 @@ def _range(found: Crossover) -> str:
 
 
 def _ranges(found: Crossover, axis: str, bracket: str) -> str:
-    """Return each range in which the GPU wins, where the lead changes more than once."""
+    """Return each range in which the GPU wins, if the winner changes more than once."""
     groups = [(winner, list(points)) for winner, points in groupby(_decided(found), lambda p: p.comparison.verdict)]
     parts = []
     for index, (winner, points) in enumerate(groups):
@@ -174,18 +174,18 @@ def _ranges(found: Crossover, axis: str, bracket: str) -> str:
 
 
 def _end(found: Crossover) -> str:
-    """Return ` to 800` where a larger size says otherwise, or nothing clear: a win from a size on has no end."""
+    """Return ` to 800` if a larger size contradicts the last winner; empty if the GPU wins without an upper end."""
     last = _decided(found)[-1]
     beyond = (point for point in found.points if point.size > last.size)
     return f" to {last.size:,}" if any(_contradicts(point, last) for point in beyond) else ""
 
 
 def _exceptions(found: Crossover) -> str:
-    """Return the sizes within a range of wins where the speedup says otherwise, or nothing clear."""
+    """Return the sizes inside a range of wins that contradict it or are too close to call."""
     against: list[SweepPoint] = []
     inside: list[SweepPoint] = []
     before: SweepPoint | None = None
-    for after in found.points:  # once: with 10,000 rows all of them for each took two thirds of the app's time
+    for after in found.points:  # one pass: a quadratic search took two thirds of the app's time at 10,000 rows
         if not _has_winner(after):
             inside.append(after)
             continue
@@ -202,13 +202,13 @@ def _exceptions(found: Crossover) -> str:
 
 
 def _contradicts(point: SweepPoint, decided: SweepPoint) -> bool:
-    """Whether a size without a winner does not lean to the winner of another one."""
+    """Whether a size without a winner is too close to call, or points to the other device than `decided`."""
     same_side = (point.comparison.speedup > 1) == (decided.comparison.verdict == GPU_WINS)
     return _is_close(point.comparison) or not same_side
 
 
 def open_words(comparison: Comparison) -> str:
-    """Return what is open about a size without a winner."""
+    """Return why a size has no winner."""
     if comparison.verdict == TIE:
         return f"equal {WITHIN}"
     reason = not_judged(comparison)
@@ -216,16 +216,16 @@ def open_words(comparison: Comparison) -> str:
 
 
 def _point(found: Crossover, axis: str) -> str:
-    """Return the point as a size at which the winner above it wins, or of neighbours the one above, as it is.
+    """Return the crossover as a size inside the bracket, or both ends of a wide bracket.
 
-    It has three digits, or more where the bracket is so narrow that three lie outside. Of a wide bracket the ends.
+    The size has three digits, or more if the bracket is so narrow that three digits lie outside it.
     """
     assert found.point is not None
     assert found.low is not None
     assert found.high is not None
     if is_wide(found):
         return " ".join(filter(None, (f"somewhere between {found.low:,} and {found.high:,}", _noun(axis))))
-    # The lower end is the other's; where the lead is lost, the GPU's last size is the lower end.
+    # The GPU does not win at the lower end, except where it loses above the bracket.
     least, most = (found.low, found.high - 1) if found.kind == FALLS else (found.low + 1, found.high)
     if least >= most:
         return named(axis, "=", most)
@@ -236,14 +236,14 @@ def _point(found: Crossover, axis: str) -> str:
 
 
 def named(axis: str, sign: str, size: int) -> str:
-    """Return a size with the name of its axis: `n ≈ 205`, `batch = 32`, `≈ 4,096 hidden units`."""
-    if axis and not _noun(axis):
-        return f"{axis.split(' ')[0]} {sign} {size:,}"
-    return " ".join(part for part in ("" if sign == "=" else sign, f"{size:,}", _noun(axis)) if part)
+    """Return a size with the name of its axis: `n = 2,048`, `n ≈ 205`, `batch 32`, `≈ 4,096 hidden units`."""
+    first, noun = axis.split(" ")[0], _noun(axis)
+    sign = "" if sign == "=" and len(first) != 1 else sign
+    return " ".join(filter(None, (sign, f"{size:,}", noun) if noun else (first, sign, f"{size:,}")))
 
 
 def _noun(axis: str) -> str:
-    """Return what follows a size: `elements` of `elements of each vector`; empty for `n` and `batch`, which precede."""
+    """Return the noun after a size: `elements` for `elements of each vector`; empty for `n` and `batch`."""
     first = axis.split(" ")[0]
     return "" if len(first) == 1 or first == "batch" else axis.split(" of ")[0].split(" in ")[0]
 
@@ -259,22 +259,22 @@ def verdict_sentence(evidence: Evidence) -> str:
     threads = evidence.threads
     rival = f"{threads} CPU thread{'s' if threads != 1 else ''}" if threads else "the CPU"
     subject = "it" if len(found.points) > 1 and _leader(found) == "the GPU" else "the GPU"
-    said = [lead(found, evidence.axis)] if len(found.points) > 1 else []
-    said += [] if said and _is_even(found) else [_at_largest(found, subject, rival)]
+    sentences = [who_wins(found, evidence.axis)] if len(found.points) > 1 else []
+    sentences += [] if sentences and _is_even(found) else [_at_largest(found, subject, rival)]
     moved = evidence.worlds.get(END_TO_END)
     if moved is not None and moved.points:
-        said.append(f"including copies, {_including_copies(moved, evidence)}")
-    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in said)
+        sentences.append(f"including copies, {_including_copies(moved, evidence)}")
+    return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
 
 
 def _leader(found: Crossover) -> str:
-    """Return whom the first words of a sentence about a sweep are about; empty without a winner."""
+    """Return the subject of a sentence about a sweep; empty without a winner."""
     if not _decided(found):
         return ""
     return "the CPU" if found.kind == NEVER else "the GPU"
 
 
-def lead(found: Crossover, axis: str, subject: str = "", verb: str = "wins") -> str:
+def who_wins(found: Crossover, axis: str, subject: str = "", verb: str = "wins") -> str:
     """Return who wins where: `the GPU wins from n ≈ 205 (192–213)`, or why nobody does."""
     if not _decided(found):
         return _without_winner(found.points)
@@ -288,7 +288,7 @@ def lead(found: Crossover, axis: str, subject: str = "", verb: str = "wins") -> 
 
 
 def _without_winner(points: Sequence[SweepPoint]) -> str:
-    """Return what the sizes of a sweep without any winner are, each group with its reason."""
+    """Return why no size of a sweep has a winner, grouped by reason."""
     if all(point.comparison.verdict == TIE for point in points):
         return f"CPU and GPU are equally fast ({WITHIN}) at every size"
     if all(_spread(point.comparison) is None for point in points):
@@ -306,7 +306,7 @@ def _without_winner(points: Sequence[SweepPoint]) -> str:
 
 
 def _at_largest(found: Crossover, subject: str, rival: str) -> str:
-    """Return by how much at the largest size; where that was not judged, at the largest that has a winner too."""
+    """Return the speedup at the largest size; if that was not judged, also at the largest size with a winner."""
     largest = found.points[-1]
     decided = _decided(found)
     if not not_judged(largest.comparison) or not decided:
@@ -315,23 +315,23 @@ def _at_largest(found: Crossover, subject: str, rival: str) -> str:
 
 
 def _is_even(found: Crossover) -> bool:
-    """Whether both devices are as fast as each other at every size, or nearly so: the first words say all of it."""
+    """Whether every size is equally fast or too close to call, so that the first sentence says it all."""
     return all(_is_close(point.comparison) for point in found.points)
 
 
 def _including_copies(moved: Crossover, evidence: Evidence) -> str:
-    """Return what holds for data that starts and ends on the host, to follow the sentences about data on the device."""
+    """Return the result including copies, to follow the sentences about inputs on the GPU."""
     measured = "the GPU" if len(evidence.measured.points) == 1 else _leader(evidence.measured)
     if len(moved.points) == 1:
         return _at(moved.points[0], "it" if measured == "the GPU" else "the GPU", brief=True)
-    said = lead(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
+    text = who_wins(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
     if _is_even(moved):
-        return said
+        return text
     whose = "it" if (_leader(moved) or measured) == "the GPU" else "the GPU"
-    return f"{said}; {_at(moved.points[-1], whose, brief=True)}"
+    return f"{text}; {_at(moved.points[-1], whose, brief=True)}"
 
 
 def so_far(sentence: str) -> str:
-    """Return a sentence about a run that goes on."""
+    """Return a sentence about a run that is still in progress."""
     is_name = sentence[:2].isupper()
     return f"So far, {sentence if is_name else sentence[0].lower() + sentence[1:]}"

@@ -1,4 +1,4 @@
-"""The machine card: what a CPU, a GPU and the cable between them can do, in lines that a newcomer reads in seconds."""
+"""The machine card: peak rates of CPU, GPU and PCIe, and fixed overheads, as lines with bars."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from cpugpu_tui.model.quantities import significant, time_text
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
 
-LABEL, VALUE = 22, 32
-"""Cells left and right of the bars; the bars take what is left of the width."""
+LABEL, VALUE = 23, 32
+"""Cells left and right of the bars; the bars fill the rest of the width."""
 
 MOST_BAR, LEAST_BAR = 40, 4
 
 MEGABYTE = 1e6
 
-MEMORIES = (
-    "Pageable is ordinary host memory; pinned memory stays where it is, so that the GPU can fetch from it by itself."
-)
-"""What the names of the cable's lines mean."""
+MEMORIES = "Pageable memory is ordinary host memory. Pinned memory is host memory that the GPU reads directly."
+"""Explains the names of the PCIe lines."""
 
 
 def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bool = True) -> list[list[Part]]:
-    """Return the card of one machine: its CPU and its first GPU, if they were measured, and a line for each other GPU.
+    """Return the card of one machine: its CPU and first GPU, if measured, and a line for each further GPU.
 
-    What it all means comes first, and everything but the footnotes fits in 22 lines of 77 cells. `width` is the room
-    in cells, `now_wall_ns` the time against which the age is told.
+    The sentences come first, and all but the footnotes fits in 22 lines of 77 cells. `width` is in cells,
+    `now_wall_ns` is the time from which the age is counted.
     """
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpus = sorted((found for found in known if found.device != "cpu"), key=lambda found: place(found.device))
@@ -43,7 +41,7 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bo
     for found in both:
         lines += _device(found, cpu, gpu, bar, width)
     if gpu is not None:
-        lines += [*_costs(gpu, cpu, bar), *_cable(gpu, cpu, bar), *_others(gpus, width)]
+        lines += [*_overheads(gpu, cpu, bar), *_pcie(gpu, cpu, bar), *_others(gpus, width)]
     lines.append([])
     for found in both:
         lines += _wrapped(_footnote(found, now_wall_ns), width, "muted")
@@ -53,13 +51,13 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bo
 
 
 def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
-    """Return the newest of each device, of the torch build that was measured last."""
+    """Return the newest calibration of each device, of the torch build that was measured last."""
     by_age = sorted(known, key=lambda found: found.measured_wall_ns)
     return tuple({found.device: found for found in by_age if found.torch == by_age[-1].torch}.values())
 
 
 class _Bars:
-    """Draws bars of a common length, in the one sign that every terminal has; `_spelled` makes blocks of them."""
+    """Draws bars of a common length in ASCII; `_spelled` turns them into blocks."""
 
     def __init__(self, width: int) -> None:
         self.room = max(LEAST_BAR, min(MOST_BAR, width - LABEL - VALUE))
@@ -70,28 +68,28 @@ class _Bars:
 
 
 def _spelled(text: str) -> str:
-    """Return text of the card with the signs of UTF-8."""
+    """Return text of the card with UTF-8 signs."""
     if text.startswith("#"):
         return text.replace("#", "█")
     return re.sub(r"(?<=\d) us\b", " µs", text).replace(" x ", " × ")
 
 
 def _wrapped(sentence: str, width: int, role: str) -> list[list[Part]]:
-    """Return a sentence as lines; a number and its unit stay together."""
+    """Return a sentence as lines, without a break between a number and its unit."""
     glued = re.sub(r"(?<=\d) (?=(?:[num]?s|[GT](?:FLOP|B)/s|x \d)\b)", "\xa0", sentence)
     return [[(piece.replace("\xa0", " "), role)] for piece in textwrap.wrap(glued, width)]
 
 
 def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _Bars, width: int) -> list[list[Part]]:
-    """Return a device's heading, its float32 rate and its memory, on scales that it shares with the other device."""
+    """Return a device's heading, float32 rate and memory rate, on scales shared with the other device."""
     both = [each for each in (cpu, gpu) if each is not None]
     role = "cpu" if found is cpu else "gpu"
     threads = f", {found.threads} thread{'s' if found.threads != 1 else ''}" if found is cpu else ""
     label = found.label[: max(width - len("CPU ") - len(threads), 0)]
     lines: list[list[Part]] = [[(f"{role.upper()} ", role), (label, "strong"), (threads, "text")]]
     for label, rates, text in (
-        ("computes", [each.flops.get("float32", 0.0) for each in both], _flops),
-        ("its memory", [each.copy_bytes_per_s for each in both], _bytes),
+        ("float32 compute", [each.flops.get("float32", 0.0) for each in both], _flops),
+        ("memory bandwidth", [each.copy_bytes_per_s for each in both], _bytes),
     ):
         rate = rates[both.index(found)]
         ratio = f", {significant(rate / rates[0])} x the CPU's" if found is gpu and cpu is not None and rates[0] else ""
@@ -99,8 +97,8 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _B
     return lines
 
 
-def _costs(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
-    """Return what it costs to ask, whatever is asked."""
+def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
+    """Return the times that every call takes, however small its work."""
     costs = [
         ("one CPU call", cpu.launch_ns if cpu is not None else None, "cpu"),
         ("one launch", gpu.launch_ns, "gpu"),
@@ -108,84 +106,84 @@ def _costs(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
         ("one round trip", gpu.round_trip_ns, "gpu"),
     ]
     most = max(value for _, value, _ in costs if value is not None)
-    lines: list[list[Part]] = [[("What asking costs, however small the work", "title")]]
+    lines: list[list[Part]] = [[("Fixed overheads", "title")]]
     lines += [bar(label, value, most, time_text(value), role) for label, value, role in costs if value is not None]
     return lines
 
 
-def _cable(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
-    """Return the cable's bars, on the scale of the faster of itself and the CPU's memory."""
+def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
+    """Return the bars of PCIe copies, on the scale of the fastest copy or the CPU's memory."""
     if not gpu.transfers:
         return []
     most = max([line.bytes_per_s for line in gpu.transfers.values()] + ([cpu.copy_bytes_per_s] if cpu else []))
-    ways = {"h2d": "to the GPU", "d2h": "back"}
-    lines: list[list[Part]] = [[("The cable between them", "title")]]
+    ways = {"h2d": "to the GPU", "d2h": "to the host"}
+    lines: list[list[Part]] = [[("PCIe", "title")]]
     for name, line in gpu.transfers.items():
         way, _, memory = name.partition("_")
-        text = f"{_bytes(line.bytes_per_s)} after {time_text(line.alpha_ns)}"
+        text = f"{_bytes(line.bytes_per_s)}, start-up {time_text(line.alpha_ns)}"
         lines.append(bar(f"{memory} {ways.get(way, way)}", line.bytes_per_s, most, text, "text"))
     return lines
 
 
 def _others(gpus: Sequence[Ceilings], width: int) -> list[list[Part]]:
-    """Return a line for each GPU where there are several: what is drawn above is the first one's."""
+    """Return a line for each of several GPUs; the bars above show only the first."""
     if len(gpus) < 2:
         return []
     lines: list[list[Part]] = [[("All GPUs", "title"), (f"  (above: {gpus[0].device})", "muted")]]
     for found in gpus:
         pinned = found.transfers.get("h2d_pinned")
-        cable = f", pinned copies {_bytes(pinned.bytes_per_s)}" if pinned is not None else ""
+        copies = f", pinned copies {_bytes(pinned.bytes_per_s)}" if pinned is not None else ""
         text = (
-            f"{_flops(found.flops.get('float32', 0.0))}, memory {_bytes(found.copy_bytes_per_s)}{cable}  {found.label}"
+            f"{_flops(found.flops.get('float32', 0.0))}, memory {_bytes(found.copy_bytes_per_s)}{copies}  {found.label}"
         )
         lines.append([(f"  {found.device:<8}", "gpu"), (text[: max(width - 10, 0)], "text")])
     return lines
 
 
 def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
-    """Return in words why small work loses on the GPU, from the numbers."""
+    """Return why small work is slower on the GPU, with this machine's numbers."""
     if gpu is None:
-        return ["Only the CPU has been measured here: with a GPU beside it, this card says why small work loses there."]
+        return ["Only the CPU was measured. With a GPU, this card also shows why small work is slower there."]
     if cpu is None or gpu.round_trip_ns is None or not cpu.flops.get("float32"):
-        return ["Only the GPU has been measured here: with the CPU beside it, this card says why small work loses."]
+        return ["Only the GPU was measured. With the CPU, this card also shows why small work is slower on the GPU."]
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
-    said = [
-        f"One round trip to the GPU costs {time_text(gpu.round_trip_ns)}. In that time this CPU does at best "
-        f"{_count(operations)} float32 operations, a product of {side:,.0f} x {side:,.0f}: smaller work loses."
+    texts = [
+        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time the CPU multiplies "
+        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). Smaller work is faster on the CPU."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
-        said.append(_moving(line.elapsed_ns(MEGABYTE), cpu, gpu))
-    return said
+        texts.append(_moving(line.elapsed_ns(MEGABYTE), cpu, gpu))
+    return texts
 
 
 def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
-    """Return what 1 MB costs that is brought to the GPU and gone through once, which reads and writes it."""
+    """Return whether copying 1 MB to the GPU pays off if it is read and written there once."""
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
-    advice = "had better stay" if copy_ns + gpu_ns > cpu_ns else "may move all the same"
+    side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Moving 1 MB there takes {time_text(copy_ns)}. Reading and writing it once takes the GPU {time_text(gpu_ns)}, "
-        f"the CPU {time_text(cpu_ns)}: data that is used once {advice}."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it takes {time_text(gpu_ns)} there "
+        f"and {time_text(cpu_ns)} on the CPU. Data used only once is faster on the {side}."
     )
 
 
 def _footnote(found: Ceilings, now_wall_ns: int) -> str:
-    """Return when this was measured, and the other dtypes' rates."""
-    made_up = "SIMULATED: " if found.simulated else ""
-    build = f" under torch {found.torch}" if found.torch else ""
-    build += ", within seconds after a run (a full measurement is more precise)" if found.quick else ""
+    """Return when a device was measured, and its rates for all dtypes."""
+    simulated = "SIMULATED: " if found.simulated else ""
+    build = f" with torch {found.torch}" if found.torch else ""
+    build += ", briefly after a run (a full measurement is more precise)" if found.quick else ""
     size = found.matmul_sizes.get("float32")
     largest = f" (matmul of n = {size:,})" if size else ""
     others = "".join(f", {dtype} {_flops(rate)}" for dtype, rate in found.flops.items() if dtype != "float32")
     return (
-        f"{made_up}{found.device} was measured {age(found.measured_wall_ns, now_wall_ns)}{build}: float32 "
+        f"{simulated}{found.device} was measured {age(found.measured_wall_ns, now_wall_ns)}{build}: float32 "
         f"{_flops(found.flops.get('float32', 0.0))}{largest}{others}."
     )
 
 
 def age(measured_wall_ns: int, now_wall_ns: int) -> str:
-    """Return how long ago this was, in words: `just now`, `3 days ago`."""
+    """Return an age in words: `just now`, `3 days ago`."""
     age_s = max(0.0, (now_wall_ns - measured_wall_ns) / 1e9)
     for unit_s, unit in ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
         count = int(age_s // unit_s)

@@ -1,7 +1,7 @@
-"""Every sentence that the five publications state, each with a judge: numbers measured here to an outcome.
+"""The claims of the five publications, each with a function that judges it by the numbers measured here.
 
-The wording is ours, the numbers theirs. What the right numbers are is said in method.md's terms: times are latencies
-with the inputs on the device unless a sentence says otherwise.
+The wording of the claims is ours, their numbers are the publications'. Our times are latencies with the inputs on the
+GPU unless a sentence says otherwise (method.md).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cpugpu_tui.analysis.answer import named
 from cpugpu_tui.analysis.claim_numbers import (
     DEPENDS,
     FAILS,
@@ -25,6 +26,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     gaining,
     gpu_work_ns,
     main_reason,
+    needs_size,
     one_winner,
     rising,
     share_text,
@@ -43,21 +45,24 @@ from cpugpu_tui.model import (
     SYNCED,
     SYNCHRONISE,
 )
-from cpugpu_tui.model.quantities import factor, percent, significant, time_text
+from cpugpu_tui.model.quantities import factor, faster, percent, significant, time_text
 
 Judge = Callable[[Numbers], Judgement]
 
 P1_LARGE, P2_LARGE, P2_SMALL, P4_SIZE, BATCH = 9_000, 10_000_000, 10_000, 10**8, 32
-"""From where on n is as large as P1's and P2's largest; up to where P2's data is small; P4's vectors; P5's batch."""
+"""About P1's largest n and a large size for P2; P2's limit of small data; length of P4's vectors; P5's batch."""
+
+MATMUL_AXIS, DOT_AXIS, ADDITION_AXIS = "n", "elements", "numbers"
+"""Names of sizes in sentences, as of the workloads' axes."""
 
 SMALL, WIDE = "mnist-mlp", "mnist-mlp-wide"
 """P5's networks."""
 
 ADDITION_LARGE = 1_000_000
-"""Vectors of this length and more are work for a GPU, if addition can be."""
+"""Shorter vectors are too little work for a GPU to judge addition by."""
 
 MILLISECOND_NS, MOVING_NS = 1e6, 2e6
-"""P1's flat time and P3's cost of moving."""
+"""P1's flat time on the GPU, and P3's time to move model and input."""
 
 
 @dataclass(frozen=True)
@@ -65,15 +70,15 @@ class Claim:
     """One sentence of a publication."""
 
     id: str
-    """Never changes."""
+    """Stable identifier."""
     publication: str
-    """`P1` to `P5`, or all of them."""
+    """`P1` to `P5`, or `P1-P5`."""
     sentence: str
-    """In our own words, with the publication's numbers."""
+    """The claim in our words, with the publication's numbers."""
     judge: Judge
-    """Says what came of it, by what was measured here."""
+    """Judges it by the numbers measured here."""
     outdated: bool = False
-    """Whether time has overtaken it: there is nothing to measure."""
+    """Whether it is out of date, so that nothing has to be measured."""
     reason: str = ""
     """Why it is outdated."""
 
@@ -82,41 +87,41 @@ class Claim:
 
 
 def _p1_cpu(numbers: Numbers) -> Judgement:
-    return rising(numbers.sweep("matmul", "default", "cpu"), P1_LARGE, "matmul at three sizes or more")
+    return rising(numbers.sweep("matmul", "default", "cpu"), P1_LARGE, MATMUL_AXIS, "matmul at three or more sizes")
 
 
 def _p1_flat(numbers: Numbers) -> Judgement:
-    return flatness(numbers.sweep("matmul", "default"), P1_LARGE, "matmul at three sizes or more")
+    return flatness(numbers.sweep("matmul", "default"), P1_LARGE, MATMUL_AXIS, "matmul at three or more sizes")
 
 
 def _p1_millisecond(numbers: Numbers) -> Judgement:
     large = next((p for p in reversed(numbers.sweep("matmul", "default")) if p.size >= P1_LARGE), None)
     if large is None:
-        return unmeasured("matmul at 9,951")
+        return unmeasured(f"matmul at {named(MATMUL_AXIS, '=', 9_951)}")
     found_ns, printed_ns = large.gpu_ns[LATENCY], large.gpu_ns.get(AS_WRITTEN)
-    said = f"{time_text(found_ns)} at {large.size:,}."
+    text = f"{time_text(found_ns)} at {named(MATMUL_AXIS, '=', large.size)}."
     if printed_ns is not None and printed_ns * LITTLE < found_ns:
-        said += f" P1's clock shows {time_text(printed_ns)} here as well: it does not wait for the GPU."
-    return Judgement(HOLDS if found_ns <= LITTLE * MILLISECOND_NS else FAILS, said, (large,))
+        text += f" The paper's clock shows {time_text(printed_ns)}, because it does not wait for the GPU."
+    return Judgement(HOLDS if found_ns <= LITTLE * MILLISECOND_NS else FAILS, text, (large,))
 
 
 def _p1_addition(numbers: Numbers) -> Judgement:
     points = numbers.sweep("elementwise", "add")
-    what = f"elementwise add up to {ADDITION_LARGE:,} numbers or more"
+    what = f"elementwise add with {named(ADDITION_AXIS, '=', ADDITION_LARGE)} or more"
     if not points:
         return unmeasured(what)
     last = points[-1]
     wins = [p for p in points if p.comparison is not None and winner(p.comparison) == GPU_WINS]
     assert last.comparison is not None
-    said = f"Adding {last.size:,} numbers: speedup of the GPU {factor(last.comparison.speedup)}."
+    text = f"At {named(ADDITION_AXIS, '=', last.size)} the GPU is {faster(last.comparison.speedup)}."
+    win = named(ADDITION_AXIS, "=", wins[0].size) if wins else ""
     if wins and wins[-1] is last:
-        from_on = f" It wins from {wins[0].size:,} on." if len(points) > 1 else ""
-        return Judgement(FAILS, said + from_on, (wins[0], last))
+        return Judgement(FAILS, f"{text} It wins from {win}." if len(points) > 1 else text, (wins[0], last))
     if last.size < ADDITION_LARGE:
-        return Judgement(UNMEASURED, f"{said} It takes {ADDITION_LARGE:,} numbers and more to tell.", (last,))
+        return Judgement(UNMEASURED, f"{text} {needs_size(ADDITION_AXIS, ADDITION_LARGE)}", (last,))
     if wins:
-        return Judgement(DEPENDS, f"{said} It wins at {wins[0].size:,}.", (wins[0], last))
-    return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, said, (last,))
+        return Judgement(DEPENDS, f"{text} It wins at {win}.", (wins[0], last))
+    return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, text, (last,))
 
 
 # ------------------------------------------------------------------ P2: dot products
@@ -125,26 +130,28 @@ def _p1_addition(numbers: Numbers) -> Judgement:
 def _p2_small(numbers: Numbers) -> Judgement:
     points = [p for p in numbers.sweep("vector-dot", "matmul") if p.size <= P2_SMALL and p.comparison is not None]
     if not points:
-        return unmeasured(f"vector-dot at {P2_SMALL:,} or below")
+        return unmeasured(f"vector-dot with {named(DOT_AXIS, '=', P2_SMALL)} or fewer")
     factors = [max(p.comparison.speedup, 1 / p.comparison.speedup) for p in points if p.comparison is not None]
     alike = sum(factor <= LITTLE for factor in factors)
     outcome = HOLDS if alike == len(points) else DEPENDS if alike else FAILS
     first = points[0]
     cpu_ns, gpu_ns = first.cpu_ns[LATENCY], first.gpu_ns[LATENCY]
     slower = "GPU" if gpu_ns > cpu_ns else "CPU"
-    said = (
-        f"At {first.size:,}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}; the {slower} is "
-        f"{factor(factors[0])} slower, which is {time_text(abs(gpu_ns - cpu_ns))} more."
+    text = (
+        f"At {named(DOT_AXIS, '=', first.size)}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}. The {slower} is "
+        f"{factor(factors[0])} slower, a difference of {time_text(abs(gpu_ns - cpu_ns))}."
     )
-    return Judgement(outcome, said, tuple(points))
+    return Judgement(outcome, text, tuple(points))
 
 
 def _p2_cpu(numbers: Numbers) -> Judgement:
-    return rising(numbers.sweep("vector-dot", "matmul", "cpu"), P2_LARGE, "vector-dot matmul at three sizes or more")
+    points = numbers.sweep("vector-dot", "matmul", "cpu")
+    return rising(points, P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
 
 
 def _p2_gpu(numbers: Numbers) -> Judgement:
-    return flatness(numbers.sweep("vector-dot", "matmul"), P2_LARGE, "vector-dot matmul at three sizes or more")
+    points = numbers.sweep("vector-dot", "matmul")
+    return flatness(points, P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
 
 
 # ------------------------------------------------------------------ P3: the Jacobian
@@ -157,31 +164,31 @@ def _loop(numbers: Numbers, batch: int = 100) -> TimedCase | None:
 def _p3(batch: int, claimed: str) -> Judge:
     def judge(numbers: Numbers) -> Judgement:
         point = _loop(numbers, batch)
-        return one_winner(point, claimed, f"jacobian loop at batch {batch:,}", _by_their_clock(point))
+        return one_winner(point, claimed, f"jacobian loop at batch {batch:,}", _by_papers_clock(point))
 
     return judge
 
 
-def _by_their_clock(point: TimedCase | None, calls: str = "calls") -> str:
-    """Return what the publication's clock shows here, empty where it was not read."""
+def _by_papers_clock(point: TimedCase | None, calls: str = "calls") -> str:
+    """Return the times by the paper's clock; empty if they were not measured."""
     if point is None or AS_WRITTEN not in point.cpu_ns or AS_WRITTEN not in point.gpu_ns:
         return ""
     gpu, cpu = time_text(point.gpu_ns[AS_WRITTEN]), time_text(point.cpu_ns[AS_WRITTEN])
-    counted = f", {point.operations:,} {calls}" if point.operations > 1 else ""
-    return f" By their clock{counted}: GPU {gpu}, CPU {cpu}."
+    counted = f" ({point.operations:,} {calls})" if point.operations > 1 else ""
+    return f" By the paper's clock{counted}: GPU {gpu}, CPU {cpu}."
 
 
 def _p3_moving(numbers: Numbers) -> Judgement:
     point = _loop(numbers)
     if point is None or MOVING not in point.gpu_ns:
-        return unmeasured("jacobian loop at batch 100 by their clock")
+        return unmeasured("jacobian loop at batch 100 by the paper's clock")
     found_ns = point.gpu_ns[MOVING]
     alike = MOVING_NS / LITTLE <= found_ns <= MOVING_NS * LITTLE
-    said = f"{time_text(found_ns)} by their cell, which moves nothing: model and input lie on the GPU by then."
+    text = f"The paper's cell takes {time_text(found_ns)}, but model and input are on the GPU already."
     moved = numbers.at("transfer-model", "h2d", 1)
     if moved is not None:
-        said += f" Really moving a small model takes {time_text(moved.gpu_ns[LATENCY])}."
-    return Judgement(HOLDS if alike else FAILS, said, (point,) if moved is None else (point, moved))
+        text += f" Copying a small model to the GPU takes {time_text(moved.gpu_ns[LATENCY])}."
+    return Judgement(HOLDS if alike else FAILS, text, (point,) if moved is None else (point, moved))
 
 
 def _p3_cores(numbers: Numbers) -> Judgement:
@@ -191,21 +198,21 @@ def _p3_cores(numbers: Numbers) -> Judgement:
     whole_ns, work_ns = point.gpu_ns[LATENCY], gpu_work_ns(point)
     if work_ns is not None:
         share = work_ns / whole_ns
-        rest = "; it waits for launches the rest of the time" if share < MAIN_SHARE else ""
-        said = f"The GPU itself works {share_text(share)} of {time_text(whole_ns)}{rest}."
-        return main_reason(share, said, (point,))
+        rest = "; the rest of the time the GPU waits for launches" if share < MAIN_SHARE else ""
+        text = f"Kernel time is {share_text(share)} of {time_text(whole_ns)}{rest}."
+        return main_reason(share, text, (point,))
     if same is None:
         return unmeasured("jacobian vectorized at batch 100")
-    # Which share of the loop's time its cores need at most: they make the same tensor in this time by other launches.
+    # An upper bound of the time that the cores need: they compute the same tensor in it with fewer launches.
     least_ns = same.gpu_ns[LATENCY]
-    said = (
-        f"The same cores make the same tensor in {time_text(least_ns)} by one flag (vectorized) instead of "
-        f"{time_text(whole_ns)}: it is the many launches."
+    text = (
+        f"Vectorized, the same cores compute the same tensor in {time_text(least_ns)} instead of "
+        f"{time_text(whole_ns)}. The many launches are the reason."
         if least_ns < whole_ns / LITTLE
-        else f"Vectorized, with few launches, the same cores take {time_text(least_ns)} for the same tensor, "
-        f"against {time_text(whole_ns)}."
+        else f"Vectorized, with few launches, the same cores still need {time_text(least_ns)} instead of "
+        f"{time_text(whole_ns)}."
     )
-    return main_reason(least_ns / whole_ns, said, (point, same))
+    return main_reason(least_ns / whole_ns, text, (point, same))
 
 
 def _p3_copies(numbers: Numbers) -> Judgement:
@@ -217,8 +224,8 @@ def _p3_copies(numbers: Numbers) -> Judgement:
     copies_ns, whole_ns = moved.gpu_ns[H2D_PAGEABLE] + moved.gpu_ns[D2H_PAGEABLE], point.gpu_ns[LATENCY]
     share = copies_ns / (copies_ns + whole_ns)
     times = f"{time_text(copies_ns)}, the work {time_text(whole_ns)}"
-    said = f"Inputs there and result back take {times}: {share_text(share)} of both."
-    return main_reason(share, said, (point, moved))
+    text = f"Copying inputs and result takes {times}. Copies are {share_text(share)} of the total."
+    return main_reason(share, text, (point, moved))
 
 
 def _p3_waiting(numbers: Numbers) -> Judgement:
@@ -228,24 +235,24 @@ def _p3_waiting(numbers: Numbers) -> Judgement:
     known = [p for p in numbers.points if p.workload == "jacobian" and SYNCHRONISE in p.gpu_ns]
     wait_ns = known[0].gpu_ns[SYNCHRONISE] if known else numbers.gpu.synchronize_ns if numbers.gpu else None
     if wait_ns is None:
-        return Judgement(UNMEASURED, "Needs what one synchronise costs here.", (point,), wants_ceilings=True)
+        return Judgement(UNMEASURED, "Needs the machine card, for the time of a synchronise.", (point,),
+                         wants_ceilings=True)  # fmt: skip
     whole_ns = point.gpu_ns[LATENCY]
-    said = f"The one synchronise takes {time_text(wait_ns)} of {time_text(whole_ns)}."
-    return main_reason(wait_ns / whole_ns, said, (point, *known[:1]))
+    text = f"The only synchronise takes {time_text(wait_ns)} of {time_text(whole_ns)}."
+    return main_reason(wait_ns / whole_ns, text, (point, *known[:1]))
 
 
 def _p3_networks(numbers: Numbers) -> Judgement:
-    return gaining(
-        numbers.sweep("mnist-mlp-width", "eager"), "hidden units", "mnist-mlp-width at two widths, one 4× the other"
-    )
+    points = numbers.sweep("mnist-mlp-width", "eager")
+    return gaining(points, "hidden units", "mnist-mlp-width at two widths, at least 4× apart")
 
 
 def _p3_batches(numbers: Numbers) -> Judgement:
-    return gaining(numbers.sweep("mnist-mlp", "eager"), "images a batch", "mnist-mlp at two batches, one 4× the other")
+    return gaining(numbers.sweep("mnist-mlp", "eager"), "batch", "mnist-mlp at two batches, at least 4× apart")
 
 
 def _p3_convolutions(_: Numbers) -> Judgement:
-    return Judgement(UNMEASURED, "None of the workloads here has a convolution, so nothing can be said of them.")
+    return Judgement(UNMEASURED, "No workload here has a convolution.")
 
 
 # ------------------------------------------------------------------ P4: multiply-add
@@ -253,10 +260,10 @@ def _p3_convolutions(_: Numbers) -> Judgement:
 
 def _p4_times(numbers: Numbers) -> Judgement:
     point = numbers.at("elementwise", "fresh", P4_SIZE)
-    more = _by_their_clock(point)
+    more = _by_papers_clock(point)
     if point is not None and more and SYNCED in point.gpu_ns:
-        more += f" Had it waited for the GPU: {time_text(point.gpu_ns[SYNCED])}."
-    return one_winner(point, GPU_WINS, f"elementwise fresh at {P4_SIZE:,}", more)
+        more += f" With a wait for the GPU: {time_text(point.gpu_ns[SYNCED])}."
+    return one_winner(point, GPU_WINS, f"elementwise fresh with {named(ADDITION_AXIS, '=', P4_SIZE)}", more)
 
 
 def _p4_units(numbers: Numbers) -> Judgement:
@@ -264,17 +271,17 @@ def _p4_units(numbers: Numbers) -> Judgement:
     if len(rates) < 2 or not all(rates):
         return Judgement(UNMEASURED, "Needs the machine card, with CPU and GPU.", wants_ceilings=True)
     cpu, gpu = (rate or 0.0 for rate in rates)
-    said = (
-        f"In float32 the GPU computes {significant(gpu / 1e12)} TFLOP/s, the CPU {significant(cpu / 1e12)}: "
-        f"{factor(gpu / cpu)}. How much of a chip is control logic, no clock can tell."
+    text = (
+        f"In float32 the GPU reaches {significant(gpu / 1e12)} TFLOP/s, {factor(gpu / cpu)} the CPU's "
+        f"{significant(cpu / 1e12)}. Timing cannot show how much of a chip is control logic."
     )
-    return Judgement(HOLDS if gpu > cpu else FAILS, said)
+    return Judgement(HOLDS if gpu > cpu else FAILS, text)
 
 
 def _p4_reason(numbers: Numbers) -> Judgement:
     point = numbers.at("elementwise", "fresh", P4_SIZE)
     if point is None:
-        return unmeasured(f"elementwise fresh at {P4_SIZE:,}")
+        return unmeasured(f"elementwise fresh with {named(ADDITION_AXIS, '=', P4_SIZE)}")
     if numbers.gpu is None:
         return Judgement(UNMEASURED, "Needs the machine card, with the GPU.", (point,), wants_ceilings=True)
     latency_ns = point.gpu_ns[LATENCY]
@@ -282,13 +289,13 @@ def _p4_reason(numbers: Numbers) -> Judgement:
     found = limit(point.flops, point.bytes_moved, "float32", None, hardware_ns, latency_ns, numbers.gpu)
     if found is None:
         return Judgement(UNDECIDED, "Its FLOPs and bytes are not known.", (point,))
-    share = "" if found.share is None else f", at {percent(found.share)}% of what this GPU reaches there"
-    said = f"On the GPU this multiply-add is limited by {found.kind}{share}."
+    share = "" if found.share is None else f" ({percent(found.share)} % of this GPU's peak rate)"
+    text = f"On the GPU this multiply-add is limited by {found.kind}{share}."
     if found.kind != COMPUTE:
-        said += " More arithmetic units would not make it faster."
+        text += " More arithmetic units would not make it faster."
     if point.comparison is None or winner(point.comparison) != GPU_WINS:
-        return Judgement(FAILS, f"Here it does not win. {said}", (point,))
-    return Judgement(HOLDS if found.kind == COMPUTE else FAILS, said, (point,))
+        return Judgement(FAILS, f"Here the GPU does not win. {text}", (point,))
+    return Judgement(HOLDS if found.kind == COMPUTE else FAILS, text, (point,))
 
 
 # ------------------------------------------------------------------ P5: training
@@ -298,28 +305,28 @@ def _p5(workload: str, claimed: str) -> Judge:
     def judge(numbers: Numbers) -> Judgement:
         point = numbers.at(workload, "pageable", BATCH)
         what = f"{workload} pageable at batch {BATCH}"
-        return one_winner(point, claimed, what, _by_their_clock(point, "steps"))
+        return one_winner(point, claimed, what, _by_papers_clock(point, "steps"))
 
     return judge
 
 
 def _p5_reason(numbers: Numbers) -> Judgement:
-    fed, kept = (numbers.at("mnist-mlp", variant, BATCH) for variant in ("pageable", "eager"))
-    if fed is None or kept is None:
+    copied, resident = (numbers.at("mnist-mlp", variant, BATCH) for variant in ("pageable", "eager"))
+    if copied is None or resident is None:
         return unmeasured(f"mnist-mlp pageable and eager at batch {BATCH}")
-    fed_ns, kept_ns = fed.gpu_ns[LATENCY], kept.gpu_ns[LATENCY]
-    share = max(0.0, 1 - kept_ns / fed_ns)
-    said = (
-        f"A step fed from the host takes the GPU {time_text(fed_ns)}, with the batch already there "
-        f"{time_text(kept_ns)}: copying is {share_text(share)}."
+    copied_ns, resident_ns = copied.gpu_ns[LATENCY], resident.gpu_ns[LATENCY]
+    share = max(0.0, 1 - resident_ns / copied_ns)
+    text = (
+        f"A step on the GPU takes {time_text(copied_ns)} with copies and {time_text(resident_ns)} without. "
+        f"Copies are {share_text(share)} of the step."
     )
-    assert kept.comparison is not None
-    if winner(kept.comparison) == CPU_WINS:
-        said += " Without it the GPU is slower still."
-    return main_reason(share, said, (fed, kept))
+    assert resident.comparison is not None
+    if winner(resident.comparison) == CPU_WINS:
+        text += " Even without copies the GPU is slower than the CPU."
+    return main_reason(share, text, (copied, resident))
 
 
-# ------------------------------------------------------------------ what time has overtaken
+# ------------------------------------------------------------------ outdated claims
 
 
 def _outdated(id_: str, sentence: str, reason: str) -> Claim:

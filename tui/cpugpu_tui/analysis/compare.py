@@ -1,7 +1,7 @@
-"""Whether a series of runs is faster or slower than another one, case by case. Pure functions on run medians.
+"""Compare two series of runs, case by case. Pure functions on the medians of runs.
 
-One run gives one number for a case and a device: the samples of one process are not independent (on identical runs a
-rank test on raw samples called 78-85 % of pairs different).
+Each run gives one number for a case and a device, because samples of one process are not independent: on identical
+runs, a rank test on raw samples called 78-85 % of pairs different.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ MIN_RUNS = 3
 """Runs on each side below which there is no verdict word (method.md, "Comparing runs")."""
 
 GATE_RUNS = 5
-"""The same for the gate, which stops somebody's work."""
+"""The same for the gate."""
 
 MOST_JUDGED = 25
 """More cases of a device than this are judged in groups."""
 
 FALSE_ALARMS = 0.03
-"""How often equal series may be called different in any of their cases (Holm). Promised are 5 % of 200 trials: at
-0.05 every second set of trials would break that. 5 runs against 5, 2 % noise, 25 cases, simulated 4000 times: alarms in
-3.1 %, and 10 % in a single case is found in 96 %."""
+"""Level at which equal series may be called different in any case (Holm). The method promises at most 5 % of 200
+trials; a level of 0.05 would break that in every second set of trials. Simulated 4000 times with 5 runs on each side,
+2 % noise and 25 cases: false alarms in 3.1 %, and a slowdown of 10 % in one case is found in 96 %."""
 
 
 @dataclass(frozen=True)
@@ -40,23 +40,23 @@ class Pair:
     case: str
     """`Case.key`."""
     device: str
-    """`CPU`, `GPU`, `GPU 2`: the machines may differ, and so may what torch calls their devices."""
+    """`CPU`, `GPU` or `GPU 2`, independent of torch's names on each machine."""
     base_ns: Mapping[str, float]
-    """Run → its median, ns, for each run that has one."""
+    """Run → median, ns, for each run that has one."""
     new_ns: Mapping[str, float]
     sweep: tuple[object, ...] = ()
-    """What cases share that are neighbours in size: groups do not reach beyond it."""
+    """What the case shares with other sizes of its sweep; groups stay within one sweep."""
     size: int = 0
     trouble: str = ""
-    """Why it cannot be compared, one clause; empty where it can."""
+    """Why it cannot be compared, one clause; empty if it can."""
     is_lost: bool = False
-    """Whether the base has times and the new series failed to give any: that is worse than slow."""
+    """Whether the base has times but the case failed in the new series."""
     is_unreached: bool = False
-    """Whether the base has times and the new series was to give some, and was stopped before."""
+    """Whether the base has times but the new series stopped before the case."""
     is_chosen: bool = False
-    """Whether a search chose the case as it went: runs of one series need not have it."""
+    """Whether a search chose the case, so that runs of one series may lack it."""
     is_starved: bool = False
-    """Whether in some run its threads lacked a core: that run has no median."""
+    """Whether its threads had no free core in some run; that run has no median."""
 
 
 @dataclass(frozen=True)
@@ -64,29 +64,29 @@ class Change:
     """How the time changed from one series to the other."""
 
     ratio: float
-    """Time of the new series / time of the base: above 1 it is slower."""
+    """Time of the new series / time of the base; above 1 is slower."""
     low: float | None
     """Lower end of the 95 % interval; None with fewer than two runs on a side."""
     high: float | None
     at_most: float | None
-    """The ratio is at most this, with 95 % confidence."""
+    """One-sided upper bound of the ratio, with 95 % confidence."""
     p: float | None
-    """How often equal series would seem to differ as much; not corrected for the number of cases."""
+    """p-value, not corrected for the number of cases."""
     base_runs: int
-    """Runs that were counted; copies count once."""
+    """Number of runs; identical runs count once."""
     new_runs: int
     is_copied: bool = False
-    """Whether the runs of a side are copies of one."""
+    """Whether all runs of a side are identical."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A case on a device, or a group of them, with what can be said of it."""
+    """A case on a device, or a group of cases, with its verdict."""
 
     pairs: tuple[Pair, ...]
-    """One, or those that were judged together."""
+    """One case, or those that were judged together."""
     change: Change | None
-    """None where nothing can be compared."""
+    """None if nothing can be compared."""
     verdict: str
     """One of the words above."""
     p: float | None = None
@@ -94,7 +94,7 @@ class Judged:
 
     @property
     def device(self) -> str:
-        """The device; a group has one."""
+        """The device, the same for all cases of a group."""
         return self.pairs[0].device
 
     @property
@@ -109,11 +109,11 @@ class Judged:
 
 
 def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
-    """Return the change between two sets of numbers of independent runs, each above 0; None where a side has none.
+    """Return the change between the numbers of independent runs, each above 0; None if a side has none.
 
-    Student's t on the difference of the means of their logarithms, with one variance for both sides: Welch's two find
-    10 % in 90 instead of 96 % of the trials of `FALSE_ALARMS`, and with as many runs on both sides as usual one
-    variance forgives sides that differ.
+    Student's t on the difference of the mean logarithms, with a pooled variance. Welch's test finds a slowdown of 10 %
+    in only 90 instead of 96 % of the trials of `FALSE_ALARMS`, and with equal numbers of runs the pooled test tolerates
+    unequal variances.
     """
     if not base or not new:
         return None
@@ -121,9 +121,9 @@ def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
 
 
 def _change(base: Sequence[float], new: Sequence[float]) -> Change:
-    difference, told = fmean(new) - fmean(base), (*base, *new)
+    difference, count = fmean(new) - fmean(base), len(base) + len(new)
     base, new = _without_copies(base), _without_copies(new)
-    is_copied, degrees = len(base) + len(new) < len(told), len(base) + len(new) - 2
+    is_copied, degrees = len(base) + len(new) < count, len(base) + len(new) - 2
     if min(len(base), len(new)) < 2:
         return Change(math.exp(difference), None, None, None, None, len(base), len(new), is_copied)
     squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))
@@ -137,10 +137,10 @@ def _change(base: Sequence[float], new: Sequence[float]) -> Change:
 
 
 def _without_copies(side: Sequence[float]) -> Sequence[float]:
-    """Return the logarithms of one side's runs; one of them where all are the same.
+    """Return the logarithms of one side's runs; only one of them if all are the same.
 
-    Measured runs differ in some digit. Those of a made-up machine with one seed, or no noise, do not: they would give
-    an interval without width, and with it certainty of any difference and of none. 1e-12 is what logarithms lose.
+    Measured runs differ in some digit, but simulated runs with one seed or without noise do not. Their interval would
+    have no width, so that any difference would seem certain. 1e-12 covers the rounding of logarithms.
     """
     return side if max(side) - min(side) > 1e-12 else side[:1]
 
@@ -148,8 +148,8 @@ def _without_copies(side: Sequence[float]) -> Sequence[float]:
 def together(pairs: Sequence[Pair]) -> Change | None:
     """Return the geometric mean of the changes of several cases; None without any.
 
-    The cases of a run share its process, so a run counts once: with the mean of its logarithms. Only runs that have
-    all these cases have such a mean; where that leaves none, the mean of the ratios is given without an interval.
+    The cases of a run share its process, so each run counts once, with the mean of its logarithms over all cases.
+    Runs that lack a case are left out; if none is left, the result is the mean ratio without an interval.
     """
     timed = [pair for pair in pairs if pair.base_ns and pair.new_ns]
     if not timed:
@@ -163,18 +163,17 @@ def together(pairs: Sequence[Pair]) -> Change | None:
 
 
 def _means(sides: Sequence[Mapping[str, float]]) -> list[float]:
-    """Return the mean logarithm over all cases of each run that has them all."""
+    """Return the mean logarithm of each run that has all cases."""
     return [fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)]
 
 
 def judge(
     pairs: Sequence[Pair], *, margin: float = EQUIVALENCE, min_runs: int = MIN_RUNS, slower_only: bool = False
 ) -> tuple[Judged, ...]:
-    """Return a verdict for every case, in groups where a device has more than `MOST_JUDGED`.
+    """Return a verdict for every case, in groups if a device has more than `MOST_JUDGED`.
 
-    SLOWER and FASTER: told apart from no change, all verdicts taken together (Holm), and further off than `margin`
-    (0.02 for 2 %). SAME: the whole interval is inside ± `margin`. Anything else is UNDECIDED, never SAME. Who asks for
-    `slower_only` spends no false alarms on what is faster, and is never told so.
+    SLOWER and FASTER: significant with Holm's correction, and a change larger than `margin` (0.02 for 2 %). SAME: the
+    whole interval lies inside ± `margin`. Everything else is UNDECIDED. With `slower_only` the test is one-sided.
     """
     judged = [_unjudged(group, min_runs) for group in grouped(pairs)]
     corrected = iter(holm([_p(each.change, slower_only) for each in judged if not each.verdict]))
@@ -182,7 +181,7 @@ def judge(
 
 
 def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:
-    """Return a group without its verdict, or with one that needs no arithmetic."""
+    """Return a group without a verdict, or with `NOT COMPARABLE` or `TOO FEW RUNS`."""
     if group[0].trouble:
         return Judged(group, None, NOT_COMPARABLE)
     found = together(group)
@@ -217,9 +216,9 @@ def _decided(each: Judged, p: float, margin: float) -> Judged:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the values corrected for their number: below a level together as often as one alone would be.
+    """Return the p-values corrected for their number (Holm, 1979).
 
-    Holm 1979: the smallest times m, the next times m − 1, …, none below the one before, none above 1.
+    The smallest times m, the next times m − 1, and so on; none below the one before, none above 1.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected, reached = [0.0] * len(p_values), 0.0
@@ -230,9 +229,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def grouped(pairs: Sequence[Pair]) -> list[tuple[Pair, ...]]:
-    """Return what is judged together, in the given order: each case alone where a device has few enough.
+    """Return the cases to judge together, in the given order: each alone up to `MOST_JUDGED` cases of a device.
 
-    Otherwise neighbours in a sweep share a verdict. Cases that cannot be compared, or lack runs that others have,
+    With more, neighbours in a sweep share a verdict. Cases that cannot be compared, or lack runs that others have,
     stay alone.
     """
     devices: dict[str, list[Pair]] = {}

@@ -1,4 +1,4 @@
-"""What watching the machine costs: the ratio of paired blocks of work, telemetry on over telemetry off."""
+"""The cost of telemetry: the ratio of paired blocks of work, telemetry on over telemetry off."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from cpugpu_tui.decide.stats import series_interval
 
 WANTED_HALF_WIDTH = 0.01
-"""Rounds are taken until the 95 % interval of the ratio is this narrow."""
+"""Rounds continue until the half-width of the ratio's 95 % interval is this small."""
 
 LEAST_ROUNDS = 8
 """As for a case (method.md, step 7)."""
 
 ALLOWED = 1.01
-"""Telemetry at its default rate may cost so much of a launch-bound loop."""
+"""Largest ratio allowed for telemetry at its default rate beside a launch-bound loop."""
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,25 @@ class CostRatio:
 
     @property
     def is_settled(self) -> bool:
-        """Whether there are rounds enough and the interval is as narrow as wanted."""
+        """Whether there are enough rounds and the interval is narrow enough."""
         return self.rounds >= LEAST_ROUNDS and self.half_width <= WANTED_HALF_WIDTH
 
     @property
     def is_cost(self) -> bool:
-        """Whether it may be said that telemetry costs anything at all."""
+        """Whether the interval shows any cost at all."""
         return self.low > 1.0
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the cost, as well as it is known, is within what we promise."""
+        """Whether the cost is known well enough and within `ALLOWED`."""
         return self.is_settled and self.ratio <= ALLOWED
 
 
 def cost_ratio(rounds: Sequence[tuple[float, float]]) -> CostRatio | None:
     """Return the ratio of (off_ns, on_ns) per call, one pair a round in order of time; None for fewer than 5 rounds.
 
-    The t-interval of the mean of ln(on / off), wider where neighbouring rounds resemble each other: a clock that
-    wanders over seconds is in several rounds alike.
+    The t-interval of the mean of ln(on / off), widened for serial correlation: slow drift of the clock affects several
+    rounds alike.
     """
     interval = series_interval([math.log(on_ns / off_ns) for off_ns, on_ns in rounds])
     if interval is None:

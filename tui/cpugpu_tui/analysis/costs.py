@@ -1,6 +1,6 @@
-"""Why the GPU takes as long as it does: what one call's moving, launching, computing and waiting cost, and what if not.
+"""The parts of one GPU call's time, and its time without some of them.
 
-T = copy to the GPU + launch + kernels + wait + copy back + rest (method.md), each term measured by itself.
+T = copy to the GPU + launch + kernels + wait + copy back + rest (method.md), each term measured separately.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ UNEXPLAINED = 0.1
 
 CAUSES = {
     TO_GPU: "copying to the GPU",
-    LAUNCH: "launching",
-    KERNELS: "the GPU's own work",
-    WAIT: "waiting for the GPU to answer",
+    LAUNCH: "launch overhead",
+    KERNELS: "kernel time",
+    WAIT: "waiting for the GPU",
     BACK: "copying back",
 }
-"""The terms as a sentence names them."""
+"""Term → its words in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Decomposition:
     """One call's time in parts."""
 
     measured_ns: float
-    """The whole, measured as one."""
+    """Time of the whole call."""
     parts: tuple[tuple[str, float], ...]
-    """(term, ns), in the order in which they happen."""
+    """(term, ns), in order of time."""
 
     @property
     def rest_ns(self) -> float:
-        """What the parts do not explain; below 0 where they overlap."""
+        """Time that the parts do not explain; below 0 if they overlap."""
         return self.measured_ns - sum(part_ns for _, part_ns in self.parts)
 
     @property
@@ -58,12 +58,11 @@ def decompose(
     measured_ns: float | None, launch_ns: float | None, device_ns: float | None, wait_ns: float | None,
     to_gpu_ns: float | None = None, back_ns: float | None = None,
 ) -> Decomposition | None:  # fmt: skip
-    """Return one call taken apart; None where a term was not measured. Without copies it is a resident call.
+    """Return the parts of one call; None if a term was not measured. Without copies it is a resident call.
 
-    `launch_ns` is the time until the call returned, `wait_ns` what an answer takes beyond the kernel; with copies
-    `to_gpu_ns` is the time until they returned, and `back_ns` fetching the result, which waits for the kernels too.
-    Kernels run while later ones are being queued, so what a caller waits for is what the other terms leave of
-    `device_ns`, and no more than that.
+    `launch_ns` is the time until the call returned, `wait_ns` the wait beyond the kernels. With copies, `to_gpu_ns` is
+    the time until the copies returned; `back_ns` fetches the result and so includes the wait for the kernels.
+    Kernels run while later ones are queued: only the part of `device_ns` that fits beside the other terms counts.
     """
     moved = to_gpu_ns is not None and back_ns is not None
     others = [(TO_GPU, to_gpu_ns), (LAUNCH, launch_ns), (BACK, back_ns)] if moved else [
@@ -89,30 +88,30 @@ RESIDENT, END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD = 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A world with other costs."""
+    """A hypothetical case with other costs."""
 
     key: str
     label: str
-    """What it is called beside a chart."""
+    """Its name beside a chart."""
     condition: str
-    """How a sentence begins that says where the crossover would be."""
+    """The first words of a sentence about its crossover."""
 
 
 WHAT_IFS: tuple[WhatIf, ...] = (
-    WhatIf(RESIDENT, "inputs on the device", "with the inputs on the device"),
-    WhatIf(END_TO_END, "data starts and ends on the host", "with data that starts and ends on the host"),
-    WhatIf(PINNED, "the same from pinned memory", "from pinned memory"),
-    WhatIf(TEN_CALLS, "moved once for 10 calls", "if data is moved once for 10 calls"),
-    WhatIf(HUNDRED_CALLS, "moved once for 100 calls", "if data is moved once for 100 calls"),
-    WhatIf(NO_LAUNCH, "no launch cost", "if launching and waiting cost nothing"),
+    WhatIf(RESIDENT, "inputs on the GPU", "with the inputs on the GPU"),
+    WhatIf(END_TO_END, "with copies", "including copies"),
+    WhatIf(PINNED, "copies from pinned memory", "with copies from pinned memory"),
+    WhatIf(TEN_CALLS, "one copy for 10 calls", "with one copy for 10 calls"),
+    WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "with one copy for 100 calls"),
+    WhatIf(NO_LAUNCH, "no launch overhead", "without launch overhead"),
     WhatIf(ONE_THREAD, "one CPU thread", "against one CPU thread"),
 )
-"""In the order in which a key cycles through them; the first is what was measured."""
+"""In the order in which a key cycles through them; the first was measured."""
 
 
 @dataclass(frozen=True)
 class GpuRounds:
-    """What one GPU took for one case, round by round, ns per call."""
+    """One GPU's times of one case, round by round, ns per call."""
 
     latency: Rounds
     pageable: Rounds
@@ -121,7 +120,7 @@ class GpuRounds:
 
 
 def gpu_rounds(key: str, measured: GpuRounds) -> Rounds:
-    """Return the rounds that the GPU would have taken in a world; empty where what it needs was not measured."""
+    """Return the GPU's times under a `WhatIf`; empty if they need a metric that was not measured."""
     match key:
         case "resident" | "one thread":
             return measured.latency
@@ -140,7 +139,7 @@ def gpu_rounds(key: str, measured: GpuRounds) -> Rounds:
 
 
 def _amortised(measured: GpuRounds, calls: int) -> Rounds:
-    """Return latency plus the n-th part of what moving adds to it, in rounds that have both."""
+    """Return latency plus its share of the copies' time, for the rounds that have both."""
     both = [index for index in measured.pageable if index in measured.latency]
     return {
         index: measured.latency[index] + max(0.0, measured.pageable[index] - measured.latency[index]) / calls

@@ -1,4 +1,4 @@
-"""Joules from a counter at both sides of a window: only where its steps allow a number. Pure functions on numbers."""
+"""Energy from a counter read before and after a window, if its steps are fine enough. Pure functions on numbers."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from cpugpu_tui.model import EnergyMeasured, Reading
 from cpugpu_tui.model.quantities import significant
 
 LEAST_NS = 1e9
-"""Shorter windows have no energy (method.md, step 10)."""
+"""Shorter windows give no energy (method.md, step 10)."""
 
 LEAST_TICKS = 10
-"""Nor have windows of fewer steps of their counter."""
+"""Windows of fewer counter steps give no energy either."""
 
 DISPUTED = 0.1
-"""A counter and the integral of the power that are further apart than this share contradict each other."""
+"""Counter and polled power contradict each other if they differ by more than this share."""
 
 SCOPE_WORDS = {
     "gpu": "",
     "board": "whole board, all MIG instances",
-    "module": "whole module, processor included",
+    "module": "whole module, including the processor",
     "package": "processor packages, all cores",
 }
-"""What else than the device a counter counts, in words."""
+"""Scope of a counter → what it covers, in words; empty if it covers just the device."""
 
 
 @dataclass(frozen=True)
 class Energy:
-    """What a window's counter says; each value or its reason."""
+    """Energy and power of a window, each as a value or a reason."""
 
     joules: Reading
-    """Of the whole window."""
+    """Energy of the whole window."""
     joules_per_call: Reading
     watts: Reading
     """Mean power of the window."""
     plus_minus: float | None = None
-    """One step of the counter as a share of the window: how far the numbers may be off."""
+    """Relative error: one counter step as a share of the window."""
     polled_watts: float | None = None
-    """Mean of the instantaneous power, as a second opinion; None where there is none."""
+    """Mean of the polled power, to check the counter; None without readings."""
     scope: str = "gpu"
     """See `EnergyMeasured.scope`."""
 
@@ -49,13 +49,13 @@ class Energy:
 
 
 def missing(reason: str, scope: str = "gpu") -> Energy:
-    """Return what stands in place of numbers."""
+    """Return an energy without numbers, for this reason."""
     reading = Reading(None, reason)
     return Energy(reading, reading, reading, scope=scope)
 
 
 def energy(window: EnergyMeasured | None) -> Energy:
-    """Return what a window says; `not-asked` without one."""
+    """Return the energy of a window; `not-asked` without one."""
     if window is None:
         return missing("not-asked")
     reason = _why_not(window)
@@ -82,12 +82,12 @@ def _why_not(window: EnergyMeasured) -> str | None:
         return "window-too-short"
     if window.end_mj < window.begin_mj:
         return "counter-reset"
-    # A counter that did not step has a longer step than was thought.
+    # A counter that did not move has longer steps than assumed.
     return "window-too-short" if window.end_mj == window.begin_mj else None
 
 
 def above_idle(window: EnergyMeasured | None, idle: EnergyMeasured | None) -> Reading:
-    """Return the joules of a call beyond what the device takes while it waits, or why that is not known."""
+    """Return the joules of a call above the idle power, or the reason why they are not known."""
     found, waiting = energy(window), energy(idle)
     if window is None or found.joules.value is None or not window.calls:
         return Reading(None, found.joules.reason or "not-asked")
@@ -97,7 +97,7 @@ def above_idle(window: EnergyMeasured | None, idle: EnergyMeasured | None) -> Re
 
 
 def joules_text(joules: float) -> str:
-    """Return an energy in the unit that suits it alone: `35.2 uJ`, `1.20 J`."""
+    """Return an energy with a unit that suits it: `35.2 uJ`, `1.20 J`."""
     for limit, size, unit in ((1e-6, 1e-9, "nJ"), (1e-3, 1e-6, "uJ"), (1.0, 1e-3, "mJ"), (1e3, 1.0, "J")):
         if abs(joules) < limit:
             return f"{significant(joules / size)} {unit}"

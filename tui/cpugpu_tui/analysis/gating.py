@@ -1,4 +1,4 @@
-"""Whether a new series may pass: no case slower than the baseline by more than a limit. Undecided is never a pass."""
+"""The gate: a series passes if no case is slower than the baseline by more than a limit. Undecided is not a pass."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ class Gated:
 
     judged: Judged
     outcome: str
-    """`PASSED`, `SLOWER`, `UNDECIDED`, `TOO FEW RUNS`, `FAILED`: the case has no times any more; `NOT JUDGED`."""
+    """`PASSED`, `SLOWER`, `UNDECIDED`, `TOO FEW RUNS`, `NOT JUDGED`, or `FAILED`: the case lost its times."""
     why: str = ""
-    """What the outcome rests on where the numbers beside it do not say so, one clause."""
+    """Reason for the outcome if the numbers beside it do not show it, one clause."""
 
     @property
     def change(self) -> Change | None:
-        """How the time changed; None where nothing can be compared."""
+        """How the time changed; None if nothing can be compared."""
         return self.judged.change
 
 
 def judge_slowdowns(pairs: Sequence[Pair], limit: float) -> tuple[Judged, ...]:
-    """Return a verdict for every case, as `judge`; `limit` is 0.05 for 5 %, and faster is never told."""
+    """Return a verdict for every case with a one-sided `judge`; `limit` is 0.05 for 5 %."""
     return judge(pairs, margin=limit, min_runs=GATE_RUNS, slower_only=True)
 
 
 def gated(judged: Sequence[Judged], limit: float) -> tuple[Gated, ...]:
-    """Return the gate's verdicts on what `judge_slowdowns` found with the same limit.
+    """Return the gate's verdicts on the results of `judge_slowdowns` with the same limit.
 
-    SLOWER: told apart from no change, all verdicts taken together, and slower by more than the limit. PASSED: with
-    95 % confidence slower by at most the limit; in a group, none of its cases reads more. All else has not passed.
+    SLOWER: significantly slower with Holm's correction, by more than the limit. PASSED: slower by at most the limit
+    with 95 % confidence, and no case of a group exceeds it. Everything else has not passed.
     """
     return tuple(_gated(each, limit) for each in judged)
 
@@ -59,26 +59,26 @@ def _gated(each: Judged, limit: float) -> Gated:
         return Gated(each, FAILED if first.is_lost else UNDECIDED if is_open else NOT_JUDGED, each.trouble)
     if each.verdict == TOO_FEW:
         if each.pairs[0].is_chosen:
-            return Gated(each, NOT_JUDGED, "a search chose it in some runs only")
-        why = "its runs are copies of one" if found.is_copied else f"a verdict takes {GATE_RUNS} runs on each side"
+            return Gated(each, NOT_JUDGED, "the search chose it only in some runs")
+        why = "all runs are identical" if found.is_copied else f"a verdict needs {GATE_RUNS} runs on each side"
         if any(pair.is_starved for pair in each.pairs):
-            why += ", and in some its threads had no core"
+            why += ", and some runs had no free core"
         return Gated(each, TOO_FEW, why)
     if each.verdict == SLOWER:
         return Gated(each, SLOWER)
     if found.at_most is None or found.at_most > 1 + limit:
-        return Gated(each, UNDECIDED, "more runs would tell")
+        return Gated(each, UNDECIDED, "more runs are needed")
     ratios = [change(list(pair.base_ns.values()), list(pair.new_ns.values())) for pair in each.pairs]
     worst = max((ratio.ratio for ratio in ratios if ratio is not None), default=1.0)
     if worst > 1 + limit:
-        return Gated(each, UNDECIDED, f"one of its cases reads {worst - 1:+.1%}")
+        return Gated(each, UNDECIDED, f"one of its cases is at {100 * (worst - 1):+.1f} %")
     return Gated(each, PASSED)
 
 
 def verdict(found: Sequence[Gated]) -> str:
-    """Return what all of them mean: `SLOWER` if any is, else `FAILED`, else `UNDECIDED`, else `PASSED`.
+    """Return the overall verdict: `SLOWER` if any is, else `FAILED`, else `UNDECIDED`, else `PASSED`.
 
-    Nothing judged is undecided.
+    Without any judged case it is `UNDECIDED`.
     """
     outcomes = [each.outcome for each in found]
     for outcome in (SLOWER, FAILED):

@@ -1,7 +1,7 @@
-"""What limits an operation, how close it comes to what this machine was seen to do, and which printed time cannot be.
+"""What limits an operation, its share of this machine's peak rates, and which printed times are impossible.
 
 The roofline model (Williams, Waterman, Patterson, CACM 2009): an operation of F FLOPs and B bytes takes at least
-max(F / peak rate, B / peak bandwidth). The peaks here are this machine's own calibration, never a data sheet.
+max(F / peak rate, B / peak bandwidth). The peak rates come from this machine's calibration, never from a data sheet.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from cpugpu_tui.model import Ceilings
 COMPUTE, MEMORY, LAUNCH, CALL, TRANSFER = "compute", "memory", "launch", "call", "transfer"
 
 TOO_SMALL = 0.05
-"""Below this share of either ceiling an operation is too small to be limited by it: starting it is what it costs."""
+"""Below this share of both peak rates an operation is limited by its start, not by them."""
 
 LAUNCH_SHARE = 0.5
-"""Where the hardware works for less than half of what a caller waits, launching and waiting are most of the time."""
+"""If kernel time is less than this share of the latency, launch overhead and waiting are most of the time."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What an operation would need more of, to be faster."""
+    """What an operation would need more of to be faster."""
 
     kind: str
-    """`compute`, `memory`, `transfer`, or what starting the work costs: `launch` on a GPU, `call` on a CPU."""
+    """`compute`, `memory`, `transfer`, or the start of the work: `launch` on a GPU, `call` on a CPU."""
     share: float | None
-    """Share of that ceiling that was reached; None for launches and calls, which have none."""
+    """Share of the peak rate that was reached; None for `launch` and `call`, which have none."""
 
 
 def least_ns(flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings) -> tuple[str, float] | None:
-    """Return what binds and the least time, ns; None where the ceiling that it needs was not measured."""
+    """Return the binding limit and the least time, ns; None if a needed peak rate was not measured."""
     bounds = []
     if flops:
-        # `float32` products of a CPU and of a GPU differ by dtype only where both were calibrated.
+        # Without a tf32 rate the float32 rate stands in, as on CPUs.
         rate = ceilings.flops.get(dtype) or (ceilings.flops.get("float32") if dtype == "tf32" else None)
         if rate is None:
             return None
@@ -47,14 +47,14 @@ def limit(
     flops: float, bytes_moved: float, dtype: str, link: str | None, hardware_ns: float, latency_ns: float,
     ceilings: Ceilings,
 ) -> Limit | None:  # fmt: skip
-    """Return what limits an operation that its device needs `hardware_ns` for and a caller waits `latency_ns` for.
+    """Return what limits an operation of kernel time `hardware_ns` and latency `latency_ns`.
 
-    None where the ceiling that decides was not measured.
+    None if the deciding peak rate was not measured.
     """
     if link is not None:
         line = ceilings.transfers.get(link)
         if line is not None:
-            # A small copy is all start-up: the share of the bandwidth says so.
+            # A small copy is mostly start-up, and its low share of the bandwidth shows that.
             return Limit(TRANSFER, bytes_moved / line.bytes_per_s * 1e9 / latency_ns)
     if ceilings.synchronize_ns is not None and hardware_ns < LAUNCH_SHARE * latency_ns:
         return Limit(LAUNCH, None)
@@ -72,22 +72,22 @@ class Written:
     """One `as_written` time, judged."""
 
     printed_ns: float
-    """What the publication's clock shows."""
+    """Time by the paper's clock."""
     clock_factor: float
-    """How many times longer the same takes when the clock waits for the device."""
+    """The paper's error: how many times longer the same work takes when that clock waits for the GPU."""
     scope_factor: float | None
-    """How many times longer the waited-for time is than the operations alone; None without their latency."""
+    """How many times longer that time is than the operations alone; None without their latency."""
     impossible_factor: float | None
-    """By how much the printed time exceeds what this machine can do at most; None if it does not, or if unknown."""
+    """How many times shorter the printed time is than this machine's least time; None if possible or unknown."""
     implied: str = ""
-    """The rate that the printed time would mean, where it is impossible."""
+    """The rate that an impossible printed time implies."""
 
 
 def judge_clock(
     printed_ns: float, synced_ns: float, operations: int, latency_ns: float | None,
     flops: float, bytes_moved: float, dtype: str, ceilings: Ceilings | None,
 ) -> Written:  # fmt: skip
-    """Return what a printed time is worth: `operations` calls of so many FLOPs and bytes were inside the clock."""
+    """Return a printed time, judged; `operations` calls with these FLOPs and bytes each were inside the clock."""
     scope = synced_ns / (operations * latency_ns) if operations and latency_ns else None
     judged = Written(printed_ns, synced_ns / printed_ns, scope, None)
     bound = least_ns(flops, bytes_moved, dtype, ceilings) if ceilings is not None else None

@@ -1,1 +1,1 @@
-"""Two series of runs, baselines, and publications' claims against what was measured."""
+"""Comparisons of two series, baselines, and judging claims by runs."""

@@ -1,4 +1,4 @@
-"""A run beside the run before it of the same plan, row by row, and the runs of its series beside each other."""
+"""Compare a run with the previous series of the same plan, row by row, and the runs of one series with each other."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ if TYPE_CHECKING:
 
 
 class Reader(Protocol):
-    """What is asked of the history; every method raises `CpuGpuError` where it cannot be read now."""
+    """The history as this module reads it; every method raises `CpuGpuError` if it cannot be read now."""
 
     def runs(self, limit: int, before: int | None = None) -> list[RunSummary]:
         """Return the newest runs, or those with a lower number."""
 
     def plan_of(self, run_id: str) -> Plan:
-        """Return what a run was to run."""
+        """Return the plan of a run."""
 
     def series(self, series_id: str) -> Series:
         """Return a series by its id."""
 
 
 TRIVIAL = ("which GPU", "host", "kernel", "python", "interpreter", "throttled by", "others on the GPU")
-"""Facts that are not worth a word beside every run; `compare` lists them all."""
+"""Facts that are too minor to show beside every run; `compare` lists them all."""
 
 
 @dataclass(frozen=True)
 class DeviceChange:
-    """A row on one device: its time in the series before, in this one, and what is to be said of the two."""
+    """A row on one device: its times in the previous and in this series, and the verdict."""
 
     device: str
-    """`CPU`, `GPU`."""
+    """`CPU` or `GPU`."""
     base_ns: tuple[float, ...]
-    """Median of each run of the series before, ns; empty where there is none to compare with."""
+    """Median of each run of the previous series, ns; empty without one."""
     new_ns: tuple[float, ...]
-    """The same of this series, as far as it has come."""
+    """Median of each run of this series so far, ns."""
     verdict: str = ""
-    """One of the words of `analysis.compare`; empty while the run goes on, and without anything to compare with."""
+    """One of the verdicts of `analysis.compare`; empty during the run and without a previous series."""
 
     @property
     def ratio(self) -> float | None:
-        """Time now / time before; None while either is missing."""
+        """Time of this series / time of the previous one; None while either is missing."""
         found = change(self.base_ns, self.new_ns)
         return found.ratio if found is not None else None
 
     @property
     def spread(self) -> float | None:
-        """Slowest run − fastest run of this series, as a share of their median; None with one run."""
+        """Slowest minus fastest run of this series, as a share of their median; None with one run."""
         if len(self.new_ns) < 2:
             return None
         return (max(self.new_ns) - min(self.new_ns)) / median(self.new_ns)
@@ -65,33 +65,33 @@ class DeviceChange:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """What the rows of one run are compared with. Two are equal only if they are the same object."""
+    """What the rows of one run are compared with. Instances are equal only if they are the same object."""
 
     run_id: str
-    """The run whose rows these are."""
+    """The run of these rows."""
     base: Series | None = None
-    """The series before, of the same plan; or the run of which one row is run again."""
+    """The previous series of the same plan, or the run of which one row is run again."""
     new: tuple[MeasuredRun, ...] = ()
-    """Runs of this series that are over, this one too once it is."""
+    """Finished runs of this series, including this run once it has ended."""
     age: str = ""
     """How much older the base is: `3 min`; empty for less than a minute."""
     remark: str = ""
-    """What else is not the same on both sides."""
+    """Other differences between the sides, see `remark_on`."""
     number: int | None = None
-    """Of this run in its database."""
+    """Number of this run in its database."""
 
     def with_run(self, run: MeasuredRun) -> Changes:
-        """Return the changes when the run is over."""
+        """Return the changes after the end of the run."""
         return replace(self, new=(*self.new, run))
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended, so that its rows can be judged."""
+        """Whether the run has ended, so that its rows have verdicts."""
         return any(run.run_id == self.run_id for run in self.new)
 
     @property
     def runs(self) -> int:
-        """Runs of this series so far, with the one that goes on."""
+        """Number of runs of this series so far, including one in progress."""
         return len(self.new) + (not self.is_over)
 
     @cached_property
@@ -103,7 +103,7 @@ class Changes:
         return {(pair.case, each.device): each for each in found for pair in each.pairs}
 
     def of(self, run: RunState, row: Row) -> tuple[DeviceChange, ...]:
-        """Return the row on the CPU and on the first GPU, as far as it was timed; nothing for another run's row."""
+        """Return the row on the CPU and on the first GPU, if timed; nothing for a row of another run."""
         if run.run is None or run.run.run_id != self.run_id:
             return ()
         names = device_names(run)
@@ -128,7 +128,7 @@ class Changes:
 
     @property
     def against(self) -> str:
-        """What is compared: `run 7 vs run 6 (3 min earlier)`; empty without a base."""
+        """The compared runs: `run 7 vs run 6 (3 min earlier)`; empty without a base."""
         if self.base is None:
             return ""
         numbers = [run.number for run in self.new if run.number is not None] or [self.number or 0]
@@ -147,24 +147,25 @@ def _medians(runs: tuple[MeasuredRun, ...], key: str, device: str) -> tuple[floa
 
 
 def same_work(plan: Plan) -> Plan:
-    """Return what of a plan makes two runs comparable row by row: not ceilings, pauses for painting, a time limit.
+    """Return a plan without what may differ between comparable runs: calibrations, pauses for painting, time limits.
 
-    Nor the bytes of a person's own workload file: what an edit of it changes is what they want to see.
+    The content of the user's own workload files is left out, too, so that the effect of an edit can be seen.
     """
     search = replace(plan.search, found=()) if plan.search is not None else None
-    laws = replace(plan.simulation, seed=0) if plan.simulation is not None else None  # each run's noise is its own
+    simulation = replace(plan.simulation, seed=0) if plan.simulation is not None else None  # seeds differ by run
     return replace(
-        plan, ceilings=(), gaps=False, max_seconds=None, search=search, own_files=(), calibrate=False, simulation=laws
+        plan, ceilings=(), gaps=False, max_seconds=None, search=search, own_files=(), calibrate=False,
+        simulation=simulation,
     )  # fmt: skip
 
 
 def plan_of_row(plan: Plan, case: Case) -> Plan:
-    """Return the plan that runs one case of a plan alone, as it was run there; its name is that of the workload."""
+    """Return the plan that runs only one case of a plan; its name is that of the workload."""
     return replace(plan, name=case.workload, cases=(case,), search=None, ceilings=(), calibrate=False)
 
 
 def series_before(reader: Reader, started: RunStarted) -> Series | None:
-    """Return the newest older series of the same work on the same machine, its finished runs; None if there is none.
+    """Return the newest older series of the same work on the same machine, with its finished runs; None without one.
 
     Raises:
         CpuGpuError: the history cannot be read.
@@ -184,11 +185,10 @@ def series_before(reader: Reader, started: RunStarted) -> Series | None:
 
 
 def remark_on(base: Series, new: MeasuredRun) -> str | None:
-    """Return which facts differ, `torch differs`, empty for none; None if it is another machine: not comparable."""
+    """Return the `differences` in short, `torch differs`; empty without any, None if the machine is another one."""
     found = differences(base.runs, (new,))
     if any(each.is_hardware for each in found):
         return None
-    is_unread = not new.facts.get("power limit")  # the first reading is still to come
-    told = [each.what for each in found if each.what not in TRIVIAL and not (is_unread and each.what == "power limit")]
-    shown = [*told[:2], "more"] if len(told) > 2 else told
-    return f"{' and '.join(shown)} {'differ' if len(shown) > 1 else 'differs'}" if told else ""
+    names = [each.what for each in found if each.what not in TRIVIAL]
+    shown = [*names[:2], "more"] if len(names) > 2 else names
+    return f"{' and '.join(shown)} {'differ' if len(shown) > 1 else 'differs'}" if names else ""

@@ -1,6 +1,6 @@
-"""What this machine says to the publications' claims: numbers from the run on the screen, then from the newest saved.
+"""Judge the publications' claims by the run on the screen, then by the newest saved runs.
 
-Only float32 with all CPU threads counts, as the publications ran it. Made-up numbers and real ones never mix.
+Only float32 with all CPU threads counts, as in the publications. Simulated and measured numbers are never mixed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import Store
 
 MOST_RUNS = 100
-"""Saved runs that are looked into, newest first."""
+"""Most saved runs to read, newest first."""
 
 THIS_RUN = "this run"
-
-_USUAL = "/float32/tall"
-"""How the key of a case ends that is float32 with all CPU threads."""
 
 _MATMUL = PlanRequest(("matmul-sweep",), sizes="1,51,101,301,1001,3001,9951")
 _DOT = PlanRequest(("vector-dot",), sizes="100,10000,1000000,10000000,100000000", variant="matmul")
@@ -58,27 +55,27 @@ REQUESTS: Mapping[str, PlanRequest] = {
     "p4-reason": _MULTIPLY_ADD,
     "p5-small": _TRAINING,
     "p5-wide": _TRAINING,
-    # The step alone decides it: at small scale nobody waits for ten epochs.
+    # The training step decides it, so the small scale avoids ten epochs.
     "p5-copies": PlanRequest(("mnist-mlp",), sizes="32", scale="small"),
 }
-"""Claim → what measures all that it needs; claims without one are overtaken, or beyond what is measured here."""
+"""Claim → the run that measures everything it needs; outdated claims and those beyond our workloads have none."""
 
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim with what came of it here."""
+    """A claim with its outcome here."""
 
     claim: Claim
     outcome: str
-    """One of the words in `analysis.claim_numbers`."""
+    """One of the outcomes in `analysis.claim_numbers`."""
     here: str
-    """What was measured here, one sentence or two."""
+    """The numbers measured here, in a few sentences."""
     sources: tuple[str, ...] = ()
     """Runs that the numbers come from: `this run`, `run 12`."""
     request: PlanRequest | None = None
-    """What would measure (again) what it needs; None where no run can."""
+    """The run that measures everything it needs; None if no run can."""
     wants_ceilings: bool = False
-    """Whether measuring the machine is what is missing, `cpugpu-tui machine --measure`."""
+    """Whether the machine card is missing, see `cpugpu-tui machine --measure`."""
 
     @property
     def is_open(self) -> bool:
@@ -87,12 +84,12 @@ class JudgedClaim:
 
 
 def judge_all(numbers: Numbers) -> tuple[JudgedClaim, ...]:
-    """Return every claim with what came of it, in the order of the publications."""
+    """Return every claim with its outcome, in the order of the publications."""
     return tuple(judge(claim, numbers) for claim in CLAIMS)
 
 
 def judge(claim: Claim, numbers: Numbers) -> JudgedClaim:
-    """Return a claim with what came of it."""
+    """Return a claim with its outcome."""
     found = claim.judge(numbers)
     sources = tuple(dict.fromkeys(point.source for point in found.used if point.source))
     return JudgedClaim(claim, found.outcome, found.here, sources, REQUESTS.get(claim.id), found.wants_ceilings)
@@ -101,7 +98,7 @@ def judge(claim: Claim, numbers: Numbers) -> JudgedClaim:
 def numbers_of(
     points: Collection[TimedCase], stored: Collection[TimedCase], ceilings: Sequence[Ceilings], *, simulated: bool
 ) -> Numbers:
-    """Return what claims are judged by: the points of the run on the screen, then stored ones, newest first."""
+    """Return the numbers to judge claims by: the points of the run on the screen, then stored ones, newest first."""
     known = [found for found in ceilings if found.simulated == simulated]
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpu = next((found for found in known if found.device != "cpu"), None)
@@ -109,11 +106,11 @@ def numbers_of(
 
 
 def _each_once(points: Sequence[TimedCase]) -> tuple[TimedCase, ...]:
-    """Return each case once: the first that was timed on both devices, else the first."""
+    """Return each case once: the first point that was timed on both devices, else the first."""
     best: dict[tuple[str, str, int], TimedCase] = {}
     for point in points:
-        kept = best.get(point.key)
-        if kept is None or (kept.comparison is None and point.comparison is not None):
+        known = best.get(point.key)
+        if known is None or (known.comparison is None and point.comparison is not None):
             best[point.key] = point
     return tuple(best.values())
 
@@ -150,7 +147,7 @@ def _medians(times: DeviceTimes | None) -> dict[str, float]:
 
 @lru_cache(maxsize=1)
 def needed() -> Mapping[str, frozenset[tuple[str, str]]]:
-    """Return claim → (workload, variant) of all that its plan measures."""
+    """Return claim → (workload, variant) of all cases of its plan."""
     return {
         name: frozenset((case.workload, case.variant) for case in build_plan(request).cases)
         for name, request in REQUESTS.items()
@@ -166,9 +163,9 @@ def stored_points(
     simulated: bool,
     without: str = "",
 ) -> tuple[TimedCase, ...]:
-    """Return what saved runs of this machine add, newest first, until every claim has what it needs.
+    """Return points of this machine's saved runs, newest first, until every claim has what it needs.
 
-    `current` are the points that are known already, `without` the id of the run that they come from.
+    `current` holds the known points, `without` is the id of the run that they come from.
 
     Raises:
         StoreError: the history cannot be read.
@@ -182,9 +179,8 @@ def stored_points(
         wanted = _wanted(numbers_of(current, found, ceilings, simulated=simulated))
         if not wanted:
             break
-        # Most runs repeat an earlier one: what a newer run had says nothing new, unless that one had no GPU.
-        offered = {(key, run.has_gpu) for key in run.case_keys
-                   if key.endswith(_USUAL) and tuple(key.split("/")[:2]) in wanted}  # fmt: skip
+        # Most runs repeat a newer one and add nothing, unless the newer one had no GPU.
+        offered = {(key, run.has_gpu) for key in run.case_keys if _is_wanted(key, wanted)}
         if offered <= tried:
             continue
         tried |= offered | {(key, False) for key, _ in offered}
@@ -192,8 +188,14 @@ def stored_points(
     return tuple(found)
 
 
+def _is_wanted(key: str, wanted: Collection[tuple[str, str]]) -> bool:
+    """Whether a key, as of `Case.key`, is of a wanted case with float32 and all CPU threads."""
+    workload_variant, dtype_threads = key.split("/")[:2], key.split("/")[3:]
+    return dtype_threads == ["float32", "tall"] and tuple(workload_variant) in wanted
+
+
 def _wanted(numbers: Numbers) -> set[tuple[str, str]]:
-    """Return (workload, variant) of what claims without an outcome need."""
+    """Return (workload, variant) of the cases that claims without an outcome need."""
     unsettled = [claim for claim in CLAIMS if claim.judge(numbers).outcome == UNMEASURED]
     return {series for claim in unsettled for series in needed().get(claim.id, ())}
 
@@ -202,7 +204,7 @@ def _wanted(numbers: Numbers) -> set[tuple[str, str]]:
 
 
 def command(judged: JudgedClaim) -> str:
-    """Return the command that measures what a claim needs; empty where none can."""
+    """Return the command that measures what a claim needs; empty if none can."""
     if judged.wants_ceilings:
         return "cpugpu-tui machine --measure"
     request = judged.request
@@ -213,10 +215,10 @@ def command(judged: JudgedClaim) -> str:
 
 
 def tally(judged: Sequence[JudgedClaim]) -> str:
-    """Return how many claims came out how: `9 hold, 7 do not, 4 depend, 2 not measured, 3 outdated`."""
+    """Return the counts of outcomes: `9 hold, 1 does not, 4 depend on size, 2 not measured, 3 outdated`."""
     words = {
-        HOLDS: "hold", FAILS: "do not", DEPENDS: "depend", UNDECIDED: "undecided",
-        UNMEASURED: "not measured", OUTDATED: "outdated",
+        HOLDS: ("holds", "hold"), FAILS: ("does not", "do not"), DEPENDS: ("depends on size", "depend on size"),
+        UNDECIDED: ("undecided",) * 2, UNMEASURED: ("not measured",) * 2, OUTDATED: ("outdated",) * 2,
     }  # fmt: skip
     counts = {outcome: sum(each.outcome == outcome for each in judged) for outcome in words}
-    return ", ".join(f"{count} {words[outcome]}" for outcome, count in counts.items() if count)
+    return ", ".join(f"{count} {words[outcome][count > 1]}" for outcome, count in counts.items() if count)

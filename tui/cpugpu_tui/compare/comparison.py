@@ -1,4 +1,4 @@
-"""Two series of runs side by side: what differed around them first, then the verdicts."""
+"""Compare two series of runs: differences in machine and settings, then verdicts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,18 @@ from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
 from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun
 
 CLOCK_MARGIN = 0.02
-"""SM clocks that differ by less are the same: a boost clock moves in steps of 15 MHz of 1980."""
+"""SM clocks within this share are the same: a boost clock moves in steps of 15 MHz of 1980."""
 
 UNREACHED = ("skipped", "pending", "active")
-"""Statuses of cases that have no result, good or bad."""
+"""Statuses of cases that neither succeeded nor failed."""
+
+FROM_TELEMETRY = ("power limit",)
+"""Facts that a run lacks if it ended before telemetry was read; a missing one is not a difference."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Something other than the time that is not the same on both sides."""
+    """A fact about machine or settings that differs between the two sides."""
 
     what: str
     base: str
@@ -33,33 +36,33 @@ class Difference:
 
     @property
     def is_hardware(self) -> bool:
-        """Whether it makes it another machine."""
+        """Whether it means another machine."""
         return self.what in HARDWARE
 
 
 @dataclass(frozen=True)
 class SeriesComparison:
-    """All that can be said of two series."""
+    """Two series with their differences and verdicts."""
 
     base: Series
     new: Series
     differences: tuple[Difference, ...]
-    """The most telling first."""
+    """Most important first."""
     pairs: tuple[Pair, ...]
     """Every case on every device of either side."""
     judged: tuple[Judged, ...]
     means: Mapping[str, Change]
     """Device → geometric mean of the changes of all its cases."""
     margin: float
-    """Changes inside ± this are none."""
+    """Changes within ± this count as no change."""
 
 
 def compare_series(base: Series, new: Series, *, limit: float | None = None) -> SeriesComparison:
-    """Compare two series; with a `limit` (0.05 for 5 %) as the gate does, which asks for slowdowns alone.
+    """Compare two series; a `limit` (0.05 for 5 %) makes it a gate, which looks only for slowdowns.
 
     Raises:
-        UsageError: they are the same series, made-up numbers stand against real ones, or they have no case in common.
-        UnfitError: they have no case in common whose threads had their cores.
+        UsageError: they are the same series, only one is simulated, or they have no timed case in common.
+        UnfitError: threads lacked a CPU core in every case that they have in common.
     """
     pairs = comparable_pairs(base, new)
     sound = [pair for pair in pairs if not pair.trouble]
@@ -82,20 +85,19 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
         UsageError, UnfitError: see `compare_series`.
     """
     if {run.run_id for run in base.runs} & {run.run_id for run in new.runs}:
-        raise UsageError(
-            f"{base.text} and {new.text} are of the same series.", "Name a run of another one; `history` lists them."
-        )
+        raise UsageError(f"Cannot compare {base.text} with {new.text}: both belong to the same series.",
+                         "Name a run of another series; `cpugpu-tui history` lists them.")  # fmt: skip
     if base.runs[0].simulated != new.runs[0].simulated:
-        made_up = base if base.runs[0].simulated else new
-        raise UsageError(f"The times of {made_up.text} are made up, the others are not.",
-                         "Made-up times are not compared with real.")  # fmt: skip
+        simulated = base if base.runs[0].simulated else new
+        raise UsageError(f"Cannot compare a simulated run with a measured one: {simulated.text} is simulated.",
+                         "Name two measured or two simulated runs.")  # fmt: skip
     pairs = pairs_of(base.runs, new.runs)
     if not any(pair.base_ns and pair.new_ns for pair in pairs):
         if any(pair.is_starved for pair in pairs):
-            raise UnfitError(f"Nothing of {base.text} and {new.text} can be compared: threads lacked a core.",
-                             "Stop other work on this machine and run again, or run with --threads 1.")  # fmt: skip
+            raise UnfitError(f"Cannot compare {base.text} with {new.text}: threads had no free CPU core.",
+                             "Stop other work on this machine and run again, or use --threads 1.")  # fmt: skip
         names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
-        raise UsageError(f"{base.text} and {new.text} have timed no case in common ({names}).",
+        raise UsageError(f"{base.text} and {new.text} have no timed case in common ({names}).",
                          "Compare runs that share workload, sizes, dtype and threads.")  # fmt: skip
     return pairs
 
@@ -123,7 +125,7 @@ def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
 
 
 def _devices_of(sides: Iterable[Mapping[str, MeasuredCase]]) -> list[str]:
-    """Return the devices that a case was timed on; `case` stands for it where it was timed nowhere."""
+    """Return the devices that a case was timed on; `case` if it was not timed at all."""
     return list(
         dict.fromkeys(name for side in sides for case in side.values() for name in (*case.median_ns, *case.starved))
     ) or ["case"]
@@ -137,7 +139,7 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
         _why_untimed(side, name, device) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns
     ]
     cases = [*base.values(), *new.values()]
-    # `ok` without times was not timed on that device.
+    # A case with status `ok` but without times was not timed on this device.
     lost, statuses = bool(base_ns) and not new_ns, {case.status for case in new.values()}
     return Pair(
         key, device, base_ns, new_ns, cases[0].case.sweep, cases[0].case.size,
@@ -157,10 +159,10 @@ def _why_untimed(side: Mapping[str, MeasuredCase], name: str, device: str) -> st
 
 
 def _other_work(base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> str:
-    """Return what is said where the workload of this name has become another one."""
+    """Return why a case cannot be compared if its workload has changed; empty otherwise."""
     sides = [{case.work for case in side.values() if case.status == "ok" and any(case.work)} for side in (base, new)]
     if all(sides) and not sides[0] & sides[1]:
-        return "it is other work: FLOPs or bytes of a call differ"
+        return "different work: FLOPs or bytes per call differ"
     return ""
 
 
@@ -168,10 +170,12 @@ def _other_work(base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase
 
 
 def differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[Difference, ...]:
-    """Return which facts differ, within a side too: a series should have one of each."""
+    """Return the facts that differ between the sides, or between the runs of one side."""
     found = []
     for what in dict.fromkeys(name for run in (*base, *new) for name in run.facts):
-        sides = [list(dict.fromkeys(fact_text(what, run.facts.get(what)) for run in runs)) for runs in (base, new)]
+        sides = [_texts(what, runs) for runs in (base, new)]
+        if what in FROM_TELEMETRY and not all(sides):
+            continue
         if sides[0] != sides[1] or len(sides[0]) > 1:
             found.append(Difference(what, *(" or ".join(side) for side in sides)))
     hardware = [each for each in found if each.is_hardware]
@@ -179,11 +183,18 @@ def differences(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tupl
     return (*hardware, *_clock_differences(base, new), *others)
 
 
+def _texts(what: str, runs: Sequence[MeasuredRun]) -> list[str]:
+    """Return the different texts of a fact; without those of runs that lack it, if it comes from telemetry."""
+    values = [run.facts.get(what) for run in runs]
+    known = [value for value in values if value is not None] if what in FROM_TELEMETRY else values
+    return list(dict.fromkeys(fact_text(what, value) for value in known))
+
+
 def fact_text(what: str, value: Any) -> str:
-    """Return a fact in words; `unknown` where it is not known."""
+    """Return a fact in words; `unknown` if it is not known."""
     if what == "inherited variables":
         return ", ".join(f"{name}={setting}" for name, setting in (value or {}).items()) or "none"
-    if what == "simulation":  # its constants; the seed of its noise is none of them
+    if what == "simulation":  # its constants without the seed, which differs between runs
         return "none" if value is None else simulation_text(replace(value, seed=0))
     if value is None:
         return {"CPU quota": "none", "CUDA_VISIBLE_DEVICES": "not set", "MNIST": "drawn"}.get(what, "unknown")

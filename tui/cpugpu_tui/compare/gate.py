@@ -14,12 +14,12 @@ from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.state.measured import MeasuredRun
 
 GPU = "GPU"
-"""What the one GPU of a view is called; see `measured.device_names`."""
+"""The name of the only GPU of a view; see `measured.device_names`."""
 
 
 @dataclass(frozen=True)
 class GateReport:
-    """The comparison and what the gate makes of it."""
+    """A comparison with the gate's verdicts."""
 
     found: SeriesComparison
     gated: tuple[Gated, ...]
@@ -36,7 +36,7 @@ class GateReport:
 
 
 def gate_series(base: Series, new: Series, limit: float) -> GateReport:
-    """Return how `new` stands against `base`; `limit` is 0.05 for 5 %.
+    """Judge `new` against `base`; `limit` is 0.05 for 5 %.
 
     Raises:
         UsageError, UnfitError: the two cannot be compared, see `compare_series`.
@@ -57,10 +57,10 @@ class GpuGate:
     """`cuda:1`."""
     model: str
     baseline: Series | None
-    """None where no baseline is of this model."""
+    """None without a baseline of this model."""
     report: GateReport | None = None
     trouble: str = ""
-    """Why nothing can be judged, one sentence; empty where it can."""
+    """Why it cannot be judged, one sentence; empty if it can."""
 
     @property
     def name(self) -> str:
@@ -74,7 +74,7 @@ class GpuGate:
 
     @property
     def worst(self) -> Gated | None:
-        """The case that became slowest; None where nothing can be compared."""
+        """The case with the largest slowdown; None if nothing can be compared."""
         gates = () if self.report is None else self.report.gated
         known = [(each.change.ratio, each) for each in gates if each.change is not None]
         return max(known, key=lambda pair: pair[0])[1] if known else None
@@ -91,7 +91,7 @@ class FleetGate:
 
     @property
     def verdict(self) -> str:
-        """What all mean: slower before failed before undecided; a host in trouble has failed."""
+        """The overall verdict: slower before failed before undecided; a host in trouble counts as failed."""
         outcomes = [each.outcome for each in self.gpus]
         if SLOWER in outcomes:
             return SLOWER
@@ -108,16 +108,16 @@ def judge_fleet(state: FleetState, baselines: Sequence[Series], limit: float) ->
 
 def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Iterator[GpuGate]:
     if not each.gpus and not each.in_trouble:
-        yield GpuGate(each.host.host, "–", "no GPU", None, trouble=each.run.no_gpu or "It has no GPU to judge.")
+        yield GpuGate(each.host.host, "–", "no GPU", None, trouble=each.run.no_gpu or "This host has no GPU.")
     for index, device in enumerate(each.gpus):
         blank = GpuGate(each.host.host, device.name, device.label, None)
         new = Series(blank.name, tuple(view(run, index) for run in each.runs))
         base = baseline_for(device.label, baselines)
         if base is None:
             models = ", ".join(dict.fromkeys(model for series in baselines for model in series.runs[-1].gpu_models))
-            yield replace(blank, trouble=f"No baseline is of a {device.label}; they are of: {models or 'no GPU'}.")
+            yield replace(blank, trouble=f"No baseline has a {device.label}; they have: {models or 'no GPU'}.")
         elif not new.runs:
-            yield replace(blank, baseline=base, trouble="None of its runs came to an end.")
+            yield replace(blank, baseline=base, trouble="None of its runs finished.")
         else:
             try:
                 report = gate_series(base, new, limit)
@@ -128,7 +128,7 @@ def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Ite
 
 
 def baseline_for(model: str, baselines: Sequence[Series]) -> Series | None:
-    """Return the first baseline of a GPU model, seen as if that were its only GPU; None without one."""
+    """Return the first baseline with this GPU model, reduced to that GPU; None without one."""
     for series in baselines:
         models = series.runs[-1].gpu_models
         if model in models:
@@ -138,7 +138,7 @@ def baseline_for(model: str, baselines: Sequence[Series]) -> Series | None:
 
 
 def view(run: MeasuredRun, index: int) -> MeasuredRun:
-    """Return a run as if its GPU of this place were its only device."""
+    """Return a run reduced to its GPU at this index, as its only device."""
     name = GPU if index == 0 else f"{GPU} {index + 1}"
     cases = {
         key: replace(case, median_ns={GPU: case.median_ns[name]} if name in case.median_ns else {})

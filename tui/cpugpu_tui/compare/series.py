@@ -1,4 +1,4 @@
-"""Runs of one plan, and how a person names them: in the history, or in the database of another machine."""
+"""Series of runs, and finding them by name in the history or in another machine's database."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import Store
 
 MOST_LOOKED_THROUGH = 200
-"""Runs among which the previous series is looked for."""
+"""Most runs among which the previous series is searched."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Series:
     """Runs of one plan in one environment."""
 
     name: str
-    """How the person named it, `baseline main`, or `this series`."""
+    """Its name as the user gave it, `baseline main`, or `this series`."""
     runs: tuple[MeasuredRun, ...]
     """Oldest first."""
 
@@ -34,13 +34,13 @@ class Series:
     def text(self) -> str:
         """`baseline main (runs 3-7)`, `run 12`."""
         numbers = numbers_text([run.number for run in self.runs if run.number is not None])
-        if numbers in self.name:  # that of another database says its numbers itself
+        if numbers in self.name:  # a name from another database contains its numbers
             return self.name
         return f"{self.name} ({numbers})" if self.name else numbers
 
     @property
     def starved_cases(self) -> tuple[int, int]:
-        """How many cases lacked a core in some run, and of how many."""
+        """Number of cases that had no free CPU core in some run, and number of all cases."""
         cases = {key for run in self.runs for key in run.cases}
         return len({key for run in self.runs for key, case in run.cases.items() if case.starved}), len(cases)
 
@@ -49,10 +49,10 @@ class Series:
 
 
 def series_named(store: Store, text: str) -> Series:
-    """Return the series that a person names: a baseline, what `Store.find` takes, or a tag of its newest run.
+    """Return the series with this name: a baseline, a name that `Store.find` knows, or a tag of its newest run.
 
     Raises:
-        UsageError: there is no such baseline, run or tag, or its series has not one finished run.
+        UsageError: the baseline, run or tag is unknown, or its series has no finished run.
         StoreError: the history cannot be read.
     """
     series_id = store.baseline(text)
@@ -61,7 +61,7 @@ def series_named(store: Store, text: str) -> Series:
     try:
         return series_of_id(store, store.series_of(store.find(text)), "")
     except UsageError as error:
-        # Looked for last, for it takes the whole list of runs.
+        # Tags are searched last, because that reads the whole list of runs.
         tagged = next((run.series_id for run in store.runs() if text in run.tags), None)
         if tagged is None:
             raise _unknown(store, text, error) from error
@@ -69,14 +69,14 @@ def series_named(store: Store, text: str) -> Series:
 
 
 def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
-    """Return what is said where nothing has this name; of numbers and of several runs `Store.find` says it."""
+    """Return the error for an unknown name; for numbers and ambiguous names the one of `Store.find`."""
     if text.isdigit() or not store.count() or not isinstance(error, NoSuchRunError):
         return error
     baselines = ", ".join(printable(name) for name in store.baselines())
     return UsageError(
-        f"There is no baseline, run or tag {printable(text)!r}{f'; baselines are {baselines}' if baselines else ''}.",
-        f"`cpugpu-tui baseline {printable(text)} latest` makes the newest series this baseline; "
-        "`cpugpu-tui history` lists the runs.",
+        f"Unknown baseline, run or tag {printable(text)!r}.{f' Known baselines: {baselines}.' if baselines else ''}",
+        "List runs with `cpugpu-tui history`, or make the newest series this baseline with "
+        f"`cpugpu-tui baseline {printable(text)} latest`.",
     )
 
 
@@ -84,37 +84,35 @@ def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
     """Return a series by its id.
 
     Raises:
-        UsageError: it has not one finished run.
+        UsageError: it has no finished run.
     """
     return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)])
 
 
 def series_from(name: str, runs: Sequence[MeasuredRun | None]) -> Series:
-    """Return a series of these runs, those that began.
+    """Return a series of those runs that began.
 
     Raises:
-        UsageError: there is none.
+        UsageError: none of them began.
     """
     known = tuple(run for run in runs if run is not None)
     if not known:
-        raise UsageError(
-            f"There is no finished run in {name or 'that series'}.", "`cpugpu-tui history` lists the runs."
-        )
+        raise UsageError(f"No run of {name or 'that series'} has finished.", "List runs with `cpugpu-tui history`.")
     return Series(name, known)
 
 
 def other_series(store: Store, series_id: str, name: str, *, simulated: bool) -> list[tuple[str, str]]:
-    """Return (id, name) of what a series may be compared with, the previous one first, then older ones, newest first.
+    """Return (id, name) of the series to compare a series with: the previous one first, then older ones.
 
-    They are the other series of the same preset or workload, and last the baselines that are not among them; the name
-    is `baseline main`, or empty.
+    They are the other series of the same preset or workload, followed by the other baselines. The name is
+    `baseline main`, or empty.
     """
     baselines = {each: f"baseline {known}" for known, each in store.baselines().items()}
     found = dict[str, str]()
     for run in store.runs(MOST_LOOKED_THROUGH):
         if run.name == name and run.simulated == simulated and run.cases_ok and run.status != "running":
             found.setdefault(run.series_id, baselines.get(run.series_id, ""))
-    # Newer series than this one may be among them: of a saved run the previous is what came before it.
+    # A saved run may be followed by newer series, which come after the older ones.
     ids = list(found)
     place = ids.index(series_id) + 1 if series_id in found else 0
     ordered = [*ids[place:], *ids[:place], *baselines]
@@ -132,14 +130,14 @@ def numbers_text(numbers: Sequence[int]) -> str:
 # ------------------------------------------------------------------ in a file
 
 Say = Callable[["Store"], None]
-"""Is told the open store."""
+"""Called with the open store."""
 
 
 def series_in(text: str, database: Path | None, say: Say | None = None) -> Series:
     """Return the series that `text` names, `FILE:RUN` for one in another database; `say` as for `open_history`.
 
     Raises:
-        UsageError: there is no such database, baseline or run, or its series has no finished run.
+        UsageError: the database, baseline or run does not exist, or the series has no finished run.
         StoreError: a database cannot be read.
     """
     file, name = file_and_name(text)
@@ -149,10 +147,10 @@ def series_in(text: str, database: Path | None, say: Say | None = None) -> Serie
 
 
 def file_and_name(text: str) -> tuple[Path | None, str]:
-    """Return the database, None for the history, and what names a series in it.
+    """Return the database, None for the history, and the name of a series in it.
 
     Raises:
-        UsageError: it names a database that is not there.
+        UsageError: the database does not exist.
     """
     head, colon, name = text.rpartition(":")
     if not colon or not head:
@@ -161,23 +159,23 @@ def file_and_name(text: str) -> tuple[Path | None, str]:
     if file.is_file():
         return file, name or "latest"
     if "/" in head or file.suffix:
-        raise UsageError(f"There is no database {head}.", "Write FILE:RUN, like other.db:latest.")
+        raise UsageError(f"Database {head} does not exist.", "Use FILE:RUN, for example other.db:latest.")
     return None, text
 
 
 @contextmanager
 def open_history(database: Path | None, say: Say | None = None) -> Iterator[Store]:
-    """Open the history to read, and close it; one that does not exist is not created.
+    """Open the history to read, and close it; a missing one is not created.
 
-    `say` is called with the open store, for what a person should know of it: an older one was upgraded.
+    `say` is called with the open store, to report for example that an older one was upgraded.
 
     Raises:
-        UsageError: there is none.
+        UsageError: it does not exist.
         StoreError: it cannot be read.
     """
     path = paths.database_path(database)
     if not path.exists():
-        raise UsageError(f"There are no saved runs yet in {path}.", "`cpugpu-tui run quick` makes one.")
+        raise UsageError(f"No runs are saved yet in {path}.", "Save one with `cpugpu-tui run quick`.")
     from cpugpu_tui.store import open_to_read
 
     store = open_to_read(database)

@@ -1,1 +1,1 @@
-"""Intervals, verdict, crossover and the next size to time: the one implementation; travels with the agent."""
+"""Intervals, verdict, crossover and the next size to time; travels with the agent."""

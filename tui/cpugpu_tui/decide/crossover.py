@@ -1,7 +1,7 @@
-"""From which size on the GPU is faster: a point and a bracket, from the verdicts of a sweep; and the next size to try.
+"""The crossover of a sweep as a point and a bracket, and the next size that a search times.
 
-The bracket is what is published: the largest size whose interval says CPU, and the smallest above it whose interval
-says GPU (method.md: a bootstrap of the point covers the truth in 0-61 % of sweeps, this bracket in 90-100 %).
+The bracket is the published result: the largest size at which the CPU clearly wins, and the smallest above it at which
+the GPU does. It covers the truth in 90-100 % of sweeps, a bootstrap of the point in 0-61 % (method.md).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, 
 NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
     "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
 )  # fmt: skip
-"""What a sweep can say: no size on both devices; no interval anywhere; only ties; no winner; the GPU wins at every
-decided size; the CPU does; the CPU up to the bracket, the GPU above; the reverse; the lead changes more than once."""
+"""Results of a sweep, in this order: no size timed on both devices; no interval anywhere; only ties; no winner;
+the GPU wins at every decided size; the CPU wins at every one; the CPU wins up to the bracket and the GPU above; the
+reverse; the winner changes more than once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,24 +31,24 @@ class SweepPoint:
 
 @dataclass(frozen=True)
 class Crossover:
-    """Where the lead changes for the last time, and how often it does."""
+    """Where the winner changes for the last time, and how often it changes."""
 
     kind: str
-    """One of the words above."""
+    """One of the kinds above."""
     low: int | None = None
-    """Lower end of the bracket: the last change lies above this size."""
+    """Lower end of the bracket of the last change; None without a change."""
     high: int | None = None
-    """Upper end: and below this one."""
+    """Upper end of the bracket."""
     point: float | None = None
-    """Where the speed-up is 1 within the bracket."""
+    """Size within the bracket at which the speedup is 1."""
     first_win: int | None = None
-    """Smallest size at which the GPU wins; below `high` where the lead changes several times."""
+    """Smallest size at which the GPU wins; it can lie below `high` if the winner changes several times."""
     changes: int = 0
     """How often the winner differs between neighbouring decided sizes."""
     rises: bool = False
     """Whether the GPU is the winner above the bracket."""
     points: tuple[SweepPoint, ...] = ()
-    """What it was found from: sizes rising, each once."""
+    """Its points in order of size, each size once."""
 
     @property
     def ratio(self) -> float | None:
@@ -56,7 +57,7 @@ class Crossover:
 
 
 def crossover(points: Iterable[SweepPoint]) -> Crossover:
-    """Return the crossover of a sweep; points in any order, of a repeated size the one with most rounds."""
+    """Return the crossover of a sweep; points in any order. Of a repeated size the point with most rounds counts."""
     usable = _usable(points)
     decided = [point for point in usable if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
     if not decided:
@@ -76,7 +77,7 @@ def crossover(points: Iterable[SweepPoint]) -> Crossover:
 
 
 def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
-    """Return points with a speed-up that is a number, sizes rising, each once."""
+    """Return the points with a finite speedup above 0, in order of size, each size once."""
     best: dict[int, SweepPoint] = {}
     for point in points:
         speedup = point.comparison.speedup
@@ -88,7 +89,7 @@ def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
 
 
 def _weight(point: SweepPoint) -> tuple[int, str]:
-    """Return what decides between two points of one size; the text only keeps their order out of the answer."""
+    """Return the sort key of points of one size; the text makes the choice independent of their order."""
     return point.comparison.rounds, repr(point.comparison)
 
 
@@ -100,15 +101,14 @@ def _without_winner(points: Sequence[SweepPoint]) -> str:
 
 
 LEAST_SPREAD = 0.01
-"""A half-width of ln(speed-up) below which a point is not worth more: sizes are told apart no finer."""
+"""Added to the half-width of ln(speedup), so that very narrow intervals do not dominate the line."""
 
 
 def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
-    """Return the size at which the speed-up is 1: least squares of ln(speed-up) over ln(size), held in the bracket.
+    """Return the size at which the speedup is 1: least squares of ln(speedup) over ln(size), clamped to the bracket.
 
-    Points count by what their intervals leave open: on a shared host one of ±85 % had bent the line to the bracket's
-    end. With two points this is interpolation, and so it is where the line is level outside of the bracket or leans
-    the wrong way.
+    Points are weighted by their intervals: on a shared host, a point of ± 85 % once bent the line to the bracket's end.
+    If the line has the wrong slope or crosses 1 outside the bracket, the bracket's ends are interpolated.
     """
     low, high = points[0].size, points[-1].size
     xs = [math.log(point.size) for point in points]
@@ -118,12 +118,12 @@ def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
         level_x = _zero([xs[0], xs[-1]], [ys[0], ys[-1]], [1.0, 1.0], rises=rises)
     if level_x is None:
         level_x = (xs[0] + xs[-1]) / 2
-    # Held in the bracket by its sizes, not their logarithms: exp(log(5)) is 4.999….
+    # Clamped by sizes, not by their logarithms, because exp(log(5)) is 4.999….
     return min(max(math.exp(min(level_x, xs[-1])), low), high)
 
 
 def _precision(comparison: Comparison) -> float:
-    """Return how much a point counts: the reciprocal of its variance, 1 for one without an interval."""
+    """Return the weight of a point: the reciprocal of its variance, 1 without an interval."""
     low, high = comparison.low, comparison.high
     if low is None or high is None or not 0 < low <= high < math.inf:
         return 1.0
@@ -131,7 +131,7 @@ def _precision(comparison: Comparison) -> float:
 
 
 def _zero(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float], *, rises: bool) -> float | None:
-    """Return where the weighted line through the points is 0; None where it leans the wrong way or not at all."""
+    """Return where the weighted line through the points is 0; None if its slope is 0 or has the wrong sign."""
     total = math.fsum(weights)
     middle_x = math.fsum(w * x for w, x in zip(weights, xs, strict=True)) / total
     middle_y = math.fsum(w * y for w, y in zip(weights, ys, strict=True)) / total
@@ -145,23 +145,23 @@ def _zero(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float], *,
 # ------------------------------------------------------------------ which size next
 
 MOST_GRID = 13
-"""Sizes of the coarse grid at most: 1-2-5 over four decades; longer axes are taken in steps of ten."""
+"""Most sizes of the coarse grid: 1-2-5 over four decades. Longer axes use steps of ten."""
 
 NEAR_END = 1.4
-"""A grid size closer than this to an end of the axis is left out: the end stands for it."""
+"""A grid size within this factor of an end of the axis is left out."""
 
 LEAST_GAP = 1.02
-"""Sizes closer than this are not told apart: with it time differs by some 4 %, twice the margin of a tie."""
+"""Smallest ratio between two sizes: times then differ by about 4 %, twice the margin of a tie."""
 
 SEARCH_STEP = 0.45
-"""Choices lie ratio^0.45 beside the level point, so that two of them are closer than the ratio."""
+"""New sizes lie ratio^0.45 from the crossover, so that one on each side makes a bracket narrower than the ratio."""
 
 HOPELESS = 20.0
-"""From this speed-up at two sizes in a row the CPU is left out above (method.md, "Crossover")."""
+"""After this speedup at two sizes in a row, larger sizes are not timed on the CPU (method.md, "Crossover")."""
 
 
 def grid(lowest: int, highest: int) -> tuple[int, ...]:
-    """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten in between."""
+    """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten between them."""
     lowest, highest = min(lowest, highest), max(lowest, highest)
     for digits in ((1, 2, 5), (1,)):
         powers = range(int(math.log10(lowest)), int(math.log10(highest)) + 1)
@@ -173,18 +173,18 @@ def grid(lowest: int, highest: int) -> tuple[int, ...]:
 
 
 def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float) -> int | None:
-    """Return the size that narrows the last change of the lead most, None where that is narrow or nothing can.
+    """Return the size that narrows the bracket most; None if it is narrow enough or cannot be narrowed.
 
-    It lies in the wider of the two gaps between the bracket's ends and what is undecided inside, one step beyond the
-    level point or the undecided sizes: two such choices, one on each side, make a narrow bracket. Where no step fits
-    one of these gaps is halved in ln(size). Sizes in `tried` are not proposed again.
+    The size lies in the wider of the two gaps between the bracket's ends and the undecided sizes inside, one step
+    beyond the crossover point or the undecided sizes. Two such sizes, one on each side, make a narrow bracket. If no
+    step fits, one of these gaps is halved in ln(size). Sizes in `tried` are not proposed again.
     """
     found = crossover(points)
     if found.low is None or found.high is None or found.point is None or found.high / found.low <= ratio:
         return None
     low, high = found.low, found.high
     inside = [low, *sorted(size for size in set(tried) if low < size < high), high]
-    # The more is undecided the wider is the noise: with equal steps a search crept through ±15 % in ten of them.
+    # More undecided sizes mean a wider noisy range: with constant steps a search took ten to pass ± 15 %.
     step = math.pow(ratio, SEARCH_STEP * max(1, len(inside) - 2))
     lower, upper = inside[1] / low, high / inside[-2]
     above = max(found.point, inside[-2] if len(inside) > 2 else 0) * step
@@ -194,9 +194,9 @@ def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float
     beside = round(above if upper >= lower else below)
     if beside not in inside and low * LEAST_GAP < beside < high / LEAST_GAP:
         return beside
-    # Only a winner moves an end of the bracket, and between undecided sizes there will hardly be one. Where these are
-    # too far apart for a narrow bracket, its ends are brought near them and no more: 5 sizes instead of 13 for a
-    # speed-up that grows with the root of the size.
+    # Only a clear winner moves an end of the bracket, and sizes between undecided ones rarely have one. If the
+    # undecided sizes are too far apart for a narrow bracket, its ends are only moved near them: 5 sizes instead of 13
+    # for a speedup that grows with the root of the size.
     is_wide = len(inside) > 2 and inside[-2] / inside[1] * LEAST_GAP**2 > ratio
     least = math.sqrt(ratio) if is_wide else LEAST_GAP
     gaps = ((low, inside[1]), (inside[-2], high))
@@ -208,12 +208,12 @@ def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float
 
 
 def is_clear(comparison: Comparison | None) -> bool:
-    """Whether more rounds would not change what a search does next: a winner, or an interval as narrow as it gets."""
+    """Whether more rounds would not change the next step of a search: a winner, or the narrowest useful interval."""
     if comparison is None or comparison.verdict == TOO_FEW or comparison.plus_minus is None:
         return False
     return comparison.verdict in (CPU_WINS, GPU_WINS) or comparison.plus_minus <= NARROW
 
 
 def is_hopeless(speedups: Sequence[float]) -> bool:
-    """Whether the CPU need not be timed at larger sizes, from the speed-ups at the sizes so far, rising."""
+    """Whether larger sizes need no CPU times, by the speedups so far in order of size."""
     return len(speedups) >= 2 and min(speedups[-2:]) > HOPELESS

@@ -12,20 +12,20 @@ from statistics import NormalDist, fmean
 from cpugpu_tui.model import Line
 
 STEPS = 200
-"""Of Simpson's rule: down to 1e-9 the tail is right to 1e-3 of itself up to 60 degrees (against scipy)."""
+"""Steps of Simpson's rule. Up to 60 degrees, tails down to 1e-9 have a relative error below 1e-3 (against scipy)."""
 
 
 def two_sided_p(t: float, degrees: float) -> float:
     """Return the probability that |T| is at least |t|; `degrees` ≥ 1.
 
-    T = √degrees·tan θ makes a finite integral of the density: 2C ∫ sin^(degrees−1) u du from 0 to u(t), the angle that
-    is left to π/2. It is the tail itself, so that small probabilities do not drown in 1 − (almost 1).
+    T = √degrees·tan θ turns the density into a finite integral: 2C ∫ sin^(degrees−1) u du from 0 to u(t), the angle
+    left to π/2. Integrating the tail itself keeps small probabilities exact, unlike 1 − (almost 1).
     """
     if math.isinf(t):
         return 0.0
     rest = math.atan2(math.sqrt(degrees), abs(t))
     log_c = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - 0.5 * math.log(math.pi)
-    # u = rest·s² smooths the root that a broken exponent has at 0.
+    # u = rest·s² removes the root at 0 that fractional exponents have.
     total = 0.0
     for step in range(1, STEPS + 1):
         s = step / STEPS
@@ -39,7 +39,7 @@ def two_sided_p(t: float, degrees: float) -> float:
 def quantile(two_sided: float, degrees: float) -> float:
     """Return t such that |T| is at least t with this probability: 0.05 gives the bound of a 95 % interval.
 
-    Kept: it takes 2 ms, and all cases of two series ask for the same.
+    Cached, because it takes 2 ms and all cases of two series need the same value.
     """
     low, high = 0.0, NormalDist().inv_cdf(1 - two_sided / 2)
     while two_sided_p(high, degrees) > two_sided:
@@ -51,7 +51,7 @@ def quantile(two_sided: float, degrees: float) -> float:
 
 
 MIN_ROUNDS = 5
-"""Fewer rounds than this and no interval is shown (method.md, step 7)."""
+"""Least rounds for an interval (method.md, step 7)."""
 
 
 def percentile(samples: Sequence[float], percent: float) -> float:
@@ -66,7 +66,7 @@ def percentile(samples: Sequence[float], percent: float) -> float:
     position = (len(ordered) - 1) * percent / 100.0
     below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
-    # The form a + (b-a)·f keeps the result inside [a, b] also in floating point.
+    # The form a + (b-a)·f keeps the result inside [a, b] in floating point, too.
     return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
@@ -78,8 +78,8 @@ def median(samples: Sequence[float]) -> float:
 def student_t_975(degrees: int) -> float:
     """Return the 97.5 % quantile of Student's t with `degrees` ≥ 3 degrees of freedom, within 0.5 %.
 
-    Cornish-Fisher expansion about the normal quantile (Abramowitz and Stegun, 26.7.5). Unlike `quantile` it holds for
-    thousands of degrees, too.
+    Cornish-Fisher expansion about the normal quantile (Abramowitz and Stegun, 26.7.5). Unlike `quantile` it also works
+    for thousands of degrees.
     """
     z = NormalDist().inv_cdf(0.975)
     v = float(degrees)
@@ -109,24 +109,24 @@ class Interval:
 def mean_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95 % t-interval of the mean, or None for fewer than `MIN_ROUNDS` values.
 
-    The values are taken as independent: they must not be samples of one block (measured: raw samples call
-    78-85 % of identical pairs different). `series_interval` is for the medians of rounds.
+    The values must be independent, so not samples of one block: with raw samples, 78-85 % of identical pairs were
+    called different. Use `series_interval` for the medians of rounds.
     """
     if len(values) < MIN_ROUNDS:
         return None
     mean = fmean(values)
-    # Not statistics.stdev: its exact fractions take 0.4 ms for 40 values, and the agent asks after every round.
+    # Not statistics.stdev: its exact fractions take 0.4 ms for 40 values, and the agent calls this after every round.
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     half = student_t_975(len(values) - 1) * math.sqrt(variance / len(values))
     return Interval(mean, mean - half, mean + half)
 
 
 MOST_CORRELATION = 0.9
-"""Neighbours that resemble each other more than this are told apart from a trend by no estimate of 40 values."""
+"""Upper bound of the correlation: 40 values cannot tell a stronger one from a trend."""
 
 
 def serial_correlation(values: Sequence[float]) -> float:
-    """Return the lag-1 autocorrelation of values in order of time, held between 0 and `MOST_CORRELATION`."""
+    """Return the lag-1 autocorrelation of values in order of time, clamped to 0 and `MOST_CORRELATION`."""
     mean = fmean(values)
     offsets = [value - mean for value in values]
     spread = math.fsum(offset * offset for offset in offsets)
@@ -137,12 +137,12 @@ def serial_correlation(values: Sequence[float]) -> float:
 
 
 def series_interval(values: Sequence[float]) -> Interval | None:
-    """Return the 95 % t-interval of the mean of values in order of time, wider where neighbours resemble each other.
+    """Return the 95 % t-interval of the mean of values in order of time, widened for serial correlation.
 
-    The half-width of `mean_interval` times sqrt((1 + rho) / (1 - rho)): the error of the mean of an AR(1) series
-    (method.md). Two equal devices of 3 % noise that drift apart by 2 %, 8 to 40 rounds, called different
-    with / without that factor: 0 / 0 % of 4000 times for drift without memory, 1.7 / 3.0 % where 0.8 of it is
-    left in the next round, which rounds spread over a window of four cases have 0.4 of: 0.1 / 0.1 %.
+    The half-width of `mean_interval` times sqrt((1 + rho) / (1 - rho)), the error of the mean of an AR(1) series
+    (method.md). Simulated 4000 times with two equal devices, 3 % noise, 2 % drift and 8 to 40 rounds, devices were
+    called different with / without that factor: 0 / 0 % for drift without memory, 1.7 / 3.0 % if each round keeps 0.8
+    of the drift, and 0.1 / 0.1 % if it keeps 0.4, as rounds spread over a window of four cases do.
     """
     interval = mean_interval(values)
     if interval is None:
@@ -153,46 +153,46 @@ def series_interval(values: Sequence[float]) -> Interval | None:
 
 
 TRIMMED_SHARE = 8
-"""One of so many values is trimmed at each end, and at least one."""
+"""At each end, 1 of this many values is trimmed, and at least one."""
 
 
 def trimmed_interval(values: Sequence[float]) -> Interval | None:
     """Return the 95 % interval of the trimmed mean of values in order of time, or None below `MIN_ROUNDS` values.
 
-    The mean of what is left after trimming, with the standard error from the winsorized values (Tukey and McLaughlin,
-    1963), widened for serial correlation as in `series_interval`. One outlier cannot ruin it: eight rounds of 5 % noise
-    with one three times as long have ± 3.2 %, where the t-interval of the mean has ± 33 %.
+    The mean after trimming, with the standard error from the winsorized values (Tukey and McLaughlin, 1963), widened
+    for serial correlation as in `series_interval`. It resists outliers: eight rounds of 5 % noise, one of them three
+    times as long, have ± 3.2 %; the t-interval of the mean has ± 33 %.
     """
     if len(values) < MIN_ROUNDS:
         return None
     cut = max(1, len(values) // TRIMMED_SHARE)
     ordered = sorted(values)
-    kept = ordered[cut:-cut]
-    winsorized = [min(max(value, kept[0]), kept[-1]) for value in values]
-    middle, mean = fmean(winsorized), fmean(kept)
+    trimmed = ordered[cut:-cut]
+    winsorized = [min(max(value, trimmed[0]), trimmed[-1]) for value in values]
+    middle, mean = fmean(winsorized), fmean(trimmed)
     variance = math.fsum((value - middle) ** 2 for value in winsorized) / (len(values) - 1)
     rho = serial_correlation(winsorized)
-    error = math.sqrt(variance * len(values) * (1 + rho) / (1 - rho)) / len(kept)
-    half = quantile(0.05, len(kept) - 1) * error
+    error = math.sqrt(variance * len(values) * (1 + rho) / (1 - rho)) / len(trimmed)
+    half = quantile(0.05, len(trimmed) - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 
 LARGE = 1 / 16
-"""The rate is taken from sizes within this factor of the largest: in between a copy from pageable memory changes its
-way (through a staging buffer, piece by piece), and would bend both constants."""
+"""The rate comes from sizes down to this share of the largest. Medium copies from pageable memory use a staging buffer
+piece by piece, and would distort both constants."""
 
 SMALL = 0.5
-"""The start-up is taken from sizes that the rate explains at most this share of."""
+"""The start-up comes from sizes of whose time the rate explains at most this share."""
 
 TURNS = 4
-"""Each constant needs the other; with sizes from 4 B to 256 MiB they stand still after two turns."""
+"""Iterations: each constant needs the other. With sizes from 4 B to 256 MiB they converge after two."""
 
 
 def fit_line(points: Sequence[tuple[float, float]]) -> Line:
     """Return start-up and rate of copies from (bytes, ns).
 
-    The start-up is the median of what small copies take beyond the rate, the rate the median of large copies less
-    the start-up: one disturbed size moves neither. A start-up below nothing is held at 0.
+    The start-up is the median time of small copies beyond the rate; the rate is the median of large copies without
+    the start-up. Medians make both robust against one disturbed size. A negative start-up becomes 0.
 
     Raises:
         ValueError: fewer than two different sizes, or larger copies take no longer.

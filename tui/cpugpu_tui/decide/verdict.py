@@ -1,4 +1,4 @@
-"""Who is faster, by how much, and whether that can be said."""
+"""Compare CPU and GPU: speedup, interval and verdict."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EQUIVALENCE = 0.02
 
 GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW = "GPU", "CPU", "tie", "undecided", "too few rounds"
 GPU_OBSERVED, CPU_OBSERVED = "GPU, no interval", "CPU, no interval"
-"""Too few rounds for an interval, and yet all rounds of one device are clearly shorter than all of the other."""
+"""Too few rounds for an interval, but all rounds of one device are clearly shorter than all of the other."""
 
 OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
-"""What such an observation takes: rounds of each device, and the ratio of their medians."""
+"""Least rounds of each device, and least ratio of their medians, for such an observation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Comparison:
     def plus_minus(self) -> float | None:
         """Relative half-width of the interval, 0.01 for ±1 %.
 
-        The longer side of an uneven interval would stand as `± 10 %` beside a winner at 1.09×.
+        The geometric mean of both sides, because the longer side alone could show `± 10 %` beside a winner at 1.09×.
         """
         if self.low is None or self.high is None:
             return None
@@ -46,12 +46,12 @@ class Comparison:
 
     @property
     def faster(self) -> str | None:
-        """`GPU` or `CPU`, judged or observed; None where neither is."""
+        """`GPU` or `CPU`, judged or observed; None without a winner."""
         return _FASTER.get(self.verdict)
 
     @property
     def is_judged(self) -> bool:
-        """Whether an interval decided: a crossover's bracket rests on nothing else."""
+        """Whether an interval decided, as a crossover's bracket requires."""
         return self.verdict in (GPU_WINS, CPU_WINS, TIE)
 
 
@@ -59,26 +59,25 @@ _FASTER = {GPU_WINS: GPU_WINS, GPU_OBSERVED: GPU_WINS, CPU_WINS: CPU_WINS, CPU_O
 
 
 def typical_ns(round_ns: Mapping[int, float]) -> float | None:
-    """Return the time that stands for a device's rounds, their median in ns; None without rounds.
+    """Return the median of a device's rounds, ns; None without rounds.
 
-    Every time, speedup and interval that is shown comes from here and from `_interval`: the estimator has no other
-    place.
+    Every time, speedup and interval that is shown comes from here and from `_interval`.
     """
     usable = [ns for ns in round_ns.values() if ns > 0]
     return median(usable) if usable else None
 
 
 WIDENED = 1.04
-"""The interval is so much wider than a trimmed mean's: with it noise alone is covered as by the t-interval."""
+"""Factor on the half-width of the trimmed mean's interval, so that its coverage equals the t-interval's."""
 
 
 def _interval(logs: Sequence[float], center: float) -> Interval | None:
-    """Return the 95 % interval of ln(time) or ln(cpu/gpu) that holds `center`, the value that is shown; None for few.
+    """Return the 95 % interval of ln(time) or ln(cpu/gpu), extended to contain `center`; None for too few values.
 
-    It is that of the trimmed mean of paired logarithms in order of time: drift that both devices share cancels there,
-    in a quotient of medians only in part. Simulated with 8 to 40 rounds of 3 % noise it covers the truth in 95.8 to
-    96.4 %, with every tenth round of the CPU up to 3 times as long in 94.9 to 97.6 % (the t-interval of the mean: 95.8
-    to 96.0 %, and 59 to 98 %).
+    It comes from the trimmed mean of paired logarithms in order of time, in which drift of both devices cancels; in a
+    quotient of medians it cancels only partly. Simulated coverage with 8 to 40 rounds of 3 % noise is 95.8 to 96.4 %,
+    and 94.9 to 97.6 % if every tenth CPU round takes up to 3 times as long (t-interval of the mean: 95.8 to 96.0 %,
+    and 59 to 98 %).
     """
     found = trimmed_interval(logs)
     if found is None:
@@ -88,7 +87,7 @@ def _interval(logs: Sequence[float], center: float) -> Interval | None:
 
 
 def plus_minus(round_ns: Mapping[int, float]) -> float | None:
-    """Return the relative half-width of the 95 % interval of one device's time, 0.01 for ±1 %; None for few rounds."""
+    """Return the relative half-width of the 95 % interval of one device's time, 0.01 for ± 1 %; None if too few."""
     interval = _own_interval(round_ns)
     return math.expm1(interval.half_width) if interval is not None else None
 
@@ -100,11 +99,10 @@ def _own_interval(round_ns: Mapping[int, float]) -> Interval | None:
 
 
 def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> Comparison | None:
-    """Compare two devices: each mapping holds round index → median ns of that round.
+    """Compare two devices; each mapping is round index → median ns of that round.
 
-    The speedup is the quotient of the times that are shown. Its interval comes from rounds that both have: a round's
-    halves are neighbours in time, so drift that both share cancels in ln(cpu/gpu).
-    Returns None when no round has both.
+    The speedup is the quotient of the shown times. Its interval comes from the rounds of both devices: the halves of a
+    round follow each other, so that common drift cancels in ln(cpu/gpu). None if no round has both devices.
     """
     logs = _paired(cpu_ns, gpu_ns)
     cpu, gpu = typical_ns(cpu_ns), typical_ns(gpu_ns)
@@ -116,20 +114,20 @@ def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> Compari
         return Comparison(_ratio(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
     low, high, half = interval.low, interval.high, interval.half_width
     verdict = word(low, high)
-    # The speedup is shown with half the interval's width around it: on an H200 `1.05× ± 11 %` stood beside a winner.
+    # The shown half-width must agree with the verdict: on an H200 `1.05× ± 11 %` was shown beside a winner.
     if verdict in (GPU_WINS, CPU_WINS) and word(log - half, log + half) != verdict:
         verdict = UNDECIDED
     return Comparison(_ratio(log), _ratio(low), _ratio(high), len(logs), verdict)
 
 
 def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[float]:
-    """Return ln(cpu/gpu) of the rounds that both have, in order of time."""
+    """Return ln(cpu/gpu) of the rounds with both devices, in order of time."""
     common = [r for r in cpu_ns if cpu_ns[r] > 0 and gpu_ns.get(r, 0) > 0]
     return [math.log(cpu_ns[r]) - math.log(gpu_ns[r]) for r in sorted(common)]
 
 
 def _observed(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], log: float) -> str:
-    """Return what rounds too few for an interval show: every one of one device below every one of the other."""
+    """Return the verdict from too few rounds: a device is observed as faster if all its rounds are shorter."""
     cpu, gpu = ([ns for ns in rounds.values() if ns > 0] for rounds in (cpu_ns, gpu_ns))
     if min(len(cpu), len(gpu)) < OBSERVED_ROUNDS or abs(log) < math.log(OBSERVED_RATIO):
         return TOO_FEW
@@ -139,17 +137,17 @@ def _observed(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], log: flo
 
 
 NARROW = 0.01
-"""A half-width of the interval of ln(cpu/gpu) that ends the rounds (method.md, step 7)."""
+"""Half-width of the interval of ln(cpu/gpu) at which the rounds end (method.md, step 7)."""
 
 NARROW_SHARE = 0.1
-"""So does this share of its mean: nobody needs 1 % of a factor of 50."""
+"""The rounds also end at this share of |ln(cpu/gpu)|, because large speedups need less precision."""
 
 
 def is_converged(round_ns: Sequence[Mapping[int, float]]) -> bool:
-    """Whether more rounds would say nothing new; one mapping of round index → ns for each device, the CPU's first.
+    """Whether the intervals are narrow enough to stop; one mapping of round index → ns for each device, CPU first.
 
-    With one device the interval of its own ln(time) must be within the margin of a tie, for it decides nothing;
-    with several, each one's against the first must be narrow.
+    With one device, the half-width of its ln(time) must be within the margin of a tie. With several, the comparison of
+    each with the first must be narrow.
     """
     first, *others = round_ns
     if not others:
@@ -166,7 +164,7 @@ def _is_narrow(found: Comparison | None) -> bool:
 
 
 def _ratio(log: float) -> float:
-    """Return e^log, held inside what a float can tell from 0 and infinity (10^±304)."""
+    """Return e^log, clamped so that it is neither 0 nor infinite (10^±304)."""
     return math.exp(min(max(log, -700.0), 700.0))
 
 
@@ -183,13 +181,13 @@ def word(low: float, high: float) -> str:
 
 
 USABLE_TIME = 0.1
-"""A time known to ±10 % can be compared with another machine's; what one device alone was timed for needs no more."""
+"""Relative half-width at which the time of a single device is precise enough to compare with another machine."""
 
 
 def is_usable(round_ns: Sequence[Mapping[int, float]], *, is_compared: bool) -> bool:
-    """Whether the rounds tell what they are for; one mapping of round index → ns for each device.
+    """Whether the rounds give a usable result; one mapping of round index → ns for each device.
 
-    Compared with the first device, the CPU, it is who wins, a tie included. Without one it is each device's own time.
+    If devices are compared with the first, the CPU, each needs a winner or a tie. Otherwise each needs a known time.
     """
     if not is_compared:
         widths = [plus_minus(own) for own in round_ns]

@@ -1,7 +1,7 @@
-"""Tells a recording as a session tells a run, so that every face shows it as it shows a live one.
+"""Play a recording with the interface of a session, so that every face shows it like a live run.
 
-The history keeps neither what the agent was at between two events nor the gaps in which a screen paints: both are told
-anew here, from what comes next. They are no results and change none.
+The history keeps neither progress between two events nor the gaps in which a screen paints. Both are made here from
+the next event; they do not affect results.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from cpugpu_tui.model import (
 )
 
 FIRST_S = 20.0
-"""The first run at the demo's own pace: slow enough to watch how the search chooses its sizes."""
+"""Length of the first run at the demo's own pace, slow enough to watch the search choose sizes."""
 
 OTHERS_S = 43.0
-"""All other runs together at that pace, each with its share by its own length."""
+"""Length of all other runs together at that pace, in proportion to their own lengths."""
 
 BETWEEN_S = 3.0
-"""Between two runs: time to read the answer."""
+"""Pause between two runs, to read the answer."""
 
 GAP_S = 0.5
-"""Between two paints."""
+"""Time between two paints."""
 
 MOST_PACE = 1000.0
 
 _GAP_MS = 50.0
-"""As an agent's own."""
+"""Length of a gap, as with an agent."""
 
 
 class Clock:
-    """The real clock; a test has one of its own."""
+    """The real clock, which tests replace."""
 
     def now_s(self) -> float:
-        """Return the seconds since some moment."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
     def wait(self, changed: threading.Condition, seconds: float | None) -> None:
-        """Wait so long, or until something has changed; `changed` is held."""
+        """Wait for `seconds` or until `changed` is notified; the caller holds its lock."""
         changed.wait(seconds)
 
 
 class Player:
-    """Plays all runs, one after the other. `run` blocks; the other methods may be called from any thread."""
+    """Play all runs in order. `run` blocks; the other methods may be called from any thread."""
 
     notice: str | None = None
     series_id = ""
@@ -68,16 +68,16 @@ class Player:
         pace: float | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`pace` as of `pace_of`."""
+        """`pace` is a result of `pace_of`."""
         self._recording, self._pace = recording, pace
         self._clock = clock or Clock()
         self._changed = threading.Condition()
         self._paused = self._skipping = self._killed = False
         self._origin_s = 0.0
-        """When the run in play would have begun, had nobody paused."""
+        """Start of the current run, shifted by all pauses."""
 
     def run(self, deliver: Callable[[Event], None]) -> RunFinished:
-        """Deliver the events of all runs when they are due; return the last one's end."""
+        """Deliver the events of all runs when they are due; return the end of the last run."""
         runs = self._recording.runs
         for index, (run, speed) in enumerate(zip(runs, speeds(runs, self._pace), strict=True)):
             if index:
@@ -89,11 +89,11 @@ class Player:
 
     def _play(self, run: ExportedRun, speed: float, deliver: Callable[[Event], None]) -> None:
         self._begin()
-        for at_s, event in told(run, speed):
+        for at_s, event in timed_events(run, speed):
             self._until(at_s)
             if self._killed:
                 return
-            # What is skipped is told at once, and not painted in between.
+            # Skipped events are delivered at once, without paints in between.
             if not (self._skipping and isinstance(event, Gap | Progressed)):
                 deliver(event)
 
@@ -103,7 +103,7 @@ class Player:
             self._origin_s = self._clock.now_s()
 
     def _until(self, at_s: float) -> None:
-        """Wait for a moment of the run; a skip ends that at once, and a pause puts it off."""
+        """Wait until `at_s` of the run; a skip ends the wait, and a pause extends it."""
         with self._changed:
             while not (self._skipping or self._killed):
                 left_s = self._origin_s + at_s - self._clock.now_s()
@@ -115,44 +115,44 @@ class Player:
                 else:
                     self._clock.wait(self._changed, left_s)
 
-    # ---------------------------------------------------------------- what others ask for
+    # ---------------------------------------------------------------- requests from other threads
 
     def stop(self) -> None:
-        """Go to the end of the run, or from between two runs to the next; also out of a pause."""
+        """Skip to the end of the run, or from a pause between runs to the next run; ends a pause."""
         with self._changed:
             self._skipping, self._paused = True, False
             self._changed.notify_all()
 
     def kill(self) -> None:
-        """End it, wherever it is; nothing is told afterwards."""
+        """End the demo; nothing is delivered afterwards."""
         with self._changed:
             self._killed = True
             self._changed.notify_all()
 
     def pause(self) -> None:
-        """Stand still."""
+        """Pause the run."""
         with self._changed:
             self._paused = True
             self._changed.notify_all()
 
     def resume(self) -> None:
-        """Go on."""
+        """Resume the run."""
         with self._changed:
             self._paused = False
             self._changed.notify_all()
 
     def add_telemetry(self, event: TelemetryRead) -> None:
-        """Take nothing: the readings of a recording are in it."""
+        """Do nothing: the recording has its own readings."""
 
 
-# ------------------------------------------------------------------ what is due when
+# ------------------------------------------------------------------ timing of events
 
 
 def pace_of(text: str | None) -> float | None:
-    """Return how many times as fast as recorded a person wants it; None for the demo's own pace.
+    """Return the speed as a multiple of the recorded one; None for the demo's own pace.
 
     Raises:
-        UsageError: it is neither `original` nor a number that makes sense.
+        UsageError: the text is neither `original` nor a number between 0.001 and 1000.
     """
     if text is None or text == "original":
         return None if text is None else 1.0
@@ -162,13 +162,14 @@ def pace_of(text: str | None) -> float | None:
         factor = 0.0
     if not 1 / MOST_PACE <= factor <= MOST_PACE:  # also false for nan
         raise UsageError(
-            f"--pace {text} is no pace.", "Write original, or a number: 2 is twice as fast, 0.5 half as fast."
+            f"Invalid --pace {text!r}.",
+            "Use original, or a number from 0.001 to 1000: 2 is twice as fast, 0.5 half as fast.",
         )
     return factor
 
 
 def speeds(runs: Sequence[ExportedRun], pace: float | None) -> list[float]:
-    """Return for each run how many times as fast as recorded it is told."""
+    """Return the speed of each run as a multiple of the recorded one."""
     if pace is not None:
         return [pace] * len(runs)
     first, others = lasted_s(runs[0]), sum(lasted_s(run) for run in runs[1:])
@@ -176,15 +177,15 @@ def speeds(runs: Sequence[ExportedRun], pace: float | None) -> list[float]:
 
 
 def lasted_s(run: ExportedRun) -> float:
-    """Return how long a run took when it was recorded, from its start to its last event; never 0."""
+    """Return the recorded length of a run, from its start to its last event; never 0."""
     *_, (last_s, _) = _recorded(run)
     return max(last_s, 1e-3)
 
 
-def told(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]]:
-    """Yield the events of a run with the seconds after its start at which they are due, in order.
+def timed_events(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]]:
+    """Yield the events of a run in order, each with its seconds after the start.
 
-    In between come, every `GAP_S`, a `Progressed` that says what the recorded agent was at then, and a `Gap`.
+    Every `GAP_S`, a `Progressed` with the step of the recorded agent and a `Gap` are inserted.
     """
     events = [(at_s / speed, event) for at_s, event in _recorded(run)]
     steps = _steps(run.events)
@@ -201,9 +202,9 @@ def told(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]]:
 
 
 def _recorded(run: ExportedRun) -> list[tuple[float, Event]]:
-    """Return each event with the seconds from the start of the run; never less than that of the event before.
+    """Return each event with its seconds after the start of the run, in ascending order.
 
-    The readings from before the start belong to it: they are due at once.
+    Readings from before the start are due at once.
     """
     start_ns, at_s = run.started.mono_ns, 0.0
     found: list[tuple[float, Event]] = []
@@ -214,7 +215,7 @@ def _recorded(run: ExportedRun) -> list[tuple[float, Event]]:
 
 
 def _steps(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return for each event what the agent was at before it: what the next event that tells of it says."""
+    """Return for each event the agent's step before it, taken from the next event that names one."""
     step: dict[str, Any] = {"case": "", "device": "", "phase": ""}
     found = []
     for event in reversed(events):

@@ -1,7 +1,6 @@
-"""A recording of whole runs in one file: a header, then every event that the history keeps, one a line, gzipped.
+"""A recording of whole runs in one gzip file: a header, then every event of the history, one per line.
 
-Nothing of the streams is left out. gzip rather than xz, which would take two thirds of the room: some builds of Python
-come without it.
+xz files would be a third smaller, but some builds of Python lack xz.
 """
 
 from __future__ import annotations
@@ -26,46 +25,46 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Ceilings
 
 SCHEMA = 1
-"""Version of the file; one of another version is refused."""
+"""Version of the file; other versions are rejected."""
 
 SHIPPED = "recorded.ndjson.gz"
-"""The file that comes with the program, beside this one."""
+"""The recording in the package, beside this file."""
 
 MAX_BYTES = 1_000_000
-"""Most bytes of the shipped file."""
+"""Largest size of the shipped file."""
 
 _MAX_PLAIN_BYTES = 100_000_000
-"""More is not unpacked: a file that names itself a recording may be made to fill the memory."""
+"""Largest unpacked size, because a malicious file could fill the memory."""
 
 _KIND = "cpugpu-tui demo"
-_REMEDY = "Install cpugpu-tui anew, or name a recording that this version made."
+_REMEDY = "Reinstall cpugpu-tui, or choose a recording from this version."
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Runs of one machine, in the order in which they were made."""
+    """Runs of one machine, in recorded order."""
 
     runs: tuple[ExportedRun, ...]
-    """At least one; every one has an end."""
+    """At least one run; every run has an end."""
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The facts of the machine, as its agent told them."""
+        """Facts of the machine, from its agent."""
         return self.runs[0].started.environment
 
     @property
     def ceilings(self) -> tuple[Ceilings, ...]:
-        """What its devices reached, for the machine card."""
+        """Peak rates of its devices, for the machine card."""
         return self.runs[0].started.plan.ceilings
 
     @property
     def tag(self) -> str:
-        """What stands on every screen and in every output: `REPLAY`."""
+        """Word that marks every screen and output: `REPLAY` or `REPLAY SIMULATED`."""
         return "REPLAY SIMULATED" if any(run.state.simulated for run in self.runs) else "REPLAY"
 
     @property
     def machine(self) -> tuple[str, ...]:
-        """GPU, CPU, driver, torch and date, the most telling first."""
+        """GPU, CPU, driver, torch and date, the most important first."""
         state, facts = self.runs[0].state, self.environment
         gpu = state.gpu.label if state.gpu is not None else "no GPU"
         parts = [gpu, str(facts.get("cpu") or "unknown CPU")]
@@ -76,52 +75,52 @@ class Recording:
 
     @property
     def summary(self) -> str:
-        """The same in one line, in parts that `·` divides."""
+        """The same in one line, separated by `·`."""
         return " · ".join(self.machine)
 
 
 def packed(runs: Sequence[ExportedRun]) -> bytes:
-    """Return the file of these runs; the same runs give the same bytes, by the same zlib.
+    """Return the file for these runs; the same runs give the same bytes with the same zlib.
 
     Raises:
-        UsageError: there is none, or one has no end.
+        UsageError: `runs` is empty, or a run has no end.
     """
     recording = _whole(Recording(tuple(runs)), "the recording")
     header = {"recording": _KIND, "schema": SCHEMA, "tag": recording.tag, "machine": list(recording.machine),
               "runs": [run.name for run in runs]}  # fmt: skip
     plain = b"".join([msgspec.json.encode(header), b"\n", *ndjson(runs)])
     out = io.BytesIO()
-    # Without a name and a time in its header the file is the same whenever and wherever it is made.
+    # No name and time in the gzip header, so that the file is always the same.
     with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=9, mtime=0) as file:
         file.write(plain)
     return out.getvalue()
 
 
 def shipped() -> Recording:
-    """Return the recording that comes with the program: 0.1 s.
+    """Return the recording in the package; takes 0.1 s.
 
     Raises:
-        UsageError: it is missing or damaged.
+        UsageError: the file is missing or damaged.
     """
     try:
         data = resources.files("cpugpu_tui.demo").joinpath(SHIPPED).read_bytes()
     except OSError as error:
-        raise UsageError(f"The recording of the demo is missing: {error.strerror}.", _REMEDY) from error
-    return unpacked(data, "The recording of the demo")
+        raise UsageError(f"The demo's recording cannot be read: {error.strerror}.", _REMEDY) from error
+    return unpacked(data, "The demo's recording")
 
 
 def load(path: Path) -> Recording:
     """Return the recording in a file.
 
     Raises:
-        UsageError: it cannot be read, is none, is damaged or another version's.
+        UsageError: the file cannot be read, is not a recording, is damaged, or has another version.
     """
     name = printable(path.name) or str(path)
     try:
         data = read_at_most(path, _MAX_PLAIN_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name} cannot be read: {reason}.", "Name a recording that exists.") from None
+        raise UsageError(f"{name} cannot be read: {reason}.", "Choose a recording that exists.") from None
     return unpacked(data, name)
 
 
@@ -129,10 +128,10 @@ def unpacked(data: bytes, name: str) -> Recording:
     """Return the recording in these bytes, of the file called `name`.
 
     Raises:
-        UsageError: it is none, is damaged or another version's; cause and remedy.
+        UsageError: the data is not a recording, is damaged, or has another version.
     """
     if not data.startswith(b"\x1f\x8b"):
-        raise UsageError(f"{name} is no recording of a demo.", _REMEDY)
+        raise UsageError(f"{name} is not a demo recording.", _REMEDY)
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             plain = file.read(_MAX_PLAIN_BYTES + 1)
@@ -151,19 +150,18 @@ def _check_header(line: bytes, name: str) -> None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         header = None
     if not isinstance(header, dict) or header.get("recording") != _KIND:
-        raise UsageError(f"{name} is no recording of a demo.", _REMEDY)
+        raise UsageError(f"{name} is not a demo recording.", _REMEDY)
     schema = header.get("schema")
     if schema != SCHEMA:
         newer = isinstance(schema, int) and schema > SCHEMA
-        remedy = "Update cpugpu-tui." if newer else "Record it anew (docs/contributing.md says how)."
-        age = "a newer" if newer else "another"
-        raise UsageError(f"{name} is of {age} version: its schema is {schema!r}, known is {SCHEMA}.", remedy)
+        remedy = "Update cpugpu-tui." if newer else "Record it again (see docs/contributing.md)."
+        raise UsageError(f"{name} has schema {schema!r}, but this version reads {SCHEMA}.", remedy)
 
 
 def _whole(recording: Recording, name: str) -> Recording:
     if not recording.runs:
-        raise UsageError(f"There is no run in {name}.", _REMEDY)
+        raise UsageError(f"{name} contains no runs.", _REMEDY)
     for run in recording.runs:
         if run.state.finished is None:
-            raise UsageError(f"{name} is damaged: the run {run.name!r} has no end.", _REMEDY)
+            raise UsageError(f"{name} is damaged: run {run.name!r} has no end.", _REMEDY)
     return recording

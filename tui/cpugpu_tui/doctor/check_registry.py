@@ -1,4 +1,4 @@
-"""All checks by their stable ids. A check that crashes is a `fail` line of its own, never a traceback."""
+"""All checks by their stable ids. A check that raises gives a `fail` line, never a traceback."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Check:
     name: str
     """Stable: scripts look for it."""
     needs: tuple[str, ...]
-    """The sections of `Facts` without any of which it cannot judge."""
+    """Sections of `Facts` that the check reads."""
     judge: Callable[[Facts], Finding]
-    """Pure."""
+    """Pure function of the facts."""
 
 
 CHECKS = (
@@ -53,27 +53,27 @@ CHECKS = (
 )
 """In the order in which they are printed."""
 
-_MADE_UP = "not judged: a simulated machine, the driver of this one is not asked"
-_REPORT = "This is a fault of cpugpu-tui, not of this machine: please report it."
+_SIMULATED = "not judged: the machine is simulated, so its driver was not queried"
+_REPORT = "Please report this bug in cpugpu-tui."
 
 
 def examine(facts: Facts, checks: tuple[Check, ...] = CHECKS) -> tuple[Finding, ...]:
     """Return one finding for each check."""
-    blamed: set[str] = set()
-    return tuple(replace(_finding(check, facts, blamed), check=check.name) for check in checks)
+    reported: set[str] = set()
+    return tuple(replace(_finding(check, facts, reported), check=check.name) for check in checks)
 
 
-def _finding(check: Check, facts: Facts, blamed: set[str]) -> Finding:
+def _finding(check: Check, facts: Facts, reported: set[str]) -> Finding:
     if facts.simulated and "driver" in check.needs and "agent" not in check.needs:
-        return unknown(_MADE_UP)
+        return unknown(_SIMULATED)
     missing = [need for need in check.needs if need in facts.faults]
     for need in missing:
-        if need not in blamed:  # said once; five more lines of it would hide the others
-            blamed.add(need)
-            return fail("Not judged.", facts.faults[need], "See whether it lasts; `dmesg` may say why.")
+        if need not in reported:  # one line per missing section: repeating it would hide the other checks
+            reported.add(need)
+            return fail("Not judged.", facts.faults[need], "Run the check again; if it still fails, look in `dmesg`.")
     if missing:
-        return unknown("not judged, see above")
+        return unknown("not judged: see the failure above")
     try:
         return check.judge(facts)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the other checks are still worth reading
-        return fail("The check itself failed.", f"It raised {type(error).__name__}: {error}", _REPORT)
+    except Exception as error:  # noqa: BLE001 - the other checks are still worth reading
+        return fail("The check could not finish.", f"It raised {type(error).__name__}: {error}", _REPORT)

@@ -1,4 +1,4 @@
-"""Checks of the NVIDIA driver and of its GPUs; one line for all GPUs, with the worst verdict of them."""
+"""Checks of the NVIDIA driver and its GPUs. Each check is one line for all GPUs, with the worst verdict."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cpugpu_tui.machine.nvml.returns import LIBRARY_MISSING
 from cpugpu_tui.model import GpuProcess, GpuTelemetry
 from cpugpu_tui.telemetry.reasons import REASONS
 
-NOT_LISTED = "not judged: the driver does not say which GPUs there are"
+NOT_LISTED = "not judged: the driver does not list its GPUs"
 
 
 def driver(facts: Facts) -> Finding:
-    """Judge whether NVML can be opened; its codes 9, 12, 18 and 4 have a sentence each."""
+    """Judge whether NVML can be opened."""
     found = facts.driver
     if found.problem is None:
         cuda = "" if found.setup.cuda is None else f", CUDA {version_text(found.setup.cuda)}"
@@ -22,21 +22,21 @@ def driver(facts: Facts) -> Finding:
     cause, remedy = sentences(found.problem)
     if found.setup.init_code == LIBRARY_MISSING and found.has_hardware:
         return fail(
-            "An NVIDIA GPU is on the PCI bus, and no driver.",
+            "This machine has an NVIDIA GPU but no driver.",
             cause,
-            "Install the NVIDIA driver; in a container, start it with access to the GPU.",
+            "Install the NVIDIA driver. In a container, start the container with access to the GPU.",
         )
-    if found.setup.init_code == LIBRARY_MISSING:  # no fault on a machine without a GPU
-        return warn("No NVIDIA GPU and no driver: CPU results only.", cause, remedy)
+    if found.setup.init_code == LIBRARY_MISSING:  # not a failure on a machine without a GPU
+        return warn("No NVIDIA GPU and no driver found: CPU results only.", cause, remedy)
     if found.setup.init_code is None and not found.gpus and not found.has_hardware:
-        return warn("No GPU that can be watched.", cause, remedy)
-    return fail("The driver cannot be used.", cause, remedy)
+        return warn("No GPU can be monitored.", cause, remedy)
+    return fail("The NVIDIA driver cannot be used.", cause, remedy)
 
 
 def gpus_answer(facts: Facts) -> Finding:
-    """Judge whether every GPU that the driver lists can be read: one that is lost hides no other."""
+    """Judge whether every GPU that the driver lists can be read."""
     if not facts.driver.gpus:
-        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU to ask")
+        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU")
     return worst({f"GPU {gpu.index}": _answer(gpu) for gpu in facts.driver.gpus})
 
 
@@ -48,7 +48,7 @@ def _answer(gpu: GpuTelemetry) -> Finding:
 
 
 def known_name(gpu: GpuTelemetry) -> str:
-    """Return the name of a GPU, empty for one that never answered: it has its number for a name."""
+    """Return the name of a GPU; empty for one that never answered, whose name is only its number."""
     return "" if gpu.name == f"GPU {gpu.index}" else gpu.name
 
 
@@ -57,28 +57,28 @@ def version_text(version: tuple[int, int]) -> str:
     return f"{version[0]}.{version[1]}"
 
 
-def count_text(gpus: int) -> str:
+def count_text(count: float, noun: str = "GPU") -> str:
     """Return `1 GPU` or `8 GPUs`."""
-    return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
+    return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
 # -------------------------------------------------------------------- gpus
 
 
 LOADED_PCT = 50.0
-"""From this share of kernel-active time on a PCIe generation is judged: idle cards lower it to save power."""
+"""The PCIe generation is judged from this utilisation: idle GPUs lower it to save power."""
 _HAS_NONE = ("not-supported", "mig")
-"""Reasons that tell that there is nothing to judge; all others leave it open."""
+"""Reasons that mean there is nothing to judge; with any other reason the check is not judged."""
 
 
 def _each(facts: Facts, judge: Callable[[GpuTelemetry], Finding]) -> Finding:
     if not facts.driver.gpus:
-        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU to judge")
+        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU")
     return worst({f"GPU {gpu.index}": judge(gpu) if gpu.problem is None else _mute(gpu) for gpu in facts.driver.gpus})
 
 
 def _mute(gpu: GpuTelemetry) -> Finding:
-    return unknown(f"GPU {gpu.index}: not judged, it does not answer")
+    return unknown(f"GPU {gpu.index}: not judged, because it does not answer")
 
 
 def _value(gpu: GpuTelemetry, key: str) -> float | None:
@@ -92,31 +92,31 @@ def _reason(gpu: GpuTelemetry, key: str) -> str:
 
 
 def _without(gpu: GpuTelemetry, key: str) -> Finding:
-    """Return that a number is not there: fine where this GPU has none, else not judged."""
+    """Return the finding for a missing value: ok if this GPU has no such value, else not judged."""
     reason = _reason(gpu, key)
     found = f"GPU {gpu.index}: {REASONS.get(reason, reason)}"
     return ok(found) if reason in _HAS_NONE else unknown(found)
 
 
 def persistence(facts: Facts) -> Finding:
-    """Judge persistence mode: without it every first client waits for the driver to wake the GPU."""
+    """Judge persistence mode. Without it the first program waits until the driver has started the GPU."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
         if gpu.persistence is None:
-            return unknown(f"GPU {gpu.index}: cannot be told")
+            return unknown(f"GPU {gpu.index}: persistence mode is unknown")
         if gpu.persistence:
-            return ok(f"GPU {gpu.index}: on")
+            return ok(f"GPU {gpu.index}: persistence mode is on")
         return warn(
-            f"GPU {gpu.index}: off",
-            "The driver unloads the GPU when nobody uses it: the first call takes seconds, and counters begin again.",
-            f"An administrator can turn it on: nvidia-smi -i {gpu.index} -pm 1.",
+            f"GPU {gpu.index}: persistence mode is off",
+            "The driver shuts an unused GPU down, so the first call takes seconds and counters restart.",
+            f"Turn it on as root: nvidia-smi -i {gpu.index} -pm 1.",
         )
 
     return _each(facts, judge)
 
 
 def clocks(facts: Facts) -> Finding:
-    """Judge whether somebody set the clocks below what the card offers by itself."""
+    """Judge whether the clocks were set below their default."""
     settings = {setting.index: setting for setting in facts.driver.setup.clocks}
 
     def judge(gpu: GpuTelemetry) -> Finding:
@@ -125,58 +125,58 @@ def clocks(facts: Facts) -> Finding:
         usual_mhz = None if setting is None else setting.default_mhz or setting.max_mhz
         lowered = set_mhz is not None and usual_mhz is not None and set_mhz < usual_mhz
         if lowered or "app-clocks" in gpu.throttle:
-            held = f"at {set_mhz} MHz (usual: {usual_mhz} MHz)" if lowered else "by a setting"
+            limit = f"to {set_mhz} MHz (default: {usual_mhz} MHz)" if lowered else "by a setting"
             return warn(
-                f"GPU {gpu.index}: clock held {held}",
-                "Times repeat well but are slower than this card can do.",
-                f"If that is not wanted: nvidia-smi -i {gpu.index} -rac, and -rgc for locked clocks.",
+                f"GPU {gpu.index}: clock limited {limit}",
+                "Times are repeatable, but slower than this GPU can be.",
+                f"To lift the limit: nvidia-smi -i {gpu.index} -rac (application clocks) or -rgc (locked clocks).",
             )
-        return ok(f"GPU {gpu.index}: clock is free; each result says what it was")
+        return ok(f"GPU {gpu.index}: clock is not limited; each result records it")
 
     return _each(facts, judge)
 
 
 def mig(facts: Facts) -> Finding:
-    """Say which GPUs are cut into slices: what is asked of a slice is answered for the board, or not at all."""
+    """Report GPUs in MIG mode: most readings of a slice are those of the whole GPU, or missing."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
         if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != "mig":
-            return ok(f"GPU {gpu.index}: whole")
+            return ok(f"GPU {gpu.index}: MIG mode is off")
         return warn(
-            f"GPU {gpu.index}: in MIG mode, {len(gpu.instances)} slices",
-            "Power, temperature and energy are the whole board's, others' slices included; utilisation is not told.",
-            f"To time the whole card, an administrator turns it off: nvidia-smi -i {gpu.index} -mig 0.",
+            f"GPU {gpu.index}: MIG mode is on, with {count_text(len(gpu.instances), 'slice')}",
+            "Power, temperature and energy are those of the whole GPU. Utilisation is not reported.",
+            f"To time the whole GPU, turn MIG off as root: nvidia-smi -i {gpu.index} -mig 0.",
         )
 
     return _each(facts, judge)
 
 
 def ecc(facts: Facts) -> Finding:
-    """Judge memory errors since the driver was loaded."""
+    """Judge the memory errors since the driver was loaded."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
         uncorrected, corrected = (_value(gpu, f"ecc_{kind}_count") for kind in ("uncorrected", "corrected"))
         if uncorrected:
             return fail(
-                f"GPU {gpu.index}: {uncorrected:.0f} uncorrected errors",
-                "Results computed since then may be wrong.",
-                "Look for Xid errors in dmesg, reset the GPU, and have it exchanged if they come back.",
+                f"GPU {gpu.index}: {count_text(uncorrected, 'uncorrected memory error')}",
+                "Results since the driver was loaded may be wrong.",
+                "Look for Xid errors in dmesg and reset the GPU. If errors return, have it replaced.",
             )
         if corrected:
             return warn(
-                f"GPU {gpu.index}: {corrected:.0f} corrected errors",
-                "Results are right, but the memory is wearing out or too hot.",
-                "Watch whether the count grows: cpugpu-tui telemetry.",
+                f"GPU {gpu.index}: {count_text(corrected, 'corrected memory error')}",
+                "Results are correct, but the memory is wearing out or too hot.",
+                "Check whether the count grows: cpugpu-tui telemetry.",
             )
         if uncorrected is None:
             return _without(gpu, "ecc_uncorrected_count")
-        return ok(f"GPU {gpu.index}: none")
+        return ok(f"GPU {gpu.index}: no memory errors")
 
     return _each(facts, judge)
 
 
 def pcie(facts: Facts) -> Finding:
-    """Judge the PCIe link against what card and slot can do together; its generation under load only."""
+    """Compare the PCIe link with the best that GPU and slot support; the generation is judged under load only."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
         keys = ("pcie_generation", "pcie_width", "pcie_max_generation", "pcie_max_width")
@@ -186,42 +186,42 @@ def pcie(facts: Facts) -> Finding:
         now = f"GPU {gpu.index}: gen {generation:.0f} x{width:.0f}"
         if generation >= max_generation and width >= max_width:
             return ok(now)
-        less = f"{now} of gen {max_generation:.0f} x{max_width:.0f}"
+        less = f"{now}, of at most gen {max_generation:.0f} x{max_width:.0f}"
         active_pct = _value(gpu, "kernel_active_pct")
         loaded = active_pct is not None and active_pct >= LOADED_PCT
-        # Lanes do not go to sleep with the card: fewer of them are a slot, a riser or a fault.
+        # An idle GPU lowers its generation but keeps its lanes: missing lanes are a slot, a riser or a fault.
         if width >= max_width and not loaded:
-            return ok(f"{less} (the generation is judged under load only)")
+            return ok(f"{less} (the generation is only judged under load)")
         return warn(
             f"{less}, under load" if loaded else less,
-            "Copies between host and GPU are slower than this card can do.",
-            "Look at the slot, the riser and the BIOS; a card beside it may share its lanes.",
+            "Copies between host and GPU are slower than this GPU supports.",
+            "Check the slot, the riser and the BIOS; another card may share its lanes.",
         )
 
     return _each(facts, judge)
 
 
 def processes(facts: Facts) -> Finding:
-    """Judge whether somebody else is on the GPUs: their work is in our times."""
+    """Judge whether other processes use the GPUs, because they slow our calls."""
 
     def judge(gpu: GpuTelemetry) -> Finding:
         everyone = gpu.everyone
         if everyone is None:
-            return unknown(f"GPU {gpu.index}: processes cannot be listed")
+            return unknown(f"GPU {gpu.index}: its processes cannot be listed")
         others = [process for process in everyone if not process.own]
         if not others:
-            return ok(f"GPU {gpu.index}: nobody else")
+            return ok(f"GPU {gpu.index}: no other processes")
         return warn(
             f"GPU {gpu.index}: {', '.join(map(process_text, others))}",
-            "Others' kernels run between ours: times are longer and spread wider.",
-            "Wait until they are done, or choose another GPU with --device cuda:N.",
+            "Other processes share the GPU, so times are longer and vary more.",
+            "Wait until they end, or choose another GPU with --device cuda:N.",
         )
 
     return _each(facts, judge)
 
 
 def process_text(process: GpuProcess) -> str:
-    """Return user, command, pid and memory of a process; one of another namespace is shown, not hidden."""
+    """Return user, command, pid and memory of a process; only the pid is known outside our namespace."""
     if process.command is None and process.user is None:
         who = f"pid {process.pid} (outside namespace)"
     else:

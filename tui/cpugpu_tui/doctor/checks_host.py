@@ -1,103 +1,101 @@
-"""Checks of the host, of the history's file and of the terminal."""
+"""Checks of the host, the history file and the terminal."""
 
 from __future__ import annotations
 
+from cpugpu_tui.doctor.checks_gpu import count_text
 from cpugpu_tui.doctor.facts import Facts
 from cpugpu_tui.doctor.finding import Finding, fail, ok, unknown, warn
 
 _FLUSHING = ("x86_64", "amd64", "aarch64", "arm64")
-"""Architectures whose processors flush denormals when torch asks them to."""
+"""Architectures on which torch can flush denormals to zero."""
 
 _OLD_POWERSAVE = ("intel_pstate", "amd-pstate", "amd-pstate-epp")
-"""Drivers whose `powersave` follows the load; everywhere else it stays at the lowest clock."""
+"""Frequency drivers whose `powersave` follows the load; with others the clock stays at its lowest."""
 
 
 def threads(facts: Facts) -> Finding:
-    """Judge the cgroup's quota against the cores that the affinity mask shows."""
+    """Compare the cgroup's CPU quota with the cores in the affinity mask."""
     host = facts.host
-    found = f"{_threads(host.threads)} on {host.physical_cores} cores"
+    found = f"{count_text(host.threads, 'thread')} on {count_text(host.physical_cores, 'core')}"
     if host.quota_cores is None:
-        return ok(f"{found}; no quota")
-    found = f"{found}; the quota is {host.quota_cores:g} cores"
+        return ok(f"{found}; no CPU quota")
+    found = f"{found}; the CPU quota is {count_text(host.quota_cores, 'core')}"
     if host.quota_cores >= host.physical_cores:
         return ok(found)
     return warn(
         found,
-        "The CPU side stands for a share of this machine, and threads over the quota are stopped for parts of 0.1 s.",
-        "Ask the container or the scheduler for more cores, or compare with other machines by this number of threads.",
+        "CPU times are those of a part of this machine, and the kernel pauses threads above the quota.",
+        "Request more cores from the container or scheduler, or compare at this number of threads.",
     )
 
 
-def _threads(count: int) -> str:
-    return f"{count} thread" if count == 1 else f"{count} threads"
-
-
 def variables(facts: Facts) -> Finding:
-    """Judge variables with which launchers (Ray, Dask, torchrun) bind the CPU side to one thread."""
+    """Judge the variables with which launchers (Ray, Dask, torchrun) limit the CPU to one thread."""
     if facts.agent.environment is None:
-        return unknown("not judged: no agent came up to say what it inherits")
+        return unknown("not judged: the agent did not start")
     inherited: dict[str, str] = facts.agent.environment.get("inherited") or {}
     if not inherited:
-        return ok("no OMP or MKL variable is inherited")
+        return ok("no OMP or MKL variable is set")
     return warn(
         ", ".join(f"{name}={value}" for name, value in sorted(inherited.items())),
-        "We set the number of threads ourselves, but places and pools of threads follow these.",
-        f"Start without them: env {' '.join(f'-u {name}' for name in sorted(inherited))} cpugpu-tui",
+        "Runs set the number of threads themselves, but these variables still change where threads run.",
+        f"Unset them: env {' '.join(f'-u {name}' for name in sorted(inherited))} cpugpu-tui",
     )
 
 
 def smt(facts: Facts) -> Finding:
-    """Say whether two hardware threads share a core: we use one of each core."""
+    """Report whether two hardware threads share a core; runs use one thread a core."""
     host = facts.host
-    known = {True: "on: one thread a core is used", False: "off", None: "unknown"}
-    return ok(f"SMT {known[host.smt]}; {host.logical_cores} logical CPUs, {host.physical_cores} cores")
+    known = {True: "on (runs use one thread per core)", False: "off", None: "unknown"}
+    cpus, cores = count_text(host.logical_cores, "logical CPU"), count_text(host.physical_cores, "core")
+    return ok(f"SMT {known[host.smt]}; {cpus}, {cores}")
 
 
 def numa(facts: Facts) -> Finding:
-    """Say over how many memory nodes the threads are spread."""
+    """Report how many NUMA nodes the threads use."""
     nodes = facts.host.numa_nodes
     if len(nodes) <= 1:
-        return ok("1 memory node" if nodes else "memory nodes unknown")
-    # No warning: half of all servers have two, and results of a whole machine are results too.
-    return ok(f"{len(nodes)} memory nodes in use; for one: numactl --cpunodebind=0 --membind=0 cpugpu-tui")
+        return ok("1 NUMA node" if nodes else "NUMA nodes unknown")
+    # Not a warning: many servers have two, and times of the whole machine are valid.
+    return ok(f"{len(nodes)} NUMA nodes; to use one: numactl --cpunodebind=0 --membind=0 cpugpu-tui")
 
 
 def denormals(facts: Facts) -> Finding:
-    """Judge whether the processor can flush denormals to zero, as a run does unless its plan says otherwise."""
+    """Judge whether the processor can flush denormals to zero, as runs do by default."""
     architecture = facts.host.architecture
     if architecture.lower() in _FLUSHING:
-        return ok(f"flushed to zero before the first parallel operation ({architecture})")
+        return ok(f"runs flush denormals to zero ({architecture})")
     return warn(
-        f"torch may not flush denormals on {architecture or 'this processor'}.",
-        "Sums that fade towards zero then take 16 times longer on the CPU (measured on x86_64).",
-        "Read CPU times of long iterations with care.",
+        f"torch may not flush denormals to zero on {architecture or 'this processor'}.",
+        "Values close to zero can make the CPU 16 times slower (measured on x86_64).",
+        "Distrust CPU times of workloads whose values fade towards zero.",
     )
 
 
 def governor(facts: Facts) -> Finding:
-    """Judge the clock governor."""
+    """Judge the CPU frequency governor."""
     host = facts.host
     clock = "" if host.frequency_mhz is None else f", fastest core at {host.frequency_mhz:.0f} MHz now"
     if host.governor is None:
-        return ok(f"governor cannot be read (virtual machines have none){clock}")
+        return ok(f"no frequency governor can be read, as in most virtual machines{clock}")
     found = f"governor {host.governor}{f' of {host.frequency_driver}' if host.frequency_driver else ''}{clock}"
     if host.governor == "powersave" and host.frequency_driver not in _OLD_POWERSAVE:
         return warn(
             found,
             "It keeps the cores at their lowest clock.",
-            "An administrator can change it: cpupower frequency-set -g performance.",
+            "Change it as root: cpupower frequency-set -g performance.",
         )
     return ok(found)
 
 
 def own_runs(facts: Facts) -> Finding:
-    """Judge whether this program runs a second time here: two of our runs disturb each other."""
+    """Judge whether cpugpu-tui runs a second time here, because concurrent runs slow each other."""
     if not facts.own_runs:
-        return ok("no other cpugpu-tui on this machine, as far as can be seen from here")
+        return ok("no other cpugpu-tui is visible on this machine")
     return warn(
         ", ".join(f"{run.user or '?'}: {run.command or '?'} (pid {run.pid})" for run in facts.own_runs),
-        "Two of our runs at a time measure each other.",
-        "End the other, or start yours when it is done.",
+        "Concurrent runs distort each other.",
+        "End the other one, or wait until it is done.",
     )
 
 
@@ -105,20 +103,20 @@ def own_runs(facts: Facts) -> Finding:
 
 
 _MAGIC = b"SQLite format 3\0"
-_ELSEWHERE = "Name another file with --db, or save nothing with --no-save."
+_ELSEWHERE = "Choose another file with --db, or run with --no-save."
 
 SCARCE_BYTES, NONE_LEFT_BYTES = 200 << 20, 4 << 20
-"""Free space below which a run is warned of, and below which a large run (3 MB) is not saved."""
+"""Free disk space below which a check warns, and below which a large run (3 MB) may not fit."""
 
 
 def history_file(facts: Facts) -> Finding:
     """Judge whether the database can be read and written."""
     history = facts.history
     if history.refusal is not None:
-        return fail("The history has no place.", *history.refusal)
+        return fail(f"{history.path} cannot be the history.", *history.refusal)
     if not history.exists:
-        found = f"{history.path} will be made by the first run"
-        return ok(found) if history.writable else _unwritable(f"{history.path} cannot be made.", history.why_not)
+        found = f"{history.path} does not exist yet; the first run creates it"
+        return ok(found) if history.writable else _unwritable(f"{history.path} cannot be created.", history.why_not)
     version = header_number(history.header, 60)
     if not history.size_bytes:
         return (
@@ -127,49 +125,49 @@ def history_file(facts: Facts) -> Finding:
             else _unwritable(f"{history.path} is empty.", history.why_not)
         )
     if not history.header.startswith(_MAGIC) or version is None:
-        return fail(f"{history.path} is no database.", "It does not begin as SQLite files do.", _ELSEWHERE)
+        return fail(f"{history.path} is not a database.", "It does not start like an SQLite file.", _ELSEWHERE)
     if header_number(history.header, 68) not in (0, history.application_id):
-        return fail(f"{history.path} is another program's database.", "It carries another mark than ours.", _ELSEWHERE)
+        return fail(f"{history.path} belongs to another program.", "Its application id differs from ours.", _ELSEWHERE)
     found = f"{history.path}, version {version}, {_megabytes(history.size_bytes)}"
     if version > history.known_version:
-        cause = f"A newer cpugpu-tui wrote it (known here: {history.known_version}); nothing can be saved to it."
-        return fail(found, cause, "Update cpugpu-tui, or name another file with --db.")
+        cause = f"A newer cpugpu-tui wrote it, and this one reads up to version {history.known_version}."
+        return fail(found, cause, "Update cpugpu-tui, or choose another file with --db.")
     return ok(found) if history.writable else _unwritable(found, history.why_not)
 
 
 def _unwritable(found: str, why_not: str) -> Finding:
-    cause = f"No file can be made there ({why_not})" if why_not else "There is no permission to write there"
-    return fail(found, f"{cause}, so runs are not saved.", _ELSEWHERE)
+    cause = f"Its folder rejects new files ({why_not})" if why_not else "You may not write to it"
+    return fail(found, f"{cause}, so runs cannot be saved.", _ELSEWHERE)
 
 
 def header_number(header: bytes, offset: int) -> int | None:
-    """Return a number of SQLite's header (fileformat2.html: user version at 60, application id at 68), or None."""
+    """Return a number of SQLite's header (user version at 60, application id at 68); None if it is too short."""
     return int.from_bytes(header[offset : offset + 4], "big") if len(header) >= offset + 4 else None
 
 
 def history_place(facts: Facts) -> Finding:
-    """Judge the file system under the database."""
+    """Judge the file system of the database."""
     if not facts.history.network:
-        return ok("local file system")
+        return ok("the history is on a local file system")
     return warn(
-        "network file system",
-        "Readers wait for writers there, and saving a case takes as long as the server does.",
-        "Put it on a local disk: CPUGPU_DB=/local/path/results.db.",
+        "the history is on a network file system",
+        "Saving a case waits for the server, and reading waits for writing.",
+        "Move it to a local disk: CPUGPU_DB=/local/path/results.db.",
     )
 
 
 def history_space(facts: Facts) -> Finding:
-    """Judge what is left on the disk."""
+    """Judge the free disk space."""
     free_bytes = facts.history.free_bytes
     if free_bytes is None:
-        return unknown("not judged: this file system does not say what is left")
-    found = f"{_megabytes(free_bytes)} free for the history"
+        return unknown("not judged: the file system does not report its free space")
+    found = f"{_megabytes(free_bytes)} of disk space free for the history"
     if free_bytes >= SCARCE_BYTES:
         return ok(found)
-    remedy = "Free some space, or put the history elsewhere with CPUGPU_DB."
+    remedy = "Free some disk space, or choose another place with CPUGPU_DB."
     if free_bytes < NONE_LEFT_BYTES:
-        return fail(found, "The next run cannot be saved.", remedy)
-    return warn(found, "Some of the next runs may not be saved.", remedy)
+        return fail(found, "The disk is full, so the next run cannot be saved.", remedy)
+    return warn(found, "The disk is nearly full, so later runs may not be saved.", remedy)
 
 
 def _megabytes(size_bytes: int) -> str:
@@ -184,39 +182,39 @@ LEAST_COLUMNS, LEAST_ROWS = 80, 24
 
 
 def terminal_size(facts: Facts) -> Finding:
-    """Judge whether the app can be drawn, and whether every pane fits."""
+    """Judge whether the terminal can draw the app, and whether every pane fits."""
     terminal = facts.terminal
     if terminal is None or not terminal.interactive:
-        return ok("no terminal here; `cpugpu-tui run` prints text")
-    found = f"{terminal.columns} x {terminal.rows}"
+        return ok("not a terminal; `cpugpu-tui run` prints text")
+    found = f"{terminal.columns}×{terminal.rows}"
     if terminal.dumb:
-        return warn(found, "TERM says that it cannot move its cursor.", "Use `cpugpu-tui run`, or set TERM rightly.")
+        return warn(found, "TERM names a terminal that cannot draw the app.", "Use `cpugpu-tui run`, or correct TERM.")
     if terminal.columns < LEAST_COLUMNS or terminal.rows < LEAST_ROWS:
-        return warn(found, f"Below {LEAST_COLUMNS} x {LEAST_ROWS} panes are left out.", "Make the window larger.")
+        return warn(found, f"Below {LEAST_COLUMNS}×{LEAST_ROWS} some panes are hidden.", "Enlarge the window.")
     return ok(found)
 
 
 def terminal_text(facts: Facts) -> Finding:
-    """Judge whether block elements and arrows arrive as themselves."""
+    """Judge whether the terminal shows block elements and arrows."""
     terminal = facts.terminal
     if terminal is None or not terminal.interactive:
-        return ok("no terminal here")
+        return ok("not a terminal")
     if terminal.utf8:
         return ok("UTF-8")
-    return warn("ASCII", "Histories and marks are drawn with letters.", "Set a UTF-8 locale, like LANG=C.UTF-8.")
+    return warn("ASCII", "Charts and marks are drawn with ASCII characters.", "Set a UTF-8 locale: LANG=C.UTF-8.")
 
 
 def terminal_colours(facts: Facts) -> Finding:
-    """Say how many colours there are; nothing depends on them."""
+    """Report the number of colours; no information depends on them."""
     terminal = facts.terminal
     if terminal is None or not terminal.interactive:
-        return ok("no terminal here")
+        return ok("not a terminal")
     words = {"none": "none (NO_COLOR)", "16": "16", "256": "256", "truecolor": "24 bits"}
     return ok(words[terminal.colours])
 
 
 def terminal_session(facts: Facts) -> Finding:
-    """Say whether the session outlives its line."""
+    """Judge whether the session survives a lost connection."""
     inside = [name for name, variable in (("tmux", "TMUX"), ("screen", "STY")) if facts.environ.get(variable)]
     remote = bool(facts.environ.get("SSH_CONNECTION") or facts.environ.get("SSH_TTY"))
     if not remote:
@@ -224,7 +222,7 @@ def terminal_session(facts: Facts) -> Finding:
     if inside:
         return ok(f"SSH, in {inside[0]}")
     return warn(
-        "SSH, in neither tmux nor screen",
-        "When the line breaks the run ends with it; its finished cases are kept.",
+        "SSH, without tmux or screen",
+        "A lost connection ends the run; finished cases are saved.",
         "Start long runs in tmux or screen.",
     )

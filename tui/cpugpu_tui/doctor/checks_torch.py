@@ -1,8 +1,8 @@
-"""Checks of torch and of CUDA's variables: whether the build fits the driver, and which GPUs are left visible.
+"""Checks of torch and CUDA's variables: whether the build fits the driver, and which GPUs are visible.
 
-CUDA reads CUDA_VISIBLE_DEVICES from the left and stops at the first entry that names nothing, without a word; entries
-are numbers in CUDA's order, or UUIDs (`GPU-…`, `MIG-…`) of which the beginning is enough. Sets of both kinds do not
-mix. CUDA_DEVICE_ORDER says in which order it counts.
+CUDA reads CUDA_VISIBLE_DEVICES from the left and silently stops at the first invalid entry. Entries are numbers in
+CUDA's order, or UUIDs (`GPU-…`, `MIG-…`) or unique beginnings of them. A list holds numbers or UUIDs, not both.
+CUDA_DEVICE_ORDER sets the order.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from cpugpu_tui.doctor.facts import Facts
 from cpugpu_tui.doctor.finding import Finding, fail, ok, sentences, unknown, warn
 from cpugpu_tui.model import Device
 
-_MADE_UP = "a simulated machine: torch is not needed"
-_NOT_ASKED = "not judged: torch could not be asked"
-_WHERE = "Name an interpreter whose torch is whole with --python PATH, or install torch again there."
+_SIMULATED = "not needed: the machine is simulated"
+_NOT_ASKED = "not judged: torch could not be imported"
+_WHERE = "Install torch there, or choose an interpreter that has it with --python PATH."
 
 
 def importable(facts: Facts) -> Finding:
-    """Judge whether an agent of the wanted interpreter comes up and can import torch."""
+    """Judge whether an agent starts in the chosen interpreter and can import torch."""
     environment = facts.agent.environment
     if environment is None:
-        return fail("No agent came up.", facts.agent.problem, _better(facts) or facts.agent.remedy)
+        return fail("The agent did not start.", facts.agent.problem, _better(facts) or facts.agent.remedy)
     if facts.simulated:
-        return ok(_MADE_UP)
+        return ok(_SIMULATED)
     interpreter = f"Python {environment.get('python')} at {environment.get('interpreter')}"
     error = environment.get("torch_error")
     if error:
@@ -36,16 +36,15 @@ def importable(facts: Facts) -> Finding:
 
 
 def build(facts: Facts) -> Finding:
-    """Judge the rule of the first publication (publications.md, P1): the CUDA of the torch build must fit the driver.
+    """Judge whether the driver supports the CUDA version of the torch build (publications.md, P1).
 
-    Within one major version a newer minor one works too, as long as nothing has to be compiled from PTX (NVIDIA's
-    minor version compatibility); across major versions nothing does, unless a compatibility package is installed,
-    which shows in torch seeing the GPU.
+    A newer minor version works unless kernels must be compiled from PTX (NVIDIA's minor version compatibility). A
+    newer major version works only with a compatibility package; if one is installed, torch finds the GPU.
     """
     environment = facts.agent.environment or {}
     name = environment.get("torch")
     if facts.simulated:
-        return ok(_MADE_UP)
+        return ok(_SIMULATED)
     if not name:
         return unknown(_NOT_ASKED)
     built, supported = cuda_version(environment.get("torch_cuda")), facts.driver.setup.cuda
@@ -55,32 +54,32 @@ def build(facts: Facts) -> Finding:
     if supported is None:
         found = f"built for CUDA {version_text(built)}"
         return (
-            unknown(f"{found}; which one the driver supports is not known")
+            unknown(f"torch is {found}; the version that the driver supports is unknown")
             if has_gpu
-            else ok(f"{found}; there is no driver to fit")
+            else ok(f"torch is {found}; this machine has no driver")
         )
     found = f"torch is built for CUDA {version_text(built)}, the driver supports up to {version_text(supported)}"
-    remedy = f"Update the driver, or install a torch that is built for CUDA {version_text(supported)} or older."
+    remedy = f"Update the driver, or install torch for CUDA {version_text(supported)} or older."
     if built[0] > supported[0] and not facts.agent.gpus:
-        return fail(found, "A driver runs no CUDA of a newer major version.", _better(facts) or remedy)
+        return fail(found, "A driver cannot run a newer major version of CUDA.", _better(facts) or remedy)
     if built > supported:
-        return warn(found, "It works as long as no kernel has to be compiled when it is first used.", remedy)
+        return warn(found, "It works unless a kernel must be compiled at its first use.", remedy)
     return ok(found)
 
 
 def _better(facts: Facts) -> str:
-    """Return the remedy of an interpreter that can do more; empty if none was found."""
+    """Return the remedy that names a better interpreter; empty if none was found."""
     found = facts.better_python
     return "" if found is None else f"Use --python {shlex.quote(found.path)}, or --python auto: it {found.able}."
 
 
 def _without_cuda(name: str, facts: Facts, *, has_gpu: bool) -> Finding:
     if not has_gpu:
-        return ok(f"torch {name} has no CUDA, and there is no GPU")
+        return ok(f"torch {name} is a CPU build, which suits a machine without a GPU")
     return fail(
-        f"torch {name} is not built for CUDA, and there is an NVIDIA GPU.",
-        "This build can use the CPU only.",
-        _better(facts) or "Install a CUDA build of torch, or name an interpreter that has one with --python PATH.",
+        f"torch {name} is a CPU build, but this machine has an NVIDIA GPU.",
+        "A CPU build cannot use the GPU.",
+        _better(facts) or "Install a CUDA build of torch, or choose an interpreter that has one with --python PATH.",
     )
 
 
@@ -91,81 +90,82 @@ def cuda_version(text: object) -> tuple[int, int] | None:
 
 
 def devices(facts: Facts) -> Finding:
-    """Judge whether torch can use the GPUs that the driver lists; they are matched by UUID, never by number."""
+    """Judge whether torch can use the GPUs that the driver lists; GPUs are matched by UUID."""
     agent, listed = facts.agent, facts.driver.gpus
     if agent.devices is None:
         if agent.environment is None or agent.environment.get("torch_error"):
             return unknown(_NOT_ASKED)
         if agent.spared:
             return unknown(f"not judged: {agent.problem}")
-        return fail("CUDA did not say which GPUs there are.", agent.problem, agent.remedy)
+        return fail("CUDA did not list its GPUs.", agent.problem, agent.remedy)
     if not agent.gpus:
         if facts.simulated:
             return ok("the simulated machine has no GPU")
         if facts.driver.hides_gpus:
-            return unknown("torch finds no GPU that it can use; see the check `driver`")
+            return unknown("torch finds no usable GPU; see the check `driver`")
         if not listed:
-            return ok("torch and the driver agree that there is no GPU")
+            return ok("no GPU, as the driver says too")
         cause, remedy = sentences(agent.no_gpu or "CUDA finds no usable GPU.")
-        return fail("torch can use none of the driver's GPUs.", cause, _better(facts) or remedy)
+        return fail("torch cannot use the GPUs that the driver lists.", cause, _better(facts) or remedy)
     index_of = {gpu.uuid: f"NVML {gpu.index}" for gpu in listed}
     index_of |= {slice_.uuid: f"NVML {gpu.index}, slice {slice_.index}" for gpu in listed for slice_ in gpu.instances}
-    found = "; ".join(f"{device.name} {device.label} = {_where(device, index_of)}" for device in agent.gpus)
+    found = "; ".join(f"{device.name} {device.label}{_place(device, index_of)}" for device in agent.gpus)
     strangers = [device.name for device in agent.gpus if device.uuid not in index_of and not device.simulated]
     if strangers:
         return warn(
             found,
-            f"{', '.join(strangers)}: not among the GPUs that can be watched, so their results carry no telemetry.",
-            "See what the checks of the driver say; in a container, give it the driver's `utility` capability too.",
+            f"The driver does not list {', '.join(strangers)}, so those results have no telemetry.",
+            "See the checks `driver` and `driver.gpus`. In a container, add the driver capability `utility`.",
         )
     return ok(found)
 
 
-def _where(device: Device, index_of: dict[str | None, str]) -> str:
-    return "made up" if device.simulated else index_of.get(device.uuid, "unknown to NVML")
+def _place(device: Device, index_of: dict[str | None, str]) -> str:
+    return "" if device.simulated else f" = {index_of.get(device.uuid, 'unknown to NVML')}"
 
 
 # -------------------------------------------------------------------- cuda visibility
 
 
 VISIBLE, ORDER = "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"
-_UNSET = f"Unset {VISIBLE}, or name GPUs that exist (`cpugpu-tui devices` lists them)."
+_UNSET = f"Unset {VISIBLE}, or list GPUs that exist (see `cpugpu-tui devices`)."
 _SCHEDULERS_NONE = "NoDevFiles"
-"""What Slurm writes for a job that was given no GPU."""
+"""What Slurm writes for a job without a GPU."""
 
 
 @dataclass(frozen=True)
 class Visible:
-    """How CUDA reads a list."""
+    """The entries of a list that CUDA uses."""
 
     entries: tuple[str, ...]
-    """Those that count."""
+    """Entries before the first invalid one."""
     problem: str = ""
-    """Why it stopped before the end, one sentence; empty when it did not."""
+    """Why CUDA stops before the end, one sentence; empty if it does not."""
 
 
 def read_list(text: str, uuids: Sequence[str], slices: Sequence[str]) -> Visible:
-    """Return how CUDA reads a list, where the driver lists GPUs of these UUIDs and these of MIG slices."""
+    """Return how CUDA reads a list, given the UUIDs of GPUs and MIG slices that the driver lists."""
     entries: list[str] = []
     for entry in (part.strip() for part in text.split(",")):
         if entry in entries:
-            return Visible((), f"{entry!r} is named twice, and CUDA then shows no GPU at all.")
+            return Visible((), f"{entry!r} is listed twice, so CUDA shows no GPU.")
         problem = _refusal(entry, entries, uuids, slices)
         if problem:
             return Visible(tuple(entries), problem)
         entries.append(entry)
     if sum(entry.startswith("MIG-") for entry in entries) > 1:
-        return Visible(tuple(entries[:1]), "A process is given one MIG slice only, the first of the list.")
+        return Visible(tuple(entries[:1]), "A process can use one MIG slice only, the first.")
     return Visible(tuple(entries))
 
 
 def _refusal(entry: str, before: Sequence[str], uuids: Sequence[str], slices: Sequence[str]) -> str:
-    """Return why an entry ends the list, empty if it does not."""
+    """Return why CUDA stops at an entry; empty if it does not."""
     named = entry.startswith(("GPU-", "MIG-"))
     if before and (entry.isdecimal() or named) and entry.isdecimal() != before[0].isdecimal():
-        return f"{entry!r} is not of the kind of the entries before it, and numbers and UUIDs do not mix."
+        return f"{entry!r} mixes numbers and UUIDs in one list."
     if entry.isdecimal():
-        return "" if int(entry) < len(uuids) else f"There is no GPU {entry}: the driver lists {count_text(len(uuids))}."
+        listed = count_text(len(uuids))
+        return "" if int(entry) < len(uuids) else f"GPU {entry} does not exist; the driver lists {listed}."
     if entry.startswith("MIG-GPU-"):
         # MIG-GPU-<uuid>/<gpu instance>/<compute instance>: the form of drivers before 470.
         parent = entry.removeprefix("MIG-").partition("/")[0]
@@ -173,9 +173,9 @@ def _refusal(entry: str, before: Sequence[str], uuids: Sequence[str], slices: Se
     if named:
         matches = [uuid for uuid in (*uuids, *slices) if uuid.lower().startswith(entry.lower())]
         if len(matches) > 1:
-            return f"{entry!r} is the beginning of {len(matches)} UUIDs."
+            return f"{entry!r} is ambiguous: {len(matches)} UUIDs begin with it."
         return "" if matches else f"No GPU has the UUID {entry!r}."
-    return f"{entry!r} names no GPU."
+    return f"{entry!r} is not a GPU number or UUID."
 
 
 def visible(facts: Facts) -> Finding:
@@ -186,30 +186,30 @@ def visible(facts: Facts) -> Finding:
         return ok(f"{VISIBLE} is not set: every GPU is visible")
     found = f"{VISIBLE}={text}"
     if not gpus:
-        said = f"{found}, and the driver lists no GPU"
-        return unknown(said) if facts.driver.hides_gpus else ok(said)
+        found = f"{found}; the driver lists no GPU"
+        return unknown(found) if facts.driver.hides_gpus else ok(found)
     if not text.strip() or text.strip() == "-1" or text.strip() == _SCHEDULERS_NONE:
-        cause = "The job was given no GPU." if text.strip() == _SCHEDULERS_NONE else "It hides every GPU."
-        return warn(found, cause, f"Unset {VISIBLE} to time a GPU, or ask the scheduler for one.")
+        cause = "The job has no GPU." if text.strip() == _SCHEDULERS_NONE else "It hides every GPU."
+        return warn(found, cause, f"Unset {VISIBLE} to time a GPU, or request one from the scheduler.")
     uuids = [gpu.uuid or "" for gpu in gpus]
     slices = [slice_.uuid for gpu in gpus for slice_ in gpu.instances if slice_.uuid]
     read = read_list(text, uuids, slices)
     if read.problem and not read.entries:
-        return fail(found, f"{read.problem} No GPU is left.", _UNSET)
+        return fail(found, f"{read.problem} CUDA sees no GPU.", _UNSET)
     if read.problem:
-        return warn(found, f"{read.problem} Only {', '.join(read.entries)} count.", _UNSET)
+        return warn(found, f"{read.problem} CUDA sees only {', '.join(read.entries)}.", _UNSET)
     return ok(f"{found}: {count_text(len(read.entries))} of {len(gpus)} visible" if not slices else found)
 
 
 def order(facts: Facts) -> Finding:
-    """Judge CUDA_DEVICE_ORDER: CUDA counts the fastest GPU first, NVML and nvidia-smi by their place on the bus."""
+    """Judge CUDA_DEVICE_ORDER: by default CUDA counts the fastest GPU first, NVML by bus position."""
     text = facts.environ.get(ORDER)
     found = f"{ORDER} is not set" if text is None else f"{ORDER}={text}"
     kinds = {known_name(gpu) for gpu in facts.driver.gpus} - {""}
     alike = len(kinds) == 1 and all(known_name(gpu) for gpu in facts.driver.gpus)
-    remedy = f"Set {ORDER}=PCI_BUS_ID before other tools are compared with ours; we match GPUs by UUID."
+    remedy = f"Set {ORDER}=PCI_BUS_ID, so that all tools number GPUs alike. We match GPUs by UUID."
     if text not in (None, "PCI_BUS_ID", "FASTEST_FIRST"):
-        return warn(found, "CUDA knows PCI_BUS_ID and FASTEST_FIRST, and takes anything else for the latter.", remedy)
+        return warn(found, "CUDA ignores values other than PCI_BUS_ID and FASTEST_FIRST.", remedy)
     if len(kinds) > 1 and text != "PCI_BUS_ID":
-        return warn(found, "The GPUs differ, so CUDA's cuda:0 need not be GPU 0 of nvidia-smi.", remedy)
-    return ok(found if text else f"{found}; CUDA and NVML count alike here" if alike else found)
+        return warn(found, "The GPUs differ, so cuda:0 may not be GPU 0 of nvidia-smi.", remedy)
+    return ok(found if text else f"{found}; all GPUs are the same model" if alike else found)

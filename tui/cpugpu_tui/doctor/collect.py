@@ -1,4 +1,4 @@
-"""Collects the facts, all sections at once, each on a thread of its own with a deadline."""
+"""Collect the facts of all sections in parallel, each on its own thread with a deadline."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from cpugpu_tui.transport.inbox import Gone, Message
 from cpugpu_tui.transport.interpreter_search import find_better
 
 DEADLINE_S = 2.0
-"""For the driver (as the sampler's), the host, the history and the terminal: all answer in 0.2 s where they work."""
+"""For driver, host, history and terminal, which normally answer within 0.2 s."""
 HELLO_S = 60.0
-"""For an agent to import torch: 1 s from a warm cache, half a minute from a busy network file system."""
+"""For an agent to import torch: 1 s from a warm cache, 30 s from a busy network file system."""
 CUDA_S = 20.0
-"""For CUDA to list its devices: seconds on a host of 8 GPUs without persistence. Where NVML hangs it is not asked."""
+"""For CUDA to list its devices, which takes seconds on 8 GPUs without persistence mode."""
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     """Collect all facts.
 
     Raises:
-        UsageError: there is no such interpreter.
+        UsageError: `python` does not exist.
     """
     agents = Agents(python, simulated=simulation is not None)
     agents.prepare()
@@ -49,7 +49,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
         return driver.result().facts
 
     sections = [
-        # The driver of this machine has nothing to say of a made-up one.
+        # The driver of this machine does not know the simulated one.
         *([Section("driver", ask, START_S + 5 * DEADLINE_S)] if simulation is None else []),
         Section("host", host_setup, DEADLINE_S),
         Section("own_runs", own_runs, DEADLINE_S),
@@ -77,15 +77,15 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
 
 
 def _lacks_torch(facts: Facts) -> bool:
-    """Whether another interpreter may do what the wanted one cannot."""
+    """Return whether another interpreter may do better than the chosen one."""
     if facts.simulated or facts.faults.keys() & {"agent", "driver"} or facts.agent.spared:
-        return False  # not needed, or CUDA would hang in each of them
+        return False  # not needed, or CUDA would hang in every interpreter
     has_torch = bool((facts.agent.environment or {}).get("torch"))
     return not has_torch or (bool(facts.driver.gpus) and not facts.agent.gpus)
 
 
 def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[Asked]) -> AgentFacts:
-    """Let an agent say hello and list its devices; not the latter where the driver hangs, CUDA would hang too."""
+    """Start an agent and ask for its devices, unless the driver hangs, because CUDA would hang too."""
     agent = agents.take()
     inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     agent.listen(inbox)
@@ -94,25 +94,26 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[As
         error = hello.error or no_agent(agents.python or "This interpreter", hello)
         return AgentFacts(problem=error.message, remedy=error.remedy)
     if hello is None:
-        return AgentFacts(problem=f"It has not said hello for {HELLO_S:.0f} s.", remedy="See what its disk is doing.")
+        problem = f"The agent did not report within {HELLO_S:.0f} s."
+        return AgentFacts(problem=problem, remedy="Check whether its disk is busy.")
     environment = hello.environment
     if environment.get("torch_error"):
         return AgentFacts(environment)
     if simulation is None and driver.result(START_S + 5 * DEADLINE_S).hangs:
-        return AgentFacts(environment, "CUDA was not asked, because the driver hangs.", spared=True)
+        return AgentFacts(environment, "CUDA was not queried, because the driver hangs.", spared=True)
     agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation))
     devices = _next(inbox, DevicesFound, CUDA_S)
     if isinstance(devices, DevicesFound):
         return AgentFacts(environment, devices=devices.devices, no_gpu=devices.no_gpu)
     agent.end(at_once=True)
     if isinstance(devices, Gone):
-        said = f" Its last line: {devices.last_lines[-1]}" if devices.last_lines else ""
-        return AgentFacts(environment, f"The agent {devices.manner}.{said}", "See what `nvidia-smi` says.")
-    return AgentFacts(environment, f"CUDA has not answered for {CUDA_S:.0f} s.", "Look for Xid errors in dmesg.")
+        last_line = f" Its last line: {devices.last_lines[-1]}" if devices.last_lines else ""
+        return AgentFacts(environment, f"The agent {devices.manner}.{last_line}", "Run `nvidia-smi` to check the GPU.")
+    return AgentFacts(environment, f"CUDA did not answer within {CUDA_S:.0f} s.", "Look for Xid errors in dmesg.")
 
 
 def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -> T | Gone | None:
-    """Return the next event of a class, what ended the agent instead, or None when the time is over."""
+    """Return the next event of a class, `Gone` if the agent ended, or None at the deadline."""
     ends_s = time.monotonic() + within_s
     while (left_s := ends_s - time.monotonic()) > 0:
         try:
@@ -135,9 +136,9 @@ def _refusal(path: Path) -> tuple[str, str] | None:
 
 
 def _refused(folder: Path) -> str:
-    """Return why no file can be made in a folder, empty where one could: it is tried with one that is gone at once.
+    """Return why a folder rejects a temporary file; empty if it accepts one.
 
-    Permissions alone do not tell: root may write in /proc, and a quota or a server may refuse everybody.
+    Permissions are not enough: root may write to /proc, and a quota or a server may still refuse.
     """
     try:
         with tempfile.TemporaryFile(dir=folder):
@@ -147,13 +148,13 @@ def _refused(folder: Path) -> str:
 
 
 def history_facts(path: Path) -> HistoryFacts:
-    """Look at the database and at its disk; leave everything as it is."""
+    """Inspect the database and its disk without changing either."""
     from cpugpu_tui.config.paths import journal_mode, mounts
     from cpugpu_tui.store import schema
 
     path = path.absolute()
     refusal: tuple[str, str] | None = None
-    # The default folder is made by the first run; one that the person named is a typo if it is not there.
+    # The first run creates the default folder; any other folder that is missing is likely a typo.
     if path != paths.default_database_path() or path.parent.exists():
         refusal = _refusal(path)
     exists = path.is_file()
@@ -162,7 +163,7 @@ def history_facts(path: Path) -> HistoryFacts:
     if exists and os.access(path, os.R_OK):
         with path.open("rb") as file:
             header = file.read(100)
-    # SQLite writes its journal beside the file: the folder must be writable too.
+    # SQLite writes its journal beside the file, so the folder must be writable too.
     refused = _refused(folder)
     writable = not refused and (not exists or os.access(path, os.W_OK))
     disk = shutil.disk_usage(folder)
@@ -175,7 +176,7 @@ def history_facts(path: Path) -> HistoryFacts:
         writable=writable,
         why_not=refused,
         network=journal_mode(folder.resolve(), mounts()) == "DELETE",
-        free_bytes=disk.free if disk.total else None,  # /proc and the like have no size, hence no space that is left
+        free_bytes=disk.free if disk.total else None,  # /proc and the like report a size of 0
         known_version=len(schema.MIGRATIONS),
         application_id=schema.APPLICATION_ID,
     )

@@ -1,4 +1,4 @@
-"""Asks the NVIDIA driver in a process of its own: its library may crash, and a call may hang and never be ended.
+"""Query the NVIDIA driver in a child process, because its library may crash or hang.
 
 `python -m cpugpu_tui.doctor.driver_child SECONDS PID…` prints one line of JSON.
 """
@@ -31,27 +31,27 @@ from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.telemetry.driver import session_versions
 
 START_S = 30.0
-"""For the process to start and to import: 0.3 s where the disk is not busy."""
+"""For the process to start and import, 0.3 s if the disk is idle."""
 
-_REMEDY = "Look for Xid errors in dmesg; a reboot may bring it back."
+_REMEDY = "Look for Xid errors in dmesg; a reboot may help."
 
 Answer = tuple[GpuTelemetry, ClockSetting | None]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What came of asking."""
+    """The driver's answers, or why there are none."""
 
     facts: DriverFacts | None
     fault: str = ""
-    """Why there are no facts, one sentence."""
+    """Why `facts` is None, one sentence."""
     hangs: bool = False
-    """Whether a call did not return: CUDA would hang in the same driver."""
+    """Whether a call did not return; CUDA would hang too."""
 
 
 def ask_driver(own_pids: Collection[int], deadline_s: float) -> Asked:
-    """Ask in a child; takes three deadlines at most, and the start of a process."""
-    # -P as for agents: a stray pynvml.py in the current folder is not the one to be imported.
+    """Query the driver in a child process; takes at most three deadlines and the start of a process."""
+    # -P as for agents: a stray pynvml.py in the current folder must not be imported.
     command = [sys.executable, "-P", "-m", __name__, str(deadline_s), *map(str, own_pids)]
     try:
         done = subprocess.run(
@@ -63,13 +63,13 @@ def ask_driver(own_pids: Collection[int], deadline_s: float) -> Asked:
             return Asked(DriverFacts(DriverSetup(init_code=BROKEN), (), problem, has_nvidia_gpu()))
         return convert(json.loads(done.stdout), Asked)
     except subprocess.TimeoutExpired:
-        return Asked(None, "The NVIDIA driver has not answered, nor let go of the process that asked it.", hangs=True)
-    except Exception as error:  # noqa: BLE001 - no process, or an answer that is none: a line of the report
-        return Asked(None, f"Asking the NVIDIA driver failed with {type(error).__name__}: {error}")
+        return Asked(None, "The NVIDIA driver does not answer and blocks the process that queried it.", hangs=True)
+    except Exception as error:  # noqa: BLE001 - whatever failed becomes a line of the report
+        return Asked(None, f"The query of the NVIDIA driver raised {type(error).__name__}: {error}")
 
 
 def driver_facts(own_pids: Collection[int]) -> DriverFacts:
-    """Ask NVML, on the thread that this is called on."""
+    """Query NVML on the calling thread."""
     setup = driver_setup()
     nvml = Nvml()
     try:
@@ -80,24 +80,24 @@ def driver_facts(own_pids: Collection[int]) -> DriverFacts:
 
 
 def asked(own_pids: Collection[int], deadline_s: float) -> Asked:
-    """Ask here, all at once; where that hangs, each GPU for itself."""
+    """Query the driver in this process; if that hangs, query each GPU on its own."""
     facts, fault = Section("driver", partial(driver_facts, own_pids), deadline_s).result()
     if not fault:
         return Asked(facts)
     facts = one_by_one(set(own_pids), deadline_s)
-    return Asked(facts, "" if facts else f"{fault} Nor has any GPU, asked one by one.", hangs=True)
+    return Asked(facts, "" if facts else f"{fault} No single GPU answered either.", hangs=True)
 
 
 # -------------------------------------------------------------------- one GPU at a time
 
 
 def one_by_one(own_pids: set[int], deadline_s: float) -> DriverFacts | None:
-    """Ask each GPU on a thread of its own, and return the facts, the silent GPUs with that as their problem.
+    """Query each GPU on its own thread; a GPU that does not answer has that as its problem.
 
-    The first attempt is stuck in its session. Ours is another and is never closed: `nvmlShutdown` beside a call that
-    hangs crashes the process, and NVML counts its sessions, so that the first one's shutdown ends nothing either.
+    The first attempt still hangs in its session. This session is never closed: `nvmlShutdown` beside a hanging call
+    crashes the process. NVML counts its sessions, so the shutdown of the first session does not end this one.
 
-    None where the driver answers nothing, or for no GPU: then it is the driver that hangs. Takes two deadlines at most.
+    Return None if no GPU answers, which means that the driver itself hangs. Takes at most two deadlines.
     """
     opened, _ = Section("driver", _open, deadline_s).result()
     if opened is None:
@@ -143,9 +143,9 @@ def _silent(index: int, fault: str) -> GpuTelemetry:
 
 
 def driver_setup() -> DriverSetup:
-    """Ask the driver, in a session of its own; never raises for what the driver says.
+    """Query versions and clocks in a session of their own; errors of the driver become values.
 
-    All NVML calls of a process belong on one thread: call it where the others are made.
+    Call it on the thread that makes all other NVML calls of the process.
     """
     try:
         import pynvml
@@ -153,7 +153,7 @@ def driver_setup() -> DriverSetup:
         return DriverSetup()
     try:
         pynvml.nvmlInit()
-    except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+    except Exception as error:  # noqa: BLE001 - a broken library raises anything
         return DriverSetup(init_code=opening_code(error))
     try:
         count = _answer(pynvml.nvmlDeviceGetCount)
@@ -168,28 +168,28 @@ def driver_setup() -> DriverSetup:
 
 
 def _answer(call: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a call returns, None for an error."""
+    """Return the result of a call, or None if it raises."""
     with suppress(Exception):
         return call(*arguments)
     return None
 
 
 def _clock_mhz(call: Callable[..., Any], *arguments: Any) -> int | None:
-    """Return the clock that a call returns, None for an error and for what cannot be one."""
+    """Return the clock from a call, or None if the call raises or the value is implausible."""
     found = _answer(call, *arguments)
     least, most = LIMITS["sm_clock_mhz"]
     return int(found) if found is not None and least <= found <= most else None
 
 
 def session_setup(nvml: Any) -> DriverSetup:
-    """Return the versions within a session that is open; no GPU is asked."""
+    """Return the versions from an open session, without touching a GPU."""
     number = _answer(nvml.nvmlSystemGetCudaDriverVersion_v2) or 0
     cuda = (int(number) // 1000, int(number) % 1000 // 10) if 1000 <= number < 100_000 else None
     return DriverSetup(version=session_versions(nvml)[0], cuda=cuda)
 
 
 def clock_setting(nvml: Any, index: int) -> ClockSetting | None:
-    """Return the clock that somebody set for one GPU within a session that is open, None where it has no handle."""
+    """Return the clock setting of one GPU in an open session, or None if the GPU has no handle."""
     handle = _answer(nvml.nvmlDeviceGetHandleByIndex, index)
     if handle is None:
         return None
@@ -201,11 +201,11 @@ def clock_setting(nvml: Any, index: int) -> ClockSetting | None:
 
 
 def main() -> None:
-    """Print what came of asking."""
+    """Print the result as one line of JSON."""
     deadline_s, *pids = sys.argv[1:]
     line = json.dumps(to_plain(asked([int(pid) for pid in pids], float(deadline_s))))
     print(line, flush=True)
-    os._exit(0)  # threads that hang in the driver would not let the interpreter end in peace
+    os._exit(0)  # a thread that hangs in the driver would block a normal exit
 
 
 if __name__ == "__main__":

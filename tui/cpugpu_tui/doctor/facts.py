@@ -1,4 +1,4 @@
-"""Everything the checks judge, as plain data (a test can write any machine down), and how each part is asked."""
+"""Everything that the checks judge, as plain data, and the thread that collects each section."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from cpugpu_tui.transport.interpreter_search import Interpreter
 
 @dataclass(frozen=True)
 class ClockSetting:
-    """The SM clock that somebody set for one GPU (`nvidia-smi -ac`), beside what the card offers."""
+    """The application clock of one GPU (`nvidia-smi -ac`), with its default and maximum."""
 
     index: int
-    """NVML's."""
+    """NVML's number of the GPU."""
     set_mhz: int | None
-    """Application clock in force; None where the driver no longer has such a thing."""
+    """Current application clock; None if the driver does not support it."""
     default_mhz: int | None
     max_mhz: int | None
 
 
 @dataclass(frozen=True)
 class DriverSetup:
-    """The driver's versions; None for what it does not tell."""
+    """The driver's versions; None for values that it does not report."""
 
     init_code: int | None = None
-    """NVML's code when no session could be opened: 12 no library, 9 not loaded, 18 updated underneath, 4 no
-    permission; `returns.BROKEN` when it has none, or cannot count its GPUs. None when all is well, or never tried."""
+    """NVML's code if no session could be opened: 4 no permission, 9 not loaded, 12 no library, 18 version mismatch.
+    `returns.BROKEN` if the error has no code or GPUs cannot be counted; None if it worked or was not tried."""
     version: str | None = None
-    """Like `580.159.03`."""
+    """Such as `580.159.03`."""
     cuda: tuple[int, int] | None = None
     """Newest CUDA that this driver supports, (major, minor)."""
     clocks: tuple[ClockSetting, ...] = ()
@@ -46,36 +46,36 @@ class DriverSetup:
 
 @dataclass(frozen=True)
 class DriverFacts:
-    """What NVML says."""
+    """What NVML reports."""
 
     setup: DriverSetup = field(default_factory=DriverSetup)
     gpus: tuple[GpuTelemetry, ...] = ()
     problem: str | None = None
-    """One sentence of cause and one of remedy when there are no GPUs to read."""
+    """One sentence of cause and one of remedy if no GPU can be read."""
     has_hardware: bool = False
-    """Whether an NVIDIA GPU is on the PCI bus, driver or not."""
+    """Whether an NVIDIA GPU is on the PCI bus, with or without a driver."""
 
     @property
     def hides_gpus(self) -> bool:
-        """Whether there is, or may be, a GPU of which the driver tells nothing: no check of GPUs may call that fine."""
+        """Whether there may be a GPU that the driver does not list, so that checks of GPUs cannot be ok."""
         return (self.has_hardware or self.setup.init_code == BROKEN) and not self.gpus
 
 
 @dataclass(frozen=True)
 class AgentFacts:
-    """What an agent of the wanted interpreter says of itself, of torch and of CUDA."""
+    """What an agent in the chosen interpreter reports of itself, torch and CUDA."""
 
     environment: dict[str, Any] | None = None
-    """Facts of `Hello`; None when it never said hello."""
+    """Facts of `Hello`; None if the agent did not send it."""
     problem: str = ""
-    """Why it did not, or why it could not find its devices, one sentence."""
+    """Why there is no `Hello`, or no list of devices, one sentence."""
     remedy: str = ""
     devices: tuple[Device, ...] | None = None
-    """None when it was not asked, or did not answer."""
+    """None if it was not queried or did not answer."""
     no_gpu: str | None = None
-    """One sentence of cause and one of remedy when torch can use no GPU."""
+    """One sentence of cause and one of remedy if torch cannot use any GPU."""
     spared: bool = False
-    """Whether CUDA was not asked because the driver hangs, and CUDA would hang in it too."""
+    """Whether CUDA was not queried because the driver hangs."""
 
     @property
     def gpus(self) -> tuple[Device, ...]:
@@ -85,32 +85,32 @@ class AgentFacts:
 
 @dataclass(frozen=True)
 class HistoryFacts:
-    """The database as it lies there; it was neither opened nor made."""
+    """The database file, which is neither opened nor created."""
 
     path: Path = Path("results.db")
     refusal: tuple[str, str] | None = None
-    """Cause and remedy when a run could not even look for it there."""
+    """Cause and remedy if the path cannot be used."""
     exists: bool = False
     header: bytes = b""
     """Its first 100 bytes."""
     size_bytes: int = 0
     writable: bool = False
-    """Whether the file, or the nearest folder that exists where there is none, can be written."""
+    """Whether the file, or else the nearest existing folder, can be written."""
     why_not: str = ""
-    """What the system said when a file was tried in that folder; empty where it could be made, or was not tried."""
+    """The system's error for a new file in that folder; empty without an error."""
     network: bool = False
-    """Whether its folder lies on a network file system."""
+    """Whether its folder is on a network file system."""
     free_bytes: int | None = None
-    """Space left for us on its file system."""
+    """Free space on its file system; None if unknown."""
     known_version: int = 0
-    """The newest version that this program knows."""
+    """The newest version that this program can read."""
     application_id: int = 0
-    """What our databases carry."""
+    """SQLite application id of our databases."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """All sections; one that could not be collected is named in `faults`, and its values are the unknown ones."""
+    """All sections; a section named in `faults` could not be collected and holds defaults."""
 
     driver: DriverFacts = field(default_factory=DriverFacts)
     agent: AgentFacts = field(default_factory=AgentFacts)
@@ -121,29 +121,29 @@ class Facts:
     environ: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False
     better_python: Interpreter | None = None
-    """An interpreter whose torch can do more than the wanted one's; looked for only where that is lacking."""
+    """Another interpreter whose torch works or can use the GPU, if the chosen one's cannot."""
     faults: Mapping[str, str] = field(default_factory=dict)
-    """Name of a section → why there is nothing in it, one sentence."""
+    """Name of a section → why it could not be collected, one sentence."""
 
 
-# ------------------------------------------------------------------ how a section is asked
+# ------------------------------------------------------------------ collecting a section
 
 
-_ASKED = {
+_SOURCES = {
     "driver": "The NVIDIA driver", "agent": "The agent", "host": "The kernel", "own_runs": "The list of processes",
     "history": "The file system of the history", "terminal": "The terminal",
 }  # fmt: skip
 
 
 class Section:
-    """One section's facts, asked on a thread of its own with a deadline.
+    """The facts of one section, collected on its own thread with a deadline.
 
-    A wedged driver and a dead network file system have in common that a call never returns, and cannot be ended: its
-    thread is left behind (a daemon, it does not keep the program from exiting), and its section is said to be missing.
+    A call into a hung driver or a dead network file system may never return and cannot be cancelled. Its daemon
+    thread is abandoned, and the section counts as missing.
     """
 
     def __init__(self, name: str, call: Callable[[], Any], deadline_s: float) -> None:
-        """Begin at once; `name` is a field of `Facts`, or what its fault calls it."""
+        """Start at once. `name` is a field of `Facts`, or the subject of the error message."""
         self.name = name
         self._deadline_s = deadline_s
         self._ends_s = time.monotonic() + deadline_s
@@ -158,15 +158,15 @@ class Section:
             self._answer.put((None, error))
 
     def result(self) -> tuple[Any, str]:
-        """Return the facts, or None and one sentence why there are none.
+        """Return the facts and '', or None and one sentence why there are none.
 
         Raises:
-            UsageError: what the person asked for cannot be: that is no finding.
+            UsageError: raised by the call, for example for an unknown interpreter.
         """
         try:
             value, error = self._answer.get(timeout=max(0.0, self._ends_s - time.monotonic()))
         except queue.Empty:
-            return None, f"{_ASKED.get(self.name, self.name)} has not answered for {self._deadline_s:g} s."
+            return None, f"{_SOURCES.get(self.name, self.name)} did not answer within {self._deadline_s:g} s."
         if isinstance(error, UsageError):
             raise error
-        return value, "" if error is None else f"Asking failed with {type(error).__name__}: {error}"
+        return value, "" if error is None else f"The check raised {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What one check says: ok, warn, fail or unknown, what was found, why that matters and what to do about it."""
+"""The result of one check: verdict, what was found, why it matters and what to do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["ok", "warn", "fail", "unknown"]
-"""`warn`: results are true but worse, or harder to judge, than they could be. `fail`: something cannot be done.
-`unknown`: not judged, because nobody could be asked or nothing was answered; never counted as ok."""
+"""`warn`: results are correct, but slower or noisier than they could be. `fail`: something does not work.
+`unknown`: not judged, because the facts are missing. It never counts as ok."""
 
 _WORST_FIRST: tuple[Verdict, ...] = ("fail", "warn", "unknown", "ok")
 
@@ -19,42 +19,42 @@ class Finding:
 
     verdict: Verdict
     found: str
-    """What is there, one sentence or list."""
+    """What the check found: one sentence or list."""
     cause: str = ""
-    """Why it is worth a line; empty when all is well."""
+    """Why it matters; empty if ok."""
     remedy: str = ""
-    """What to do about it; empty when nothing need be done."""
+    """What to do; empty if there is nothing to do."""
     check: str = ""
-    """Stable id of the check, like `torch.build`."""
+    """Stable id of the check, such as `torch.build`."""
 
 
 def ok(found: str) -> Finding:
-    """Return that all is well, or that there is nothing here that could be wrong."""
+    """Return a finding for a check that passed or does not apply."""
     return Finding("ok", found)
 
 
 def warn(found: str, cause: str, remedy: str) -> Finding:
-    """Return that results suffer."""
+    """Return a finding for a problem that makes results worse."""
     return Finding("warn", found, cause, remedy)
 
 
 def fail(found: str, cause: str, remedy: str) -> Finding:
-    """Return that something cannot be done."""
+    """Return a finding for something that does not work."""
     return Finding("fail", found, cause, remedy)
 
 
 def unknown(found: str, cause: str = "", remedy: str = "") -> Finding:
-    """Return that it was not judged; `found` says why unless a line above it does."""
+    """Return a finding for a check that was not judged; `found` says why."""
     return Finding("unknown", found, cause, remedy)
 
 
 def worst(findings: Mapping[str, Finding]) -> Finding:
-    """Return the findings of one check by their subjects (`GPU 0`) as one: the worst verdict, and all that was found.
+    """Merge the findings of one check, by subject (`GPU 0`), into one with the worst verdict.
 
-    Causes and remedies are each subject's own; what several have in common is said once.
+    Each cause and remedy names its subjects, unless all subjects share it.
 
     Raises:
-        ValueError: there is none.
+        ValueError: `findings` is empty.
     """
     verdict = min((finding.verdict for finding in findings.values()), key=_WORST_FIRST.index)
     causes = {subject: finding.cause for subject, finding in findings.items() if finding.cause}
@@ -63,7 +63,7 @@ def worst(findings: Mapping[str, Finding]) -> Finding:
 
 
 def _each(texts: Mapping[str, str]) -> str:
-    """Return different texts behind their subjects, one that all share without."""
+    """Return each text with its subjects; a text that all share stands alone."""
     subjects: dict[str, list[str]] = {}
     for subject, text in texts.items():
         subjects.setdefault(text, []).append(subject)
@@ -73,6 +73,6 @@ def _each(texts: Mapping[str, str]) -> str:
 
 
 def sentences(text: str) -> tuple[str, str]:
-    """Return cause and remedy of a text that is one sentence of each, as all our failures are."""
+    """Split a text of two sentences into cause and remedy."""
     cause, dot, remedy = text.partition(". ")
     return cause + ("." if dot else ""), remedy

@@ -1,6 +1,6 @@
-"""How the host is set up, asked once by `doctor`: threads, nodes, governor, PCI, other runs of ours.
+"""The setup of the host for `doctor`: threads, NUMA nodes, governor, PCI bus and concurrent runs.
 
-As in `procfs`, `root` is the folder under which `proc` and `sys` are found; what a kernel does not tell is None.
+As in `procfs`, `root` is the folder that holds `proc` and `sys`. Values that the kernel does not report are None.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from cpugpu_tui.machine import procfs
 
 _CPUS = "sys/devices/system/cpu"
 _NVIDIA = "0x10de"
-"""NVIDIA's vendor number on the PCI bus."""
+"""NVIDIA's PCI vendor id."""
 
 
 @dataclass(frozen=True)
 class HostSetup:
-    """The processor as this process may use it."""
+    """The processor, as far as this process may use it."""
 
     architecture: str = ""
-    """Like `x86_64`."""
+    """Such as `x86_64`."""
     logical_cores: int = 0
-    """Within the affinity mask."""
+    """In the affinity mask."""
     physical_cores: int = 0
-    """Touched by the affinity mask."""
+    """Cores with a logical core in the affinity mask."""
     quota_cores: float | None = None
-    """Of the cgroup; None without one."""
+    """CPU quota of the cgroup; None without one."""
     threads: int = 0
-    """What a run uses by default."""
+    """Threads that a run uses by default."""
     smt: bool | None = None
-    """Whether two threads share a core."""
+    """Whether two hardware threads share a core."""
     numa_nodes: tuple[int, ...] = ()
-    """Nodes whose CPUs the affinity mask touches; empty if unknown."""
+    """Nodes of the CPUs in the affinity mask; empty if unknown."""
     governor: str | None = None
-    """Of the first CPU in the mask, `mixed` where others differ."""
+    """Frequency governor, or `mixed` if the CPUs in the mask differ."""
     frequency_driver: str | None = None
-    """Like `intel_pstate`: its `powersave` is not the old one."""
+    """Such as `intel_pstate`."""
     frequency_mhz: float | None = None
-    """Of the fastest core now."""
+    """Current frequency of the fastest core."""
 
 
 @dataclass(frozen=True)
 class OwnRun:
-    """Another process of this very program."""
+    """Another running process of this program."""
 
     pid: int
     user: str | None
@@ -54,7 +54,7 @@ class OwnRun:
 
 
 def host_setup(root: str = "/") -> HostSetup:
-    """Read all of it."""
+    """Read the setup of the host."""
     cores = procfs.affinity_cores(root)
     governors = {_line(root, f"{_CPUS}/cpu{core}/cpufreq/scaling_governor") for core in cores} - {None}
     return HostSetup(
@@ -72,7 +72,7 @@ def host_setup(root: str = "/") -> HostSetup:
 
 
 def has_nvidia_gpu(root: str = "/") -> bool:
-    """Return whether an NVIDIA display or 3D controller is on the PCI bus."""
+    """Return whether the PCI bus has an NVIDIA display or 3D controller."""
     return any(
         _line(root, f"{device}/vendor") == _NVIDIA and (_line(root, f"{device}/class") or "").startswith("0x03")
         for device in Path(root, "sys/bus/pci/devices").glob("*")
@@ -80,7 +80,7 @@ def has_nvidia_gpu(root: str = "/") -> bool:
 
 
 def own_runs(root: str = "/", me: int | None = None) -> tuple[OwnRun, ...]:
-    """Return other processes of this program, without agents (their controllers stand for them) and our own family."""
+    """Return other processes of this program, except agents and our own parents and children."""
     me = os.getpid() if me is None else me
     family = {me, *_ancestors(root, me)}
     found = {pid for pid in _pids(root) if _is_ours(_words(root, pid))}
@@ -89,12 +89,12 @@ def own_runs(root: str = "/", me: int | None = None) -> tuple[OwnRun, ...]:
 
 
 def _is_ours(words: list[str]) -> bool:
-    """Return whether a command line is `cpugpu-tui …` or `python … -m cpugpu_tui …`, also through its script."""
+    """Return whether a command line runs `cpugpu-tui …` or `python … -m cpugpu_tui …`."""
     if "-m" in words[:6]:
         module = words[words.index("-m") + 1 :][:1]
         return bool(module) and module[0].split(".")[0] == "cpugpu_tui"
     program = [word.rpartition("/")[2] for word in words[:2]]
-    # `vim cpugpu-tui` is not one: the second word counts behind an interpreter only.
+    # `vim cpugpu-tui` does not count: the second word matters only after an interpreter.
     return bool(program) and (
         program[0] == "cpugpu-tui" or (program[0].startswith("python") and "cpugpu-tui" in program)
     )
@@ -121,7 +121,7 @@ def _parent(root: str, pid: int) -> int | None:
         stat = Path(root, f"proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    # proc(5): the command may hold blanks and brackets; state and parent follow its last bracket.
+    # proc(5): the command may contain blanks and brackets; state and parent follow its last bracket.
     fields = stat[stat.rfind(b")") + 1 :].split()
     return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
 

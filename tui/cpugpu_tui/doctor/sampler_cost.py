@@ -1,4 +1,4 @@
-"""Measures what our own sampler costs a launch-bound loop: blocks without and with it, alternated in short rounds."""
+"""Measure how much our sampler slows a launch-bound loop: blocks with and without it, in alternating order."""
 
 from __future__ import annotations
 
@@ -24,32 +24,33 @@ INTERVAL_S = 1.0
 """The default rate of the app and of `run`."""
 
 BLOCK_S = INTERVAL_S
-"""One sweep at least falls into each block with telemetry. The slow tier is due every 5 s of the clock on the wall, so
-it is in every third of these blocks, not in every fifth: the cost is rather overstated."""
+"""Long enough for at least one sweep per block with telemetry. The slow tier is due every 5 s of wall time, so every
+third such block contains it instead of every fifth; the cost is slightly overstated."""
 
 READY_S, ANSWER_S = 90.0, 20.0
-"""Patience with torch's import and the GPU's context, and with a block beyond its own time."""
+"""Limits for the import of torch with the GPU's context, and for a block beyond its own time."""
 
+_CHECK_RUN = "Run `cpugpu-tui run quick` to see why."
 _ENTRY = "from cpugpu_tui.agent.kernel_launch_loop import main; main()"
 
 
 @dataclass(frozen=True)
 class MeasuredCost:
-    """What the rounds gave."""
+    """The result of all rounds."""
 
     label: str
-    """The GPU."""
+    """Name of the GPU."""
     rounds: int
     ratio: CostRatio | None
-    """None for fewer than five rounds."""
+    """None with fewer than five rounds."""
     pairs: tuple[tuple[float, float], ...] = field(default=(), repr=False)
-    """(off, on), ns a call."""
+    """(without, with telemetry), ns per call."""
 
 
 class Gate:
-    """Holds a sampler still between sweeps, without ending its session with the driver (which takes 0.1 s to open).
+    """Pause a sampler between sweeps, without closing its session with the driver (0.1 s to open).
 
-    A sampler asks before each sweep which processes are ours: here it has to wait for the answer.
+    A sampler calls `own_pids` before each sweep; `before_sweep` takes that place and blocks while the gate is shut.
     """
 
     def __init__(self) -> None:
@@ -57,45 +58,45 @@ class Gate:
         self._open, self._sweeping = False, False
 
     def before_sweep(self) -> set[int]:
-        """Wait until the gate is open. On the sampler's thread."""
+        """Wait until the gate is open (sampler's thread)."""
         with self._changed:
             self._changed.wait_for(lambda: self._open)
             self._sweeping = True
         return set()
 
     def after_sweep(self, _event: TelemetryRead) -> None:
-        """Take note that a sweep is over. On the sampler's thread."""
+        """Note that a sweep has ended (sampler's thread)."""
         with self._changed:
             self._sweeping = False
             self._changed.notify_all()
 
     def let_go(self) -> None:
-        """Let the sampler go on: it sweeps at once, and then at its rate."""
+        """Resume the sampler, which sweeps at once and then at its rate."""
         with self._changed:
             self._open = True
             self._changed.notify_all()
 
     def hold(self) -> None:
-        """Hold the sampler, and wait until the sweep under way is over."""
+        """Pause the sampler and wait for the end of the current sweep."""
         with self._changed:
             self._open = False
             self._changed.wait_for(lambda: not self._sweeping, 2.0)
 
 
 class LoopProcess:
-    """The process with the loop."""
+    """The child process that runs the loop."""
 
     def __init__(self, python: str | None, simulation: Simulation | None) -> None:
-        """Start it and wait until it is warm.
+        """Start the process and wait for its warm-up.
 
         Raises:
-            UsageError: there is no such interpreter.
-            UnfitError: there is no GPU, or the process did not come up.
+            UsageError: `python` does not exist.
+            UnfitError: the machine has no GPU, or the process did not start.
         """
         command, descriptors = agent_command(python)
         self._process = subprocess.Popen(
             loop_command(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            # Of its own session, as an agent: ctrl+c ends us, and we end it.
+            # A session of its own, as for an agent: ctrl+c ends this process, which then ends the child.
             start_new_session=True, pass_fds=descriptors, bufsize=0,
         )  # fmt: skip
         for descriptor in descriptors:
@@ -111,7 +112,7 @@ class LoopProcess:
         self.label = str(answer["label"])
 
     def block(self) -> float:
-        """Time one block; return ns a call. The mean, not the median: a stall of the driver is a cost."""
+        """Time one block; return the mean in ns per call, because the median would hide stalls of the driver."""
         answer = self._ask({"seconds": BLOCK_S}, BLOCK_S + ANSWER_S)
         return float(answer["elapsed_ns"]) / int(answer["calls"])
 
@@ -124,19 +125,19 @@ class LoopProcess:
             while b"\n" not in self._buffer:
                 ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, ends_s - time.monotonic()))
                 if not ready:
-                    raise UnfitError(f"The process with the GPU has not answered for {within_s:.0f} s.")
+                    raise UnfitError(f"The process on the GPU did not answer within {within_s:.0f} s.", _CHECK_RUN)
                 chunk = os.read(self._process.stdout.fileno(), 65536)
                 if not chunk:
-                    raise UnfitError("The process with the GPU ended.", "See what `cpugpu-tui run quick` says.")
+                    raise UnfitError("The process on the GPU ended.", _CHECK_RUN)
                 self._buffer += chunk
         except BrokenPipeError:
-            raise UnfitError("The process with the GPU ended.", "See what `cpugpu-tui run quick` says.") from None
+            raise UnfitError("The process on the GPU ended.", _CHECK_RUN) from None
         line, _, self._buffer = self._buffer.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
-        """End it."""
+        """End the process."""
         self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
@@ -145,21 +146,21 @@ class LoopProcess:
 
 
 def loop_command(agent: list[str]) -> list[str]:
-    """Return the loop's command for that of an agent, whose last word is our module or the zip that holds it."""
+    """Return the command of the loop, given that of an agent (ends with our module or its zip)."""
     if agent[-1] == "cpugpu_tui.agent":
         return [*agent[:-1], "cpugpu_tui.agent.kernel_launch_loop"]
-    # In place of the current folder, where a stray torch.py would be found first.
+    # The zip replaces the current folder, where a stray torch.py would be found first.
     return [*agent[:-1], "-c", f"import sys; sys.path[0] = {agent[-1]!r}; {_ENTRY}"]
 
 
 def measure_cost(
     python: str | None, simulation: Simulation | None, max_seconds: float, tell: Callable[[str], None]
 ) -> MeasuredCost:
-    """Take rounds until the interval is ±1 % or the time is over; `tell` is told how far it is.
+    """Run rounds until the interval is ±1 % or the time is over; `tell` gets the progress.
 
     Raises:
-        UsageError: there is no such interpreter.
-        UnfitError: there is no GPU, or it stopped answering.
+        UsageError: `python` does not exist.
+        UnfitError: the machine has no GPU, or the process stopped answering.
     """
     tell("Starting the loop…")
     loop = LoopProcess(python, simulation)
@@ -168,8 +169,8 @@ def measure_cost(
     try:
         sampler.start()
         gate.let_go()  # opens the session with the driver
-        loop.block()  # thrown away
-        sampler.quiet = True  # as while a run is live
+        loop.block()  # warm-up
+        sampler.quiet = True  # as during a run
         return _rounds(loop, gate, max_seconds, tell)
     finally:
         loop.close()
@@ -182,11 +183,11 @@ def _rounds(loop: LoopProcess, gate: Gate, max_seconds: float, tell: Callable[[s
     pairs: list[tuple[float, float]] = []
     ratio: CostRatio | None = None
     while time.monotonic() < ends_s and not (ratio is not None and ratio.is_settled):
-        first_on = len(pairs) % 2 == 1  # the order is flipped each round: a drift hits both alike
+        first_on = len(pairs) % 2 == 1  # alternate the order, so that a drift affects both alike
         times_ns = {on: _timed(loop, gate, on=on) for on in (first_on, not first_on)}
         pairs.append((times_ns[False], times_ns[True]))
         ratio = cost_ratio(pairs)
-        width = "" if ratio is None else f", ±{ratio.half_width:.2%}"
+        width = "" if ratio is None else f", ± {ratio.half_width * 100:.2f} %"
         tell(f"Round {len(pairs)}{width}, {max(0.0, ends_s - time.monotonic()):.0f} s left")
     return MeasuredCost(loop.label, len(pairs), ratio, tuple(pairs))
 
@@ -203,31 +204,32 @@ def _timed(loop: LoopProcess, gate: Gate, *, on: bool) -> float:
 
 
 def cost_finding(measured: MeasuredCost, limit_s: float) -> Finding:
-    """Return the line for a measured cost."""
+    """Return the finding for a measured cost."""
     return replace(_finding(measured, limit_s), check="telemetry.cost")
 
 
 def _finding(measured: MeasuredCost, limit_s: float) -> Finding:
     ratio = measured.ratio
-    more = f"Give it more time: --max-seconds {max(120, 2 * limit_s):.0f}."
+    more = f"Allow more time: --max-seconds {max(120, 2 * limit_s):.0f}."
     if ratio is None:
-        return warn(f"{measured.rounds} rounds on {measured.label}", "Five are needed for an interval.", more)
+        return warn(f"{measured.rounds} rounds on {measured.label}", "An interval needs at least five rounds.", more)
     found = cost_text(ratio, measured.label)
     if ratio.low > ALLOWED:
         return warn(
             found,
-            f"Watching costs more than {ALLOWED - 1:.0%} of small kernels' time here.",
-            "Ask the driver's supplier; until then trust comparisons of small sizes less.",
+            f"Telemetry slows small kernels by more than {(ALLOWED - 1) * 100:.0f} %.",
+            "Trust comparisons of small sizes less, and try another driver version.",
         )
     if ratio.is_allowed:
         return ok(found)
-    cause = "The interval is wider than ±1 %." if not ratio.is_settled else f"It may be above {ALLOWED - 1:.0%}."
+    limit = f"{(ALLOWED - 1) * 100:.0f} %"
+    cause = f"The cost may be above {limit}." if ratio.is_settled else "The interval is wider than ± 1 %."
     return warn(found, cause, more)
 
 
 def cost_text(ratio: CostRatio, label: str) -> str:
-    """Return the ratio with its interval, and whether a cost can be told from none."""
-    interval = f"{ratio.ratio - 1:+.2%} [{ratio.low - 1:+.2%}, {ratio.high - 1:+.2%}]"
-    verdict = "" if ratio.is_cost else ", no cost can be told from none"
-    what = f"telemetry at its default rate: {interval} of a launch and synchronise{verdict}"
-    return f"{what}; {ratio.rounds} rounds on {label}"
+    """Return the ratio with its interval, and whether the cost differs from zero."""
+    low, middle, high = (f"{(each - 1) * 100:+.2f} %" for each in (ratio.low, ratio.ratio, ratio.high))
+    verdict = "" if ratio.is_cost else ", no cost detected"
+    cost = f"telemetry at its default rate adds {middle} ({low} to {high}) to a launch with synchronise{verdict}"
+    return f"{cost}; {ratio.rounds} rounds on {label}"

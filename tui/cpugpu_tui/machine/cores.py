@@ -1,4 +1,4 @@
-"""How long our threads waited for a core, and who used the cores meanwhile: ourselves, others by name, the unseen."""
+"""Measure how long our threads waited for a core, and which processes used the cores meanwhile."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ TASKS = "proc/self/task"
 
 @dataclass(frozen=True)
 class Waited:
-    """What threads waited for a core within a window."""
+    """Time that threads waited for a core within a window."""
 
     waited_ns: float
-    """Time that they were ready to run and had no core, summed over the threads."""
+    """Time that threads were ready to run without a core, summed over the threads."""
     wanted_ns: float
-    """Time that they wanted a core, running or waiting; at least the length of the window, at most that × threads."""
+    """Time that threads ran or waited; between the length of the window and that × threads."""
     worst_share: float = 0.0
-    """Share of the time that the thread waited that waited longest, 0 to 1: the others wait for it at every barrier."""
+    """Waiting share of the thread that waited longest, 0 to 1; the others wait for it at every barrier."""
 
     @property
     def share(self) -> float:
-        """Return the share of the time that they waited, 0 to 1."""
+        """Return the waiting share of all threads, 0 to 1."""
         return self.waited_ns / self.wanted_ns if self.wanted_ns > 0 else 0.0
 
     def __add__(self, other: Waited) -> Waited:
-        """Return both windows as one."""
+        """Return the sum of both windows."""
         worst_share = max(self.worst_share, other.worst_share)
         return Waited(self.waited_ns + other.waited_ns, self.wanted_ns + other.wanted_ns, worst_share)
 
@@ -49,7 +49,7 @@ def parse_schedstat(text: bytes) -> tuple[int, int] | None:
 
 
 def waited(before: Mapping[int, tuple[int, int]], after: Mapping[int, tuple[int, int]], elapsed_ns: float) -> Waited:
-    """Return what the threads that are known on both sides of a window waited."""
+    """Return the waiting time of threads that are known on both sides of a window."""
     both = [(before[tid], after[tid]) for tid in before if tid in after]
     waits_ns = [max(0, end[1] - begin[1]) for begin, end in both]
     runs_ns = [max(0, end[0] - begin[0]) for begin, end in both]
@@ -61,16 +61,16 @@ def waited(before: Mapping[int, tuple[int, int]], after: Mapping[int, tuple[int,
 
 
 def timing_threads(tasks: Collection[int]) -> set[int]:
-    """Return the threads of this process that work in a CPU half-round: the caller's and torch's pools.
+    """Return the threads of this process that compute in a CPU half-round: the caller and torch's pools.
 
-    Python did not make the pools' threads. Its own others are a user interface, samplers and the agent's listener.
+    All other threads were started by Python (user interface, samplers, the agent's listener) and are left out.
     """
     others = {thread.native_id for thread in threading.enumerate()} - {threading.get_native_id()}
     return {tid for tid in tasks if tid not in others}
 
 
 class ThreadWaits:
-    """Reads the timing threads of this process at both sides of a window. Descriptors stay open between windows."""
+    """Read the timing threads of this process at both edges of a window; files stay open between windows."""
 
     def __init__(self, root: str = "/") -> None:
         self._tasks = Path(root, TASKS)
@@ -79,23 +79,23 @@ class ThreadWaits:
         self._began_ns = 0
 
     def begin(self, *, own_only: bool = False) -> None:
-        """Begin a window over the timing threads that exist now, or over the calling thread alone."""
+        """Begin a window over the present timing threads, or only the calling thread."""
         self._discover()
         own = {threading.get_native_id()}
         self._before = self._read(own if own_only else timing_threads(self._descriptors))
         self._began_ns = perf_counter_ns()
 
     def end(self) -> Waited | None:
-        """End the window; None where the kernel does not count."""
+        """End the window; return None if the kernel does not count."""
         elapsed_ns = perf_counter_ns() - self._began_ns
         after = self._read(self._before)
-        # A kernel that was built or booted without this accounting shows zeros, for a thread that runs, too.
+        # Without this accounting the kernel shows zeros, even for a running thread.
         if not any(ran_ns for ran_ns, _ in after.values()):
             return None
         return waited(self._before, after, elapsed_ns)
 
     def _discover(self) -> None:
-        """Open the files of new threads, close those of threads that have ended."""
+        """Open the files of new threads and close those of ended threads."""
         try:
             tasks = {int(name) for name in os.listdir(self._tasks) if name.isdecimal()}
         except OSError:
@@ -109,7 +109,7 @@ class ThreadWaits:
     def _read(self, tids: Collection[int]) -> dict[int, tuple[int, int]]:
         found: dict[int, tuple[int, int]] = {}
         for tid in tids:
-            with suppress(OSError):  # it has just ended
+            with suppress(OSError):  # the thread has just ended
                 counted = parse_schedstat(os.pread(self._descriptors[tid], 64, 0)) if tid in self._descriptors else None
                 if counted is not None:
                     found[tid] = counted
@@ -123,19 +123,19 @@ class ThreadWaits:
 
 MOST_PROCESSES = 2_000
 MOST_CPU_NS, MOST_NS = 10e6, 200e6
-"""A snapshot reads at most so many processes and takes at most about this much CPU time, and this long: 100 processes
-take 2 ms, and 6 ms and more while every core is busy."""
+"""Limits of a snapshot: processes, CPU time and duration. 100 processes take 2 ms, or 6 ms and more while all cores are
+busy."""
 
 NAMED_CORES = 0.05
-"""A process is named from this use on."""
+"""Smallest use for which a process is named."""
 
 LEAST_UNSEEN_CORES = 0.2
-"""Use that no visible process accounts for is told from this on: /proc/stat samples, and misses by some ticks."""
+"""Smallest reported use without a visible process; /proc/stat samples and is off by some ticks."""
 
 MOST_NAMED = 5
 
 KERNEL_PID = 2
-"""The parent of the kernel's threads, in the namespace that has them."""
+"""Parent of the kernel's threads, if this namespace shows them."""
 
 
 @dataclass(frozen=True)
@@ -147,31 +147,31 @@ class Process:
     ticks: int
     """User and system time since it started."""
     started_ticks: int
-    """With the id, what tells it from a later process of the same id."""
+    """Start time; with the id it identifies the process even if the id is reused."""
     ended_ticks: int = 0
-    """The same of its children that have ended."""
+    """User and system time of its ended children."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What every process and core had used at one moment."""
+    """CPU time used by every process and core up to one moment."""
 
     at_ns: float
     processes: Mapping[int, Process] = field(default_factory=dict)
     is_complete: bool = False
     """Whether every visible process was read."""
     busy_ticks: int | None = None
-    """User, nice and system time of all cores; interrupts are no process's."""
+    """User, nice and system time of all cores, without interrupts."""
     allowed_ticks: int | None = None
-    """The same of the cores that this process may use."""
+    """The same for the cores that this process may use."""
     stolen_ticks: int | None = None
-    """Time that a hypervisor gave to other machines while ours wanted these cores."""
+    """Time that the hypervisor gave to other machines while ours needed these cores."""
     throttled: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """See `procfs.cpu_throttled`."""
 
 
 def parse_process(text: str) -> Process | None:
-    """Return a process from `/proc/PID/stat`; None for anything else. The name may hold spaces and brackets."""
+    """Parse `/proc/PID/stat`; None for anything else. The name may contain spaces and brackets."""
     head, _, rest = text.rpartition(")")
     fields = rest.split()
     if len(fields) < 20 or "(" not in head:
@@ -193,7 +193,7 @@ def _core_lines(text: str) -> Iterator[tuple[str, list[int]]]:
 
 
 def parse_cores(text: str, allowed: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Return (busy of all, busy of the allowed, stolen from the allowed) ticks from `/proc/stat`; None without them."""
+    """Return ticks from `/proc/stat`: (busy of all, busy of the allowed, stolen from the allowed) cores, or None."""
     lines = dict(_core_lines(text))
     whole = lines.get("cpu")
     own = [lines[f"cpu{core}"] for core in allowed if f"cpu{core}" in lines]
@@ -204,7 +204,7 @@ def parse_cores(text: str, allowed: tuple[int, ...]) -> tuple[int, int, int] | N
 
 
 def snapshot(root: str = "/") -> Snapshot:
-    """Return the present moment; what cannot be read is left out."""
+    """Return a snapshot of the present moment, without what cannot be read."""
     at_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
     found: dict[int, Process] = {}
     try:
@@ -225,10 +225,9 @@ def snapshot(root: str = "/") -> Snapshot:
 
 
 def core_use(before: Snapshot, after: Snapshot, own: int, controller: int | None, tick_s: float) -> CoreUse | None:
-    """Return who used the cores between two snapshots; None where less than a few ticks lie between.
+    """Return who used the cores between two snapshots; None if they are only a few ticks apart.
 
-    `own` is this process, which counts as ourselves with what it started; so do the `controller` that started it and
-    what that started.
+    Our own use is that of this process (`own`), of the `controller` that started it, and of their children.
     """
     elapsed_s = (after.at_ns - before.at_ns) / 1e9
     if elapsed_s < 5 * tick_s:
@@ -266,22 +265,22 @@ def core_use(before: Snapshot, after: Snapshot, own: int, controller: int | None
 
 
 def _ticks_before(before: Snapshot, pid: int, process: Process) -> int:
-    """Return what a process had used at the beginning, 0 for one that began later."""
+    """Return the ticks of a process at the first snapshot; 0 for a process that started later."""
     known = before.processes.get(pid)
     if known is not None and known.started_ticks == process.started_ticks:
         return min(known.ticks, process.ticks)
-    # An incomplete snapshot may have missed it: then it counts for nothing.
+    # An incomplete snapshot may have missed the process; then its use counts as 0.
     return 0 if before.is_complete else process.ticks
 
 
 def _all_ticks(moment: Snapshot, pids: Collection[int]) -> int:
-    """Return what processes have used together: one that ends leaves its time to whoever started it."""
+    """Return the total ticks of processes, including those of their ended children."""
     found = (process for pid, process in moment.processes.items() if pid in pids)
     return sum(process.ticks + process.ended_ticks for process in found)
 
 
 def _family(processes: Mapping[int, Process], heads: set[int]) -> set[int]:
-    """Return processes with all that they started; not of process 1, which adopts what others leave behind."""
+    """Return processes with their descendants, except those of process 1, which adopts orphans."""
     children: dict[int, list[int]] = defaultdict(list)
     for pid, process in processes.items():
         children[process.parent].append(pid)
@@ -299,9 +298,9 @@ def _difference(before: int | None, after: int | None, scale: float) -> float | 
 
 
 def _unseen(before: Snapshot, after: Snapshot, ours: float, others: float, scale: float) -> float | None:
-    """Return the cores that nobody whom we see has used, of those that we may use; None where that cannot be told.
+    """Return the use of our allowed cores by invisible processes; None if unknown.
 
-    Where the kernel's own threads are visible, so is every process: there is nobody outside.
+    If the kernel's threads are visible, so is every process.
     """
     whole = _difference(before.busy_ticks, after.busy_ticks, scale)
     allowed = _difference(before.allowed_ticks, after.allowed_ticks, scale)
@@ -314,7 +313,7 @@ def _unseen(before: Snapshot, after: Snapshot, ours: float, others: float, scale
 
 
 def _throttled(before: Snapshot, after: Snapshot) -> tuple[int, float] | None:
-    """Return the periods and ns in which the cgroup that was held back longest was held back."""
+    """Return the throttled periods and ns of the cgroup that was throttled longest."""
     found = [
         (max(0, after.throttled[group][0] - periods), max(0.0, after.throttled[group][1] - ns))
         for group, (periods, ns) in before.throttled.items()

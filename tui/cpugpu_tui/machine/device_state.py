@@ -1,4 +1,4 @@
-"""What a GPU says of itself between timed blocks, and what its counters, masks and process lists mean. Pure."""
+"""A GPU's state between timed blocks, and the meaning of its counters, masks and process lists. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ UNKNOWN = Reading(None, "not-supported")
 
 @dataclass(frozen=True)
 class Edge:
-    """The cheap things, at one side of a half-round: a clock, a mask, three counters."""
+    """Cheap values at one edge of a half-round: clock, throttle mask, counters and power."""
 
     at_ns: float
-    """When the counters were read, by the clock that they count with."""
+    """Time of the reading, on the clock of the counters."""
     sm_clock_mhz: float | None = None
     throttle: tuple[str, ...] = ()
-    """Reasons in force, in words."""
+    """Current reasons, as words."""
     throttled_ns: Mapping[str, float] = field(default_factory=dict)
-    """Reason → time throttled by it since the driver was loaded; only what the driver counts."""
+    """Reason → time throttled by it since the driver was loaded, if the driver counts it."""
     power_mw: Reading = UNKNOWN
-    """Power at the sensor's last look, with its age."""
+    """Last power reading of the sensor, with its age."""
     is_average_power: bool = False
-    """Whether that is an average over a second: drivers before 535 or so have no other."""
+    """Whether the power is an average over 1 s, as with drivers before about 535."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The costly things, at one side of a case."""
+    """Costly values at one edge of a case."""
 
     readings: Mapping[str, Reading]
-    """Keys of `EDGE_KEYS`, all of them."""
+    """A reading for each of `EDGE_KEYS`."""
     processes: tuple[GpuProcess, ...] | None = None
-    """None when they cannot be listed."""
+    """None if they cannot be listed."""
 
 
 EDGE_KEYS = (
@@ -48,7 +48,7 @@ EDGE_KEYS = (
     "throttled_hw_thermal_ns",
     "throttled_power_brake_ns",
 )
-"""What a case's edges hold; the energy counter takes 2.8 to 16 ms on an H200, the last two 0.7 ms (method.md)."""
+"""Readings at the edges of a case; on an H200 energy takes 2.8 to 16 ms, the last two 0.7 ms (method.md)."""
 
 THROTTLED_KEYS = {
     "power-capped": "throttled_power_cap_ns",
@@ -57,32 +57,32 @@ THROTTLED_KEYS = {
     "hw-thermal": "throttled_hw_thermal_ns",
     "power-brake": "throttled_power_brake_ns",
 }
-"""Throttle word → its counter at a case's edges."""
+"""Throttle word → its counter at the edges of a case."""
 
 
 MARKED_SHARE = 0.01
-"""From this share of a half-round's time on it is marked as throttled: less than that is less than its noise."""
+"""Smallest throttled share of a half-round that sets a mark; less is below the noise."""
 
 COUNTER_STEP_NS = 100e6
-"""The throttle counters go on in steps of this (an H200 gave 499.99 of 594 ms and 599.99 of 597 ms at its power limit):
-within less than one step they say nothing."""
+"""Step of the throttle counters, which say nothing about shorter times. (At its power limit an H200 reported 499.99 of
+594 ms and 599.99 of 597 ms.)"""
 
 LEAST_COUNTED_NS = 10 * COUNTER_STEP_NS
-"""Time that half-rounds must have together for a share by counter: then a step more or less is a tenth."""
+"""Shortest total time of half-rounds for a share by counter, so that one step is at most a tenth."""
 
 UNEXPLAINED_BYTES = 200 << 20
-"""Memory in use that no listed process has is somebody's from here on; the driver's own bookkeeping is below."""
+"""Used memory without a listed process that counts as another user's; the driver itself needs less."""
 
 SENSOR_NS = 100e6
-"""A GPU's power sensor is refreshed this often: over less time there is no power (method.md)."""
+"""Refresh interval of a GPU's power sensor; shorter windows have no power (method.md)."""
 
 AVERAGE_NS = 1e9
-"""A power that is an average is one over the second before it."""
+"""Length of the window of an average power, which ends at its time stamp."""
 
 NORMAL, WARNING, ALARMING = "normal", "warning", "alarming"
 
 SEVERITY = {
-    "power-capped": NORMAL,  # what full load looks like
+    "power-capped": NORMAL,  # normal at full load
     "sync-boost": NORMAL,
     "thermal": WARNING,
     "throttled": WARNING,
@@ -90,17 +90,17 @@ SEVERITY = {
     "hw-thermal": ALARMING,
     "power-brake": ALARMING,
 }
-"""Throttle word → how bad it is. `idle`, `app-clocks` and `display` are no throttling and never get here."""
+"""Throttle word → severity. `idle`, `app-clocks` and `display` are not throttling and are filtered out before."""
 
 BY_COUNTER, BY_CASE, BY_MASK = "counter", "counter, whole case", "seen at half-rounds"
-"""Where a share comes from: time counted within the half-rounds; counted from the begin to the end of the case, with
-everything that was not timed; or in how many half-rounds it was in force when asked, which is no time."""
+"""Basis of a share: time counted within the half-rounds; time counted over the whole case, including untimed parts; or
+the number of half-rounds with the reason, which is not a time."""
 
 
 def counted(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float] | None:
-    """Return how far each counter went, None without a counter on both sides.
+    """Return the growth of each counter, or None without a counter on both sides.
 
-    One that went back was reset in between and says nothing. What stood on it before does not matter.
+    Counters that decreased were reset in between and are left out.
     """
     both = [word for word in after if word in before]
     return {word: after[word] - before[word] for word in both if after[word] >= before[word]} if both else None
@@ -112,7 +112,7 @@ class Throttle:
 
     word: str
     share: float
-    """Of the time that `basis` names, 0 to 1."""
+    """Share of the time that `basis` names, 0 to 1."""
     basis: str
     """`BY_COUNTER`, `BY_CASE` or `BY_MASK`."""
 
@@ -123,16 +123,16 @@ class Throttle:
 
 
 def throttles(throttled_ns: Mapping[str, float], elapsed_ns: float, basis: str) -> tuple[Throttle, ...]:
-    """Return the reasons that took any time, largest share first."""
+    """Return the reasons with any time, largest share first."""
     if elapsed_ns <= 0:
         return ()
-    # The counters are kept by another processor than the clock: their steps can overlap a window by a little.
+    # Counters and clock run on different processors, so their steps can exceed a window slightly.
     found = [Throttle(word, min(ns / elapsed_ns, 1.0), basis) for word, ns in throttled_ns.items() if ns > 0]
     return tuple(sorted(found, key=lambda throttle: -throttle.share))
 
 
 def throttles_seen(marks: Mapping[str, int], half_rounds: int) -> tuple[Throttle, ...]:
-    """Return the same from marks (word → half-rounds that had it), where the driver counts nothing."""
+    """Return the reasons from marks (word → half-rounds with it), for drivers without counters."""
     words = ("power-capped", "throttled")
     return tuple(Throttle(w, marks[w] / half_rounds, BY_MASK) for w in words if half_rounds and marks.get(w))
 
@@ -145,17 +145,16 @@ class PowerPoint:
     """The power at one moment."""
 
     at_ns: float
-    """When it was true."""
+    """Time of the power."""
     power_mw: float
     is_average: bool = False
-    """Whether it is one over the second before."""
+    """Whether it is an average over the second before `at_ns`."""
 
 
 def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: float) -> Reading:
-    """Return the mean power of a window, mW, from the points that lie wholly inside.
+    """Return the mean power of a window, mW, from the points whose sensor window lies inside it.
 
-    A point tells of the time before it: what is younger than its sensor's window still knows what was before. So a
-    window shorter than that has none.
+    Each point covers the time before it (`SENSOR_NS` or `AVERAGE_NS`), so shorter windows have no power.
     """
     inside = [
         point.power_mw
@@ -170,22 +169,22 @@ def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: floa
 
 @dataclass(frozen=True)
 class Company:
-    """Who else was on a GPU."""
+    """Other users of a GPU."""
 
     others: tuple[GpuProcess, ...]
-    """Processes that are not ours, each once."""
+    """Processes other than ours, each once."""
     unexplained_bytes: Reading
-    """Memory that no listed process has; unknown where a process does not tell, or ours is not listed."""
+    """Used memory without a listed process; unknown if a process hides its memory or ours is not listed."""
 
     @property
     def is_shared(self) -> bool:
-        """Whether somebody else's work may be in the result."""
+        """Whether another user's work may affect the result."""
         unexplained = self.unexplained_bytes.value
         return bool(self.others) or (unexplained is not None and unexplained > UNEXPLAINED_BYTES)
 
 
 def company(lists: Sequence[tuple[Sequence[GpuProcess] | None, Reading]]) -> Company | None:
-    """Return the company on a GPU from (processes, memory in use) at each edge; None where nobody could be listed."""
+    """Return the other users of a GPU from (processes, used memory) at each edge; None without any list."""
     listed = [(processes, used) for processes, used in lists if processes is not None]
     if not listed:
         return None
@@ -196,7 +195,7 @@ def company(lists: Sequence[tuple[Sequence[GpuProcess] | None, Reading]]) -> Com
 
 
 def unexplained_bytes(processes: Sequence[GpuProcess], used: Reading) -> Reading:
-    """Return the memory in use that no listed process has."""
+    """Return the used memory that belongs to no listed process."""
     if used.value is None:
         return used
     sizes = [process.memory_bytes for process in processes]
@@ -206,6 +205,6 @@ def unexplained_bytes(processes: Sequence[GpuProcess], used: Reading) -> Reading
 
 
 def process_text(process: GpuProcess) -> str:
-    """Return who a process is: `pid 4711 (alice, train.py)` or `pid 99999 (outside namespace)`."""
+    """Return a process as text: `pid 4711 (alice, train.py)` or `pid 99999 (outside namespace)`."""
     who = ", ".join(text for text in (process.user, process.command) if text)
     return f"pid {process.pid} ({who or 'outside namespace'})"

@@ -1,6 +1,6 @@
-"""What a driver or a kernel can mean: a number outside these limits is no reading, whatever its return code says.
+"""Plausible ranges of readings: values outside are rejected even if the return code is success.
 
-A driver that is broken answers with what its memory holds: 4,294,967,294 as a PCIe generation, 2,000,000,000 processes.
+Broken drivers return garbage, such as 4,294,967,294 as a PCIe generation or 2,000,000,000 processes.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 from cpugpu_tui.model import Reading
 
 MOST_GPUS = 64
-"""Of one machine; the largest servers hold 16."""
+"""Of one machine; the largest servers have 16."""
 MOST_PROCESSES = 4096
-"""Of one GPU or slice: room for so many is 96 KiB."""
+"""Of one GPU or slice; the buffer for them takes 96 KiB."""
 MOST_SLICES = 16
-"""Of one GPU: MIG makes at most 7."""
+"""Of one GPU; MIG supports at most 7."""
 MOST_LINKS = 36
 """NVLinks of one GPU: NVML_NVLINK_MAX_LINKS."""
 MOST_CPUS = 8192
-"""Of one machine: Linux can be built for so many."""
+"""Of one machine; the maximum of Linux."""
 
 _PERCENT = (0.0, 100.0)
 _BYTES = (0.0, 2.0**50)
@@ -29,8 +29,8 @@ _ENERGY_MJ = (0.0, 1e18)
 COUNTED_NS = (0.0, 1e18)
 """Thirty years."""
 MOST_SHARE = 10.0
-"""Times as long as the time between two readings that a counter of nanoseconds may grow by: the two are not taken at
-one instant, but not that far apart either."""
+"""Largest growth of a counter of nanoseconds, as a multiple of the time between two readings. Counter and time are not
+read at the same instant, so values above 1 occur."""
 
 LIMITS: dict[str, tuple[float, float]] = {
     # A GPU
@@ -84,11 +84,11 @@ LIMITS: dict[str, tuple[float, float]] = {
     "cpu_quota_cores": (0.0, 1e6),
     "load_1min": (0.0, 1e7),
 }
-"""Key of a reading → the least and the most that it can be, in the key's unit."""
+"""Key of a reading → its smallest and largest possible value, in the key's unit."""
 
 
 def plausible(key: str, reading: Reading) -> Reading:
-    """Return the reading, or the reason `out-of-range` in its place; NaN is out of every range."""
+    """Return the reading, or the reason `out-of-range` (also for NaN)."""
     if reading.value is None:
         return reading
     least, most = LIMITS[key]
@@ -96,5 +96,5 @@ def plausible(key: str, reading: Reading) -> Reading:
 
 
 def plausible_all(readings: dict[str, Reading]) -> dict[str, Reading]:
-    """Return the readings, each within its limits or with a reason."""
+    """Apply `plausible` to all readings."""
     return {key: plausible(key, reading) for key, reading in readings.items()}

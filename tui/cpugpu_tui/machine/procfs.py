@@ -1,7 +1,7 @@
-"""The host as Linux tells it: processor, limits, load, memory, processes, driver version. Standard library only.
+"""Facts of the host from Linux: processor, limits, load, memory, processes, driver version. Standard library only.
 
-Every function takes `root`, the folder under which `proc` and `sys` are found, so that tests (and a
-container that mounts its host's) can bring their own. What a kernel does not tell is None, never 0.
+Every function takes `root`, the folder that holds `proc` and `sys`, for tests and for containers that mount those of
+their host. Values that the kernel does not report are None, never 0.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from cpugpu_tui.machine.text import printable
 _CPUS = "sys/devices/system/cpu"
 _CGROUPS = "sys/fs/cgroup"
 _LONGEST = 8 << 20
-"""Characters of a file that are read: 1,024 cores take 1.5 million in /proc/cpuinfo, a command line may have any
-number."""
+"""Most characters to read of a file: 1,024 cores take 1.5 million in /proc/cpuinfo; command lines have no limit."""
 
 
 def _text(root: str, path: str) -> str | None:
-    """Return a file's content, None if it cannot be read."""
+    """Return a file's content, or None if it cannot be read."""
     try:
         with open(Path(root, path), encoding="utf-8", errors="replace") as file:
             return file.read(_LONGEST)
@@ -34,18 +33,18 @@ def _text(root: str, path: str) -> str | None:
 
 
 def _whole(text: str) -> int | None:
-    """Return the integer that a text is, None for anything else and for one of more than 64 bits."""
+    """Parse an integer of at most 64 bits; None for anything else."""
     return int(text) if text.isdecimal() and len(text) <= 20 else None
 
 
 def _wholes(words: list[str]) -> list[int] | None:
-    """Return the integers that words are, None unless all are."""
+    """Parse integers; None unless all words are integers."""
     numbers = [number for number in map(_whole, words) if number is not None]
     return numbers if len(numbers) == len(words) else None
 
 
 def _decimal(text: str) -> float | None:
-    """Return the number that a text is, None for anything else."""
+    """Parse a number; None for anything else."""
     try:
         return float(text)
     except ValueError:
@@ -53,12 +52,12 @@ def _decimal(text: str) -> float | None:
 
 
 def _number(root: str, path: str) -> int | None:
-    """Return the integer that a file holds, None for anything else."""
+    """Return the integer in a file; None for anything else."""
     return _whole((_text(root, path) or "").strip())
 
 
 def _fields(text: str | None) -> dict[str, str]:
-    """Return the first line of every key of a `key : value` or `key value` file (/proc/meminfo, memory.stat)."""
+    """Return the first value of every key of a `key : value` or `key value` file (/proc/meminfo, memory.stat)."""
     found: dict[str, str] = {}
     for line in (text or "").splitlines():
         key, _, value = line.partition(":") if ":" in line else line.partition(" ")
@@ -67,7 +66,7 @@ def _fields(text: str | None) -> dict[str, str]:
 
 
 def _cpu_list(text: str) -> tuple[int, ...] | None:
-    """Return the numbers of a kernel list such as `0-2,8`; None when it is none, or of more CPUs than there can be."""
+    """Parse a kernel list such as `0-2,8`; None if it is invalid or has more than `MOST_CPUS`."""
     numbers: list[int] = []
     for part in filter(None, text.strip().split(",")):
         words = part.partition("-")
@@ -84,39 +83,39 @@ def _cpu_list(text: str) -> tuple[int, ...] | None:
 def affinity_cores(root: str = "/") -> tuple[int, ...]:
     """Return the logical CPUs that this process may run on."""
     allowed = _fields(_text(root, "proc/self/status")).get("Cpus_allowed_list")
-    # Some sandboxes' /proc leaves the line out; the system call works everywhere on Linux.
+    # In some sandboxes /proc lacks the line; the system call works everywhere on Linux.
     return (_cpu_list(allowed) if allowed else None) or tuple(sorted(os.sched_getaffinity(0)))
 
 
 def physical_cores(root: str = "/") -> int:
-    """Return how many physical cores the affinity mask touches; a CPU of unknown topology counts as one."""
+    """Return the number of physical cores in the affinity mask; a CPU of unknown topology counts as one."""
     lists = "topology/thread_siblings_list"
     return len({_text(root, f"{_CPUS}/cpu{cpu}/{lists}") or f"{cpu}" for cpu in affinity_cores(root)})
 
 
 def default_threads(root: str = "/") -> int:
-    """Return physical cores in the affinity mask, at most the cgroup quota, at least 1 (method.md, "Who runs what")."""
+    """Return the physical cores in the affinity mask, between 1 and the cgroup quota (method.md, "Who runs what")."""
     quota_cores = cpu_quota_cores(root)
     cores = physical_cores(root)
     return max(1, cores if quota_cores is None else min(cores, floor(quota_cores)))
 
 
 def cpu_model(root: str = "/") -> str | None:
-    """Return the processor's name, None where /proc/cpuinfo has none (many ARM machines)."""
+    """Return the processor's name, or None if /proc/cpuinfo has none (many ARM machines)."""
     return printable(_fields(_text(root, "proc/cpuinfo")).get("model name", "")) or None
 
 
 def cpu_freq_mhz(root: str = "/") -> float | None:
-    """Return the clock of the fastest core now: idle cores would only hide what a busy one runs at.
+    """Return the current clock of the fastest core, because idle cores would hide that of a busy one.
 
-    At most 16 cores are asked, evenly spread, because each answer may interrupt the core it is about.
+    At most 16 evenly spread cores are read, because each reading may interrupt its core.
     """
     cores = affinity_cores(root)
     asked = cores[:: max(1, len(cores) // 16)][:16]
     khz = [_number(root, f"{_CPUS}/cpu{cpu}/cpufreq/scaling_cur_freq") for cpu in asked]
     if known := [value for value in khz if value]:
         return max(known) / 1000
-    # Without APERF/MPERF (most virtual machines) "cpu MHz" is a constant and says nothing about now.
+    # Without APERF/MPERF (most virtual machines) "cpu MHz" is a constant, not the current clock.
     text = _text(root, "proc/cpuinfo") or ""
     if "aperfmperf" not in _fields(text).get("flags", "").split():
         return None
@@ -125,9 +124,9 @@ def cpu_freq_mhz(root: str = "/") -> float | None:
 
 
 def last_level_cache_bytes(root: str = "/") -> int | None:
-    """Return the size of the last-level caches of all cores in the affinity mask together, None if unknown.
+    """Return the total size of the last-level caches of the cores in the affinity mask; None if unknown.
 
-    Processors made of chiplets have one per chiplet: emptying the caches means to stream more than their sum.
+    Processors made of chiplets have one per chiplet, and emptying the caches takes more than their sum.
     """
     size_bytes_of: dict[str, int] = {}
     for cpu in affinity_cores(root):
@@ -149,7 +148,7 @@ def load_1min(root: str = "/") -> float | None:
 
 
 def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
-    """Return (busy, all) clock ticks of the whole machine since boot: two of them make a `busy_pct`."""
+    """Return (busy, all) clock ticks of the whole machine since boot, for `busy_pct`."""
     words = (_text(root, "proc/stat") or "").partition("\n")[0].split()
     if len(words) < 6 or words[0] != "cpu":
         return None
@@ -162,9 +161,9 @@ def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
 
 
 def busy_pct(before: tuple[int, int], after: tuple[int, int]) -> float | None:
-    """Return the busy share between two `cpu_ticks`, 0 to 100; None when no tick has passed."""
+    """Return the busy share between two `cpu_ticks`, 0 to 100; None if no tick has passed."""
     ticks = after[1] - before[1]
-    # iowait is known to step back now and then (proc(5)), so a difference can leave 0..100.
+    # iowait may decrease (proc(5)), so a difference can be outside 0 to 100.
     return min(100.0, max(0.0, 100 * (after[0] - before[0]) / ticks)) if ticks > 0 else None
 
 
@@ -174,8 +173,8 @@ def busy_pct(before: tuple[int, int], after: tuple[int, int]) -> float | None:
 def _cgroup_folders(root: str, controller: str) -> Iterator[str]:
     """Yield the folders of this process's own cgroup and its parents, for v2 and for a v1 controller.
 
-    A container often sees its host's path in /proc/self/cgroup but has its own group mounted at the
-    top: folders that do not exist are yielded too, and read as nothing.
+    A container often sees its host's path in /proc/self/cgroup, but its own group is mounted at the top. So folders
+    that do not exist are yielded too, and have no values.
     """
     for line in (_text(root, "proc/self/cgroup") or "").splitlines():
         hierarchy, _, rest = line.partition(":")
@@ -183,14 +182,14 @@ def _cgroup_folders(root: str, controller: str) -> Iterator[str]:
         if hierarchy != "0" and controller not in controllers.split(","):
             continue
         top = _CGROUPS if hierarchy == "0" else f"{_CGROUPS}/{controller}"
-        # ".." stands for groups outside of the container's view.
+        # ".." means groups that the container cannot see.
         parts = [part for part in path.split("/") if part and part != ".."]
         for depth in range(len(parts), -1, -1):
             yield "/".join([top, *parts[:depth]])
 
 
 def cpu_quota_cores(root: str = "/") -> float | None:
-    """Return the cgroup CPU quota in cores (v2 `cpu.max`, v1 `cfs_quota`), the smallest of all levels; None if none."""
+    """Return the smallest cgroup CPU quota of all levels, in cores (v2 `cpu.max`, v1 `cfs_quota`); None without one."""
     quotas: list[float] = []
     for folder in _cgroup_folders(root, "cpu"):
         quota, _, period = (_text(root, f"{folder}/cpu.max") or "").strip().partition(" ")
@@ -204,9 +203,9 @@ def cpu_quota_cores(root: str = "/") -> float | None:
 
 
 def cpu_throttled(root: str = "/") -> dict[str, tuple[int, float]]:
-    """Return cgroup → (periods, ns) in which its CPU quota held threads back, of our own cgroup and those above.
+    """Return cgroup → (periods, ns) throttled by its CPU quota, for our own cgroup and its parents.
 
-    From `cpu.stat`, where v2 counts µs and v1 ns; empty where nothing is counted.
+    Read from `cpu.stat`, which counts µs in v2 and ns in v1; empty without counters.
     """
     found: dict[str, tuple[int, float]] = {}
     for folder in _cgroup_folders(root, "cpu"):
@@ -219,9 +218,9 @@ def cpu_throttled(root: str = "/") -> dict[str, tuple[int, float]]:
 
 
 def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
-    """Yield how much each level of the memory cgroup still gives: limit − use + file cache it can drop.
+    """Yield the free memory of each level of the memory cgroup: limit − use + droppable file cache.
 
-    Where v1 has no limit this is a huge number, as its limit is then: 9223372036854771712.
+    Without a limit, v1 reports 9223372036854771712, so the result is huge too.
     """
     v2 = ("memory.max", "memory.current", "inactive_file")
     v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -244,18 +243,18 @@ def _meminfo_bytes(root: str, key: str) -> int | None:
 
 
 def memory_total_bytes(root: str = "/") -> int | None:
-    """Return the machine's memory, whatever a cgroup allows of it."""
+    """Return the machine's memory, ignoring cgroup limits."""
     return _meminfo_bytes(root, "MemTotal")
 
 
 def memory_used_bytes(root: str = "/") -> int | None:
-    """Return the machine's memory that no new program could have: total − MemAvailable."""
+    """Return the machine's used memory: total − MemAvailable."""
     total, available = memory_total_bytes(root), _meminfo_bytes(root, "MemAvailable")
     return None if total is None or available is None else total - available
 
 
 def available_memory_bytes(root: str = "/") -> int | None:
-    """Return what this process can still take: MemAvailable, or what its cgroup leaves if that is less."""
+    """Return the memory that this process can still use: MemAvailable, or its cgroup's rest if that is less."""
     available = _meminfo_bytes(root, "MemAvailable")
     return None if available is None else min([available, *_cgroup_rooms_bytes(root)])
 
@@ -265,7 +264,7 @@ def available_memory_bytes(root: str = "/") -> int | None:
 
 @lru_cache(maxsize=256)
 def _user_name(uid: int) -> str:
-    """Return the login of a user id, or the id itself. Cached: a directory service may take a second to answer."""
+    """Return the login of a user id, or the id itself; cached, because a directory service may take a second."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OverflowError, OSError):
@@ -273,22 +272,22 @@ def _user_name(uid: int) -> str:
 
 
 def _short_command(words: list[str]) -> str:
-    """Return program and script of a command line; further arguments may hold secrets, and runs are kept and shared."""
+    """Return program and script of a command line, without arguments, which may contain secrets."""
     names = words[:1]
     if len(words) > 2 and words[1] == "-m":
         names = [words[0], words[2]]
     elif len(words) > 1 and not words[1].startswith("-"):
         names = words[:2]
-    # A process may set a title of several words ("ray::worker"): only a path without a space is cut to its name.
+    # Titles of several words ("ray::worker") stay; only a path without a space is shortened to its name.
     return " ".join(name if " " in name else name.rpartition("/")[2] or name for name in names)
 
 
 def process_owner(pid: int, root: str = "/") -> tuple[str | None, str | None]:
-    """Return (user, command) of a process, sanitised; (None, None) when it is gone or in another namespace."""
+    """Return (user, command) of a process, sanitised; (None, None) if it has ended or is in another namespace."""
     status = _text(root, f"proc/{pid}/status")
     if status is None:
         return None, None
-    # Not the folder's owner: that is root for a process that may not be traced.
+    # Not the folder's owner, which is root for processes that must not be traced.
     uid = _fields(status).get("Uid", "").partition("\t")[0]
     number = _whole(uid)
     user = _user_name(number) if number is not None else ""
@@ -302,7 +301,7 @@ DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 
 
 def driver_version(path: Path = DRIVER_VERSION) -> str | None:
-    """Return the version, like `580.95.05`; None without a driver, or where its file says something else."""
+    """Return the version, such as `580.95.05`; None without a driver or with an unknown format."""
     try:
         first = path.read_text(errors="replace").splitlines()[:1]
     except OSError:

@@ -1,4 +1,4 @@
-"""Energy of the processor, where the kernel lets us read it (powercap, Intel and AMD; by default for root alone)."""
+"""Energy of the processor, if the kernel allows reading it (powercap, Intel and AMD; by default only for root)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 from cpugpu_tui.model import Reading
 
 TICK_NS = 1e6
-"""The counters are refreshed about every millisecond."""
+"""Approximate refresh interval of the counters."""
 
 _FOLDER = "sys/class/powercap"
 _MOST_UJ = 2**63
-"""The kernel's counters have 64 bits; those of today go round at 262 kJ."""
+"""Limit of the kernel's 64-bit counters; present processors wrap at 262 kJ."""
 
 
 class Rapl:
-    """All processor packages together, as one counter that begins at 0 and never wraps."""
+    """One counter for all processor packages, which starts at 0 and never wraps."""
 
     def __init__(self, root: str = "/") -> None:
-        """Find the packages; nothing is read before it is asked for."""
+        """Find the packages without reading their counters."""
         folder = Path(root) / _FOLDER
-        # Not their parts (core, dram) nor the whole (psys); intel-rapl-mmio:* counts the same packages once more.
+        # Skip parts (core, dram) and the platform (psys); intel-rapl-mmio:* repeats the same packages.
         try:
             found = sorted(folder.glob("intel-rapl:*"))
         except OSError:
@@ -30,7 +30,7 @@ class Rapl:
         self._total_uj = 0
 
     def energy_mj(self) -> Reading:
-        """Return the energy since the first reading, mJ, or why it cannot be read."""
+        """Return the energy since the first reading, mJ, or the reason why it cannot be read."""
         if not self._packages:
             return Reading(None, "not-supported")
         try:
@@ -43,7 +43,7 @@ class Rapl:
             return Reading(None, "out-of-range")
         for package, value_uj in now_uj.items():
             step_uj = value_uj - self._last_uj.get(package, value_uj)
-            # A package at 200 W comes round to 0 every 20 minutes or so (262 kJ).
+            # At 200 W a counter wraps about every 20 minutes (262 kJ).
             self._total_uj += step_uj if step_uj >= 0 else step_uj + _range_uj(package)
         self._last_uj = now_uj
         return Reading(self._total_uj / 1e3)
@@ -57,7 +57,7 @@ def _name(package: Path) -> str:
 
 
 def _range_uj(package: Path) -> int:
-    """Return where a package's counter begins again; without the kernel's word, what makes the step 0 at least."""
+    """Return the range of a package's counter; if unknown, a value that keeps the step positive."""
     try:
         return int((package / "max_energy_range_uj").read_text())
     except (OSError, ValueError):

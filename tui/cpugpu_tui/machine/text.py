@@ -1,4 +1,4 @@
-"""Text that strangers chose (process names, users, GPU names), made safe to print on a terminal."""
+"""Make untrusted text (process, user and GPU names) safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import unicodedata
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …: titles, clipboard
-    r"|\x1b[ -/]*[0-~]?"  # everything shorter
+    r"|\x1b[ -/]*[0-~]?"  # all other sequences
 )
 _WHITE = frozenset("\t\n\v\f\r\x85\u2028\u2029")
 
 
-def _kept(character: str) -> str:
-    """Return the character, a space for a line break or tab, nothing for what a terminal would obey."""
+def _safe(character: str) -> str:
+    """Return the character, a space for a line break or tab, or nothing for a control character."""
     if character in _WHITE:
         return " "
     # C is every kind of control: Cc (C0, C1), Cf (bidi, zero width), Cs (lone surrogates), Co, Cn (no glyph).
@@ -24,8 +24,8 @@ def _kept(character: str) -> str:
 def printable(text: str, limit: int = 200) -> str:
     """Return `text` without escape sequences, control and format characters and lone surrogates.
 
-    At most `limit` characters. Markup of a user interface (`[red]`) is left alone: who draws with markup escapes it.
+    The result has at most `limit` characters. Markup such as `[red]` stays; code that renders markup must escape it.
     """
-    # Ten limits are read, so that a megabyte of escapes costs nothing and a coloured name is still whole.
-    kept = "".join(map(_kept, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
-    return kept.strip()[:limit].strip()
+    # Read ten limits: a megabyte of escapes stays cheap, and a coloured name stays complete.
+    safe = "".join(map(_safe, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
+    return safe.strip()[:limit].strip()

@@ -336,6 +336,8 @@ class TelemetryRead(Event):
     """`cpu_pct`, `cpu_freq_mhz`, `memory_used_bytes`, `memory_total_bytes`, `load_1min`, `cpu_quota_cores`."""
     problem: str | None = None
     """Cause and remedy if GPU telemetry is missing or the driver has stopped answering."""
+    is_silent: bool = False
+    """Whether the driver did not answer for any GPU. Older recordings only say so in `problem`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GPU_MEMORY_BYTES = 16 << 30
+"""Memory of each simulated GPU."""
+
 
 @dataclass(frozen=True)
 class Simulation:
@@ -40,7 +43,11 @@ class Simulation:
     first_call_ns: float = 50_000_000.0
     """Extra time of a process's first call on each device, ns."""
     noise: float = 0.01
-    """Standard deviation of ln(time)."""
+    """Standard deviation of ln(time) from sample to sample."""
+    drift: float = 0.007
+    """Standard deviation of ln(time) from run to run, as real machines drift; 0 for none (exact repetition)."""
+    drift_seed: int = 0
+    """Seed of `drift`; the session draws it from the run's id. 0 for no drift."""
     cpu_drift: float = 0.0
     """Standard deviation of the drift of ln(CPU time) between half-rounds; 0 for none."""
     gpu_drift: float = 0.0

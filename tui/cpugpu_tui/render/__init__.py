@@ -1,1 +1,1 @@
-"""What is said of a run: rows, sentences and numbers, once for app, terminal and exports."""
+"""Sentences, tables and words about a run, shared by all faces."""

@@ -1,4 +1,4 @@
-"""The answers of a run with several sweeps as a table, a line each: for the app and for stdout."""
+"""The answers of a run with several sweeps as a table, one line each, for the app and for stdout."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (
 )  # fmt: skip
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
-"""Columns that a narrow terminal may go without, most important first."""
+"""Columns that narrow terminals may omit, most important first."""
 
 NONE, GAP = "–", 2
 
 
 def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
-    """Return the answers as lines of at most `width` cells, a head first; empty for a run with a single answer.
+    """Return the answers as lines of at most `width` cells, headings first; empty for a run with one answer.
 
-    The lines are in the order of `leading_answers`. `spell` puts a text into the signs of the terminal.
+    The lines are in the order of `leading_answers`. `spell` converts a text to the terminal's characters.
     """
     if not has_sweeps(run) or len(found := leading_answers(run)) < 2:
         return ()
@@ -44,14 +44,14 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 
 
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
-    """Return the columns that fit, without those that hold nothing: a number that is cut would be another one."""
+    """Return the columns that fit, without empty ones. Whole columns are omitted, because a cut number misleads."""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
-    kept = {NAME, FROM}
+    chosen = {NAME, FROM}
     for name in OPTIONAL:
         holds_something = any(row[name] not in (NONE, "-") for row in rows)
-        if holds_something and sum(widths[each] for each in (*kept, name)) - GAP <= width:
-            kept.add(name)
-    return [name for name in rows[0] if name in kept]
+        if holds_something and sum(widths[each] for each in (*chosen, name)) - GAP <= width:
+            chosen.add(name)
+    return [name for name in rows[0] if name in chosen]
 
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _size(size: int) -> str:
 
 
 def _from(found: Crossover) -> str:
-    """Return where the GPU wins in a word or two."""
+    """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
         return "somewhere in"
     if found.kind in (ALWAYS, RISES):
@@ -87,13 +87,13 @@ def _from(found: Crossover) -> str:
 
 
 def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
-    """Return `no size`, or up to where that was judged."""
+    """Return `no size`, or the largest judged size: `not up to 500`."""
     winners = [point.size for point in found.points if point.comparison.verdict == CPU_WINS]
     return "no size" if winners[-1] == found.points[-1].size else f"{up_to} {_size(winners[-1])}"
 
 
 def _at_largest(found: Crossover) -> str:
-    """Return `95.4× ± 0.4 % at 100M`, with the reason where that was not judged: `40.5× at 9,951 (1 round)`."""
+    """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged: `40.5× at 9,951 (1 round)`."""
     largest = found.points[-1]
     text, reason = speedup_text(largest.comparison), not_judged(largest.comparison)
     aside = "" if not reason else f" ({'not judged' if reason in text else reason})"
@@ -106,13 +106,13 @@ def _moved(moved: Crossover) -> str:
     reason = not_judged(largest)
     if is_wide(moved):
         place = f"{_size(moved.low or 0)}–{_size(moved.high or 0)}"
-    else:  # beside a speedup whose rounds are too few, `not up to 100` would read as its contradiction
+    else:  # `not up to 100` would seem to contradict a speedup above 1 that was not judged
         place = _nowhere(moved, "CPU up to") if moved.kind == NEVER else _from(moved)
     return f"{place}, {factor(largest.speedup)}{f' ({reason})' if reason else ''}"
 
 
 def _limit(run: RunState, answer: Answer) -> str:
-    """Return what limits the largest size, with the share of that ceiling."""
+    """Return what limits the largest size, with the share of that peak rate."""
     state = run.on(answer.gpu.name) if answer.gpu is not None else run
     timed = [row for row in answer.rows if row.comparison is not None]
     found = row_limit(state, max(timed, key=lambda row: row.case.size)) if timed else None

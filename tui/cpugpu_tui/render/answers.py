@@ -1,4 +1,4 @@
-"""What a run says: the answer of each of its sweeps, derived from its state and never stored."""
+"""The answer of each sweep of a run, derived from its state and never stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     SYNCHRONISE,
     Device,
 )
-from cpugpu_tui.model.quantities import factor
+from cpugpu_tui.model.quantities import faster
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
 from cpugpu_tui.render.peers import peer_sentences, span
 from cpugpu_tui.state.core_contention import no_core_lines
@@ -34,21 +34,21 @@ from cpugpu_tui.workloads.contract import REGISTRY
 
 @dataclass(frozen=True)
 class Answer:
-    """What one sweep of a run says."""
+    """The answer of one sweep."""
 
     name: str
-    """Workload, and variant where it has a name; with the dtype where a run has several."""
+    """Workload and variant, except `default`; with the dtype if the run has several."""
     evidence: Evidence
     sentences: tuple[str, ...]
     """Most important first; at least one."""
     rows: tuple[Row, ...] = field(default=(), compare=False, repr=False)
-    """All rows of its sweep, also those without a result."""
+    """All rows of its sweep, including those without a result."""
     gpu: Device | None = None
-    """Which GPU it speaks of; None with a single one."""
+    """The GPU that it is about; None if the run has only one."""
 
 
 def answers(run: RunState) -> tuple[Answer, ...]:
-    """Return the answer of each sweep that has a size timed on both devices; of several GPUs one for each."""
+    """Return the answer of each sweep with a size timed on both devices, for each of several GPUs."""
     if several(run):
         return tuple(replace(answer, gpu=gpu) for gpu in run.gpus for answer in answers(run.on(gpu.name)))
     found = []
@@ -61,9 +61,9 @@ def answers(run: RunState) -> tuple[Answer, ...]:
 
 @once
 def answer_lines(run: RunState) -> tuple[str, ...]:
-    """Return the answer in lines, the sentences of a single sweep first, then its reasons; of several one line each.
+    """Return the answer and its reasons of a single sweep, or one line for each of several sweeps.
 
-    They are asked for with every key, and take 0.3 s where there are 10 000 rows.
+    Computed once for a state: it takes 0.3 s at 10,000 rows, and every key press needs it.
     """
     first, *others = _lines(run) or ("",)
     return tuple(filter(None, (first, *no_core_lines(run), *others)))
@@ -71,14 +71,14 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
 
 @once
 def lines_beside_table(run: RunState) -> tuple[str, ...]:
-    """Return what `answer_lines` says beside the answers, for a face that shows these as a table."""
+    """Return the lines of `answer_lines` without the answers, for a face that shows these as a table."""
     return (*no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
 
 
 def all_answers(run: RunState) -> tuple[Answer, ...]:
-    """Return `answers`, of several sweeps worked out once for a state.
+    """Return `answers`, cached for runs with several sweeps.
 
-    A single sweep's are asked for once, for the lines that are kept: its points would take 1.4 KB a row beside them.
+    The answer of a single sweep is used only once, and caching its points would take 1.4 KB a row.
     """
     return _known_answers(run) if has_sweeps(run) else answers(run)
 
@@ -87,12 +87,12 @@ _known_answers = once(answers)
 
 
 def has_sweeps(run: RunState) -> bool:
-    """Whether a run has several sweeps, each with an answer of its own; thread counts are columns of one."""
+    """Whether a run has several sweeps with answers of their own; thread counts are columns of one sweep."""
     return len([sweep for sweep in run.sweeps if not is_column(run, sweep)]) > 1
 
 
 def leading_answers(run: RunState) -> tuple[Answer, ...]:
-    """Return the answers of the first GPU of each model: what the others do is said of all of them."""
+    """Return the answers of the first GPU of each model; sentences about the model cover the other GPUs."""
     models = grouped(models_of(run)).values()
     leaders = {names[0] for names in models}
     return tuple(answer for answer in all_answers(run) if answer.gpu is None or answer.gpu.name in leaders)
@@ -112,7 +112,7 @@ def _lines(run: RunState) -> tuple[str, ...]:
 
 
 def named_on(answer: Answer) -> str:
-    """Return the name of a sweep, with the GPU that its answer is about where the run has several."""
+    """Return the name of a sweep, with the GPU of its answer if the run has several."""
     return answer.name if answer.gpu is None else f"{answer.name} on {answer.gpu.name}"
 
 
@@ -121,7 +121,7 @@ def _live(run: RunState, sentence: str) -> str:
 
 
 def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]:
-    """Return what the first GPU of each model says, how the others of it differ, who is slow; then why."""
+    """Return the answer of each model's first GPU, its other GPUs, and slow GPUs; then the reasons."""
     first, rest = [], []
     for gpus in grouped(models_of(run)).values():
         alike = [answer for answer in found if answer.gpu and answer.gpu.name in gpus]
@@ -136,43 +136,53 @@ def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]
 
 
 def _others(found: Sequence[Answer]) -> str:
-    """Return where the other GPUs of a model win, in one sentence; as ranges where all of them win from a size on."""
+    """Return where the other GPUs of a model win, in one sentence; as a range if all win from some size."""
     names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
     last = max(each.points[-1].size for each in names.values())
     at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
-    speedups = span([factor(each) for each in sorted(at_last)])
+    speedups = _speedups(sorted(at_last))
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
     points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
     if len(points) == len(names) and len(places) > 1:
-        said = f"on {listed(names)} from {span([f'≈ {point:,.0f}' for point in points])}"
-    else:
-        said = "; ".join(f"on {listed(each)} {place}" for place, each in places.items())
-    return f"The GPU wins {said}; speedup {speedups} at {last:,}."
+        places = {f"from {span([f'≈ {point:,.0f}' for point in points])}": list(names)}
+    (place, gpus), *others = places.items()
+    parts = [f"On {listed(gpus)} the GPU wins {place}", *(f"on {listed(each)} {place}" for place, each in others)]
+    return f"{'; '.join(parts)}; at {last:,} it is {speedups}."
+
+
+def _speedups(rising: Sequence[float]) -> str:
+    """Return `35.2× to 35.8× faster`, or `1.20× slower to 1.50× faster`."""
+    first, last = faster(rising[0]), faster(rising[-1])
+    numbers, _, word = first.rpartition(" ")
+    if not last.endswith(word):
+        return f"{first} to {last}"
+    ends = [numbers, last.rpartition(" ")[0]]
+    return f"{span(ends if rising[0] >= 1 else ends[::-1])} {word}"
 
 
 def _without_answer(run: RunState) -> tuple[str, ...]:
-    """Return why there is no answer; nothing as long as one may come."""
+    """Return why there is no answer; nothing while one may still come."""
     if run.devices and run.gpu is None:
-        return (run.no_gpu or "CPU only: no GPU was asked for.",)
+        return (run.no_gpu or "CPU only: the run did not include a GPU.",)
     if run.devices and not any(device.is_cpu for device in run.devices) and any(map(_is_usable, run.rows.values())):
-        return ("GPU only: no CPU was asked for.",)
+        return ("GPU only: the run did not include the CPU.",)
     if not run.rows or run.settled < len(run.rows):
         return ()
     if any(row.is_starved for row in run.rows.values()):
-        return ()  # a sentence of its own says so
+        return ()  # `no_core_lines` explains it
     failures = [row.failure for row in run.rows.values() if row.failure is not None]
     failed = [failure for failure in failures if failure.kind != "skipped"]
     devices = Counter(failure.device for failure in failed if failure.device)
     where = f" on {devices.most_common(1)[0][0]}" if devices else ""
     counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
     counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
-    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. The remarks say why.",)
+    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. See the remarks.",)
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:
-    """Return the answers as JSON values: sentences, each world's crossover with its bracket, what was judged."""
+    """Return the answers as JSON values: sentences, crossovers with brackets, and the judged sizes."""
     return [
         {
             "sweep": answer.name,
@@ -188,7 +198,7 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 
 
 def crossover_data(found: Crossover) -> dict[str, Any]:
-    """Return a crossover as JSON values: instead of the points it was found from the span that was judged."""
+    """Return a crossover as JSON values, with the span of judged sizes in place of its points."""
     data = asdict(found)
     del data["points"]
     reasons = {point.size: not_judged(point.comparison) for point in found.points}
@@ -202,7 +212,7 @@ def crossover_data(found: Crossover) -> dict[str, Any]:
 
 
 def _not_compared(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the sizes that were not timed on both devices, with the reason, as JSON values."""
+    """Return the sizes without times on both devices, with the reason, as JSON values."""
     return [
         {"size": row.case.size, "reason": "no core" if row.is_starved else row.status}
         for row in sorted(rows, key=lambda row: row.case.size)
@@ -211,7 +221,7 @@ def _not_compared(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def usable(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that an answer is made of: what was stopped half-way is not part of it."""
+    """Return the rows that count for an answer: finished or in progress."""
     return [row for row in rows if _is_usable(row)]
 
 
@@ -220,7 +230,7 @@ def _is_usable(row: Row) -> bool:
 
 
 def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
-    """Return what the answer about one sweep is made of."""
+    """Return the numbers behind the answer about one sweep."""
     rows = sorted(usable(rows), key=lambda row: row.case.size)
     worlds = {what_if.key: world(run, rows, what_if.key) for what_if in WHAT_IFS}
     smallest = next((row for row in rows if row.comparison is not None), None)
@@ -241,14 +251,14 @@ def _axis(rows: Sequence[Row]) -> str:
 
 
 def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
-    """Return where the crossover of a sweep would be in one world (`WhatIf.key`)."""
+    """Return the crossover of a sweep under a `WhatIf`, by its key."""
     if key == ONE_THREAD:
         rows = _one_thread(run, rows)
     return crossover(SweepPoint(row.case.size, row.in_worlds[key]) for row in rows if key in row.in_worlds)
 
 
 def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the sweep that differs in having one thread; a search has found sizes of its own for it."""
+    """Return the rows of the same sweep with one CPU thread, whose sizes a search may have chosen differently."""
     return [
         other
         for sweep, others in run.sweeps.items()
@@ -259,7 +269,7 @@ def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
 
 
 def beside(run: RunState, row: Row, threads: int) -> Row | None:
-    """Return the row that differs from this one in CPU threads alone, if there is one with a result."""
+    """Return the row with a result that differs from this one only in its CPU threads; None without one."""
     for sweep in run.sweeps:
         if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:
             other = run.rows.get(replace(row.case, threads=sweep[-1]).key)
@@ -269,13 +279,13 @@ def beside(run: RunState, row: Row, threads: int) -> Row | None:
 
 
 def _threads_in_force(row: Row) -> int:
-    """Return the threads that the CPU was timed with, what the plan asks for until then."""
+    """Return the CPU threads of a row, as calibrated or else as planned."""
     calibrated = row.cpu.calibrated if row.cpu is not None else None
     return calibrated.threads if calibrated is not None else row.case.threads
 
 
 def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
-    """Return one call of a row on its GPU taken apart, with copies to and from the host or without."""
+    """Return the parts of one call on the GPU, `moved` with copies to and from the host."""
     times = row.gpu
     if times is None or row.status == "mismatch":
         return None

@@ -1,6 +1,6 @@
-"""The columns of every table of a run: heading, explanation, and what a row says in each, once for all faces.
+"""The columns of every table of a run: heading, explanation and cell text, shared by all faces.
 
-Texts use UTF-8 signs except `us`, which every face spells with its own micro sign.
+Texts use UTF-8 characters except `us`, which each face converts to its own micro sign.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cpugpu_tui.workloads.contract import REGISTRY
 
 
 class Key:
-    """Which column: what tables are indexed by."""
+    """Keys of columns."""
 
     CASE = "case"
     SIZE = "size"
@@ -30,7 +30,7 @@ class Key:
     CPU = "cpu"
     GPU = "gpu"
     GPUS = "gpus"
-    """A bar for each GPU, where there is no room for a column each."""
+    """A bar for each GPU, if a column each does not fit."""
     KERNEL = "kernel"
     SPEEDUP = "speedup"
     PLUS_MINUS = "plus_minus"
@@ -45,24 +45,24 @@ class Key:
     ROUNDS = "rounds"
     REMARKS = "remarks"
     CHANGE = "change"
-    """Against other runs on both devices; the next two on one."""
+    """Change on both devices against other runs; the next two are for one device."""
     CHANGE_CPU = "change-cpu"
     CHANGE_GPU = "change-gpu"
     SPREAD = "spread"
-    """How far apart the runs of the series are."""
+    """Spread of the runs of the series."""
 
 
 NONE = "–"
-"""In place of a number that does not exist."""
+"""Shown for a missing number."""
 
 IMPOSSIBLE = "impossible "
-"""Stands before the factor of a publication's clock that shows more than the machine can do."""
+"""Prefix of the paper's error if the printed time is shorter than this machine can reach."""
 
 WIDEST = 10.0
-"""Half-widths from this on, ±1000 %, are shown as `> 999 %`: more says nothing."""
+"""Half-widths of ± 1000 % and more are shown as `> 999 %`."""
 
 COLD, WARM = "cold kernels", "warm kernels"
-"""Headings of the GPU's own time, which say whether its caches were cold."""
+"""Headings of kernel time, by the state of the caches."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +72,15 @@ class Column:
     key: str
     heading: str
     text: Callable[[RunState, Row], str] = lambda _run, _row: NONE
-    """What a row of a run says in it; the row has one GPU at most. Each face draws the other columns itself."""
+    """Returns the cell of a row with at most one GPU. Each face draws the columns without it itself."""
     meaning: str = ""
-    """What help says of it."""
+    """Its explanation in the help."""
     is_words: bool = False
-    """Whether it holds words, which stand left; numbers stand right."""
+    """Whether it holds words, aligned left; numbers are aligned right."""
 
 
 def kernels_heading(run: RunState) -> str:
-    """Return the heading of the GPU's own time in a run."""
+    """Return the heading of kernel time in a run."""
     return WARM if run.run is not None and run.run.plan.cache == "warm" else COLD
 
 
@@ -97,9 +97,9 @@ def _kernels(_run: RunState, row: Row) -> str:
 
 
 def _plus_minus(_run: RunState, row: Row) -> str:
-    """Return half of the 95 % interval: of the speedup, or of the time where one device alone was timed.
+    """Return the half-width of the speedup's 95 % interval, or of the time's if only one device was timed.
 
-    Where rounds are too few for an interval it says how many there were.
+    With too few rounds for an interval it is the number of rounds.
     """
     found = row.comparison
     if found is not None and found.plus_minus is None:
@@ -111,7 +111,7 @@ def _plus_minus(_run: RunState, row: Row) -> str:
 
 
 def alone_plus_minus(row: Row) -> float | None:
-    """Return the relative half-width of the time's 95 % interval where just one device was timed."""
+    """Return the relative half-width of the time's 95 % interval if only one device was timed."""
     if len(row.times) != 1 or row.status == "mismatch":
         return None
     (times,) = row.times.values()
@@ -119,7 +119,7 @@ def alone_plus_minus(row: Row) -> float | None:
 
 
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:
-    """Return GFLOP/s and GB/s on one device, of the GPU's own time where that is known; None for work of neither."""
+    """Return GFLOP/s and GB/s on one device, by kernel time if known; None for work without FLOPs or bytes."""
     elapsed_ns, facts = times.median_ns(DEVICE) or times.latency_ns, row.started
     if facts is None or not elapsed_ns:
         return None, None
@@ -127,7 +127,7 @@ def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:
 
 
 def _rate(row: Row, which: int) -> str:
-    """Return a rate on the GPU, or on the CPU where there is none."""
+    """Return a rate on the GPU, or on the CPU without a GPU."""
     times = row.gpu or row.cpu
     found = None if times is None or row.status == "mismatch" else rates(row, times)[which]
     return NONE if found is None else significant(found)
@@ -145,7 +145,7 @@ def _faster(_run: RunState, row: Row) -> str:
 
 
 def _limited_by(run: RunState, row: Row) -> str:
-    """Return what limits the row with the share of that ceiling: `memory 95 %`, `launch`."""
+    """Return what limits the row, with the share of that peak rate: `memory 95 %`, `launch`."""
     found = row_limit(run, row)
     if found is None:
         return NONE
@@ -153,7 +153,7 @@ def _limited_by(run: RunState, row: Row) -> str:
 
 
 def _papers_error(run: RunState, row: Row) -> str:
-    """Return by how much the publication's clock shows too little."""
+    """Return the paper's error."""
     times = row.gpu or row.cpu
     judged = written(run, row, times) if times is not None else None
     if judged is None:
@@ -162,7 +162,7 @@ def _papers_error(run: RunState, row: Row) -> str:
 
 
 def joules(row: Row, times: DeviceTimes | None) -> float | None:
-    """Return the energy of a call on a device; None where it was not measured or cannot be told."""
+    """Return the energy of a call on a device, J; None if it is not known."""
     return None if times is None or row.status == "mismatch" else energy(times.energy).joules_per_call.value
 
 
@@ -172,68 +172,66 @@ def _joules(row: Row, times: DeviceTimes | None) -> str:
 
 
 def _columns() -> Iterator[Column]:
-    """Yield all columns, those of numbers that a row tells with how it does."""
+    """Yield all columns."""
     yield Column(Key.CASE, "case", is_words=True)
     yield Column(Key.SIZE, "size")
     yield Column(Key.ON, "on", is_words=True)
     yield Column(
         Key.CPU, "CPU", lambda _, row: time_text_on(row, row.cpu),
-        "Latency: time of one call; on the GPU with the wait for its end. Median of the rounds. ~ in front: something"
-        " disturbed it, {open} says what.",
+        "Latency of one call, including the wait for the GPU. Median of the rounds. ~ marks a disturbed time; {open}"
+        " shows the cause.",
     )  # fmt: skip
     yield Column(Key.GPU, "GPU", lambda _, row: time_text_on(row, row.gpu))
     yield Column(
         Key.GPUS, "GPUs", is_words=True,
-        meaning="Several GPUs have a column each, or a bar each under GPUs: full height is 10 % over the median of its"
-        " model. !: slow, over 5 % behind its like and an outlier among three; {open} has the numbers, and of transfer"
-        " the copies between GPUs. The speedup is that of the first.",
+        meaning="Several GPUs have a column each, or a bar each under GPUs. A full bar is 10 % above the median of its"
+        " model. ! marks a slow GPU: over 5 % slower than its model, and an outlier among three or more. {open} shows"
+        " the numbers and, for transfer, copies between GPUs. The speedup is the first GPU's.",
     )  # fmt: skip
-    yield Column(Key.KERNEL, COLD, _kernels, "The GPU's own work with cold caches, without launch and wait.")
+    yield Column(Key.KERNEL, COLD, _kernels, "Kernel time with empty caches, without launch and wait.")
     yield Column(
         Key.SPEEDUP, "speedup", lambda _, row: NONE if row.comparison is None else factor(row.comparison.speedup),
-        "Time on the CPU divided by time on the GPU. Above 1 the GPU is faster.",
+        "CPU latency divided by GPU latency. Above 1 the GPU is faster.",
     )  # fmt: skip
     yield Column(
         Key.PLUS_MINUS, "±", _plus_minus,
-        "Half of the 95 % interval of the speedup; with one device, of its time. Below five rounds there is no"
-        " interval, and their number stands here.",
+        "Half of the 95 % interval of the speedup; with one device, of its time. With fewer than 5 rounds, their"
+        " number.",
     )  # fmt: skip
     yield Column(
         Key.VERDICT, "faster", _faster,
-        "GPU or CPU: the interval leaves no doubt. tie: it lies within 2 %. unclear: it allows either. A row in"
-        " progress shows its rounds, a failed one what went wrong.", is_words=True,
+        "GPU or CPU: this device clearly wins. tie: equally fast within 2 %. unclear: too close to call. A running row"
+        " shows its rounds, a failed row the failure.", is_words=True,
     )  # fmt: skip
-    yield Column(
-        Key.MOVED, "with copies", _with_copies, "The speedup when data starts and ends in the host's ordinary memory."
-    )
+    yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in ordinary host memory.")
     yield Column(
         Key.LIMIT, "limited by", _limited_by,
-        "What the row would need more of: compute or memory, with the share of what this machine reached on its card"
-        " ({machine}); transfer: the cable; launch, call: starting the work costs more than the work.", is_words=True,
+        "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."
+        " transfer: PCIe. launch, call: starting the work takes longer than the work.", is_words=True,
     )  # fmt: skip
     yield Column(Key.CPU_ENERGY, "CPU energy", lambda _, row: _joules(row, row.cpu))
     yield Column(Key.GPU_ENERGY, "GPU energy", lambda _, row: _joules(row, row.gpu))
     yield Column(
         Key.WRITTEN, "paper's error", _papers_error,
-        "How far the publication's own clock is off: 53× shows 53 times too little. A ! before it: what it shows is"
-        " more than this machine can do.",
+        "How many times longer the work takes if the paper's clock waits for the GPU. ! marks a time that this machine"
+        " cannot reach.",
     )  # fmt: skip
     yield Column(Key.GFLOPS, "GFLOP/s", lambda _, row: _rate(row, 0))
     yield Column(Key.GBS, "GB/s", lambda _, row: _rate(row, 1))
     yield Column(
         Key.CHANGE, "change CPU, GPU",
-        meaning="CPU's and GPU's time against the series before of the same plan; the title names the runs. From three"
-        " runs on each side a word: faster, slower, same, unclear (no clear change).",
+        meaning="Change of CPU and GPU time since the previous series of the same plan; the title names the runs. With"
+        " 3 runs on each side also a verdict: faster, slower, same, unclear.",
     )  # fmt: skip
     yield Column(Key.CHANGE_CPU, "CPU change", is_words=True)
     yield Column(Key.CHANGE_GPU, "GPU change", is_words=True)
     yield Column(
         Key.SPREAD, "min-max %",
-        meaning="Slowest run less fastest of this series, in percent of the median: 5 {run} makes five.",
+        meaning="Slowest minus fastest run of this series, in percent of the median. 5 {run} makes five runs.",
     )  # fmt: skip
     yield Column(
         Key.ROUNDS, "rounds", is_words=True,
-        meaning="The latencies of the rounds, CPU left, GPU right; full height is 10 % above the median.",
+        meaning="Latency of each round, CPU left, GPU right. Full height is 10 % above the median.",
     )  # fmt: skip
     yield Column(Key.REMARKS, "remarks", is_words=True)
 
@@ -243,18 +241,18 @@ COLUMNS = {column.key: column for column in _columns()}
 
 
 def is_words(key: str) -> bool:
-    """Whether a column holds words; those beside `COLUMNS`, of one GPU or thread count each, hold numbers."""
+    """Whether a column holds words; columns of one GPU or thread count are not in `COLUMNS` and hold numbers."""
     return key in COLUMNS and COLUMNS[key].is_words
 
 
 def name_text(case: Case) -> str:
-    """Return the workload, and its variant where it has several."""
+    """Return the workload, and its variant except `default`."""
     return case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
 
 
 @once
 def has_paper(run: RunState) -> bool:
-    """Whether the plan times something as a publication did, by that publication's clock."""
+    """Whether the plan times any case by the paper's clock."""
     plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
     return plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
 

@@ -1,4 +1,4 @@
-"""Comparisons and gates in words: changes, verdicts, and the sentences below them, for every face."""
+"""Comparisons and gates in words, shared by all faces."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from cpugpu_tui.render.columns import NONE
 
 VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "no clear change",
                  TOO_FEW: "too few runs", NOT_COMPARABLE: "not comparable"}  # fmt: skip
-"""Verdicts as they stand beside a number."""
+"""Verdicts beside a number."""
 
 SHORT_WORDS = {UNDECIDED: "unclear", SAME: "same", FASTER: "faster", SLOWER: "slower"}
-"""The same in the seven cells that 120 columns leave; too few runs have no word there, the title says it."""
+"""Verdicts in at most seven cells. Too few runs have no word there, because the title mentions them."""
 
 
 def percent_text(ratio: float) -> str:
-    """Return a ratio of times as a change: `+10.2 %`, `0.0 %`; from twice and half on as a factor, `2.34×`."""
+    """Return a ratio of times as a change: `+10.2 %`, `0.0 %`; as a factor outside 0.5 to 2, `2.34×`."""
     if not 0.5 < ratio < 2:
         return factor(ratio)
     percent = round(100 * (ratio - 1), 1)
@@ -51,7 +51,7 @@ def interval_text(change: Change) -> str:
 
 
 def judged_text(judged: Judged) -> str:
-    """Return the case with what is not usual in it; of a group its ends: `matmul 64 to 512 (4 sizes)`."""
+    """Return the case without its default settings; of a group both ends, `matmul 64 to 512 (4 sizes)`."""
     first, last = judged.pairs[0], judged.pairs[-1]
     if not judged.is_group:
         return f"{_sweep_text(first)} {first.size:,}".strip()
@@ -72,47 +72,47 @@ def _sweep_text(pair: Pair) -> str:
 # ------------------------------------------------------------------ two series
 
 
-NOTHING_DIFFERS = "Nothing that is known of machine and settings differs."
+NOTHING_DIFFERS = "No difference in machine or settings is known."
 
-COPIED = "Runs that agree to the last digit are copies of one and count once: they tell nothing of chance."
+COPIED = "Runs that are equal to the last digit count once, because they show no noise."
 
 
 def left_out(series: Series) -> str:
-    """Return how many cases of a series are no baseline, in a sentence; empty where all are."""
+    """Return how many cases of a series lack times of some run, in a sentence; empty without any."""
     starved, count = series.starved_cases
     if not starved:
         return ""
-    return f"{starved} of {count} cases lacked a core in some run; those times are left out."
+    return f"{starved} of {count} cases had no free CPU core in some run; those times are left out."
 
 
 def said(series: Series) -> str:
-    """Return a series as it was named, fit for a terminal."""
+    """Return a series as the user named it, safe for a terminal."""
     return printable(series.text)
 
 
 def against(found: SeriesComparison) -> str:
-    """Return what is compared with what; made-up series say so first."""
-    made_up = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
-    return f"{made_up}{said(found.base)} against {said(found.new)}"
+    """Return which series are compared; simulated ones are marked first."""
+    simulated = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
+    return f"{simulated}{said(found.base)} against {said(found.new)}"
 
 
 CASE, ON, BASE, NEW, CHANGE, INTERVAL, AT_MOST, RUNS, VERDICT, OUTCOME = (
     "case", "on", "base", "new", "change", "95 % interval", "at most", "runs", "verdict", "outcome",
 )  # fmt: skip
-"""Headings of the columns; `at most`: the change is no larger, with 95 % confidence."""
+"""Headings of the columns; `at most` is the upper bound of the change, with 95 % confidence."""
 
 COMPARED = (CASE, ON, BASE, NEW, CHANGE, INTERVAL, RUNS, VERDICT)
 GATED = (CASE, ON, BASE, NEW, CHANGE, AT_MOST, RUNS, OUTCOME)
 """Columns of a comparison, and of a gate."""
 WORDS = {CASE, ON, VERDICT, OUTCOME}
-"""Columns of words; the others are of numbers."""
+"""Columns of words; the others hold numbers."""
 
 
 def cells(each: Judged) -> dict[str, str]:
-    """Return heading → text of a verdict; dashes where nothing can be compared.
+    """Return heading → text of a verdict; dashes if nothing can be compared.
 
-    The times of both sides are geometric means over their runs, and the change is the ratio of just these: of medians,
-    five runs that scatter read 46.0 and 45.6 µs beside -6.6 %. A group has many times, and shows none.
+    The times are geometric means over the runs, so that the change is their ratio. Medians of five noisy runs once
+    showed 46.0 and 45.6 µs beside -6.6 %. A group shows no times.
     """
     found = dict.fromkeys((BASE, NEW, CHANGE, INTERVAL, AT_MOST, RUNS), NONE)
     found |= {CASE: judged_text(each), ON: each.device}
@@ -139,37 +139,35 @@ def mean_text(device: str, mean: Change) -> str:
 
 
 def summary(found: SeriesComparison) -> list[str]:
-    """Return what is said below the verdicts."""
+    """Return the sentences below the verdicts."""
     lines = [mean_text(device, mean) for device, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.judged)
     if counts[TOO_FEW]:
         lines.append(
             f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {MIN_RUNS} on each side are needed, "
-            "five are better. That is not `no change`."
+            "5 are better. This does not mean `no change`."
         )
     if any(each.change is not None and each.change.is_copied for each in found.judged):
         lines.append(COPIED)
     if counts[UNDECIDED]:
         lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
     if any(each.is_group for each in found.judged):
-        lines.append("Many cases: neighbours in size share a verdict.")
+        lines.append("Because there are many cases, neighbouring sizes share a verdict.")
     if counts[NOT_COMPARABLE] == len(found.judged):
-        lines.append("Nothing here can be compared.")
+        lines.append("No case can be compared.")
     return lines
 
 
 def in_short(found: SeriesComparison) -> str:
-    """Return the verdicts counted: `2 slower, 1 faster of 28`; with too few runs the geometric means of the devices."""
+    """Return counts of verdicts, `2 slower, 1 faster of 28`; with too few runs, the devices' geometric means."""
     counts = Counter(each.verdict for each in found.judged)
     judged = sum(counts.values()) - counts[TOO_FEW] - counts[NOT_COMPARABLE]
     if not judged:
-        means = ", ".join(
-            f"{device} {percent_text(mean.ratio).replace(' ', '')}" for device, mean in found.means.items()
-        )
+        means = ", ".join(f"{device} {percent_text(mean.ratio)}" for device, mean in found.means.items())
         return f"{means}, too few runs" if means else "nothing comparable"
-    told = [f"{counts[word]} {VERDICT_WORDS[word]}" for word in (SLOWER, FASTER) if counts[word]]
-    if told:
-        return f"{', '.join(told)} of {judged}"
+    clear = [f"{counts[word]} {VERDICT_WORDS[word]}" for word in (SLOWER, FASTER) if counts[word]]
+    if clear:
+        return f"{', '.join(clear)} of {judged}"
     return VERDICT_WORDS[SAME if counts[SAME] == judged else UNDECIDED]
 
 
@@ -177,7 +175,7 @@ def in_short(found: SeriesComparison) -> str:
 
 
 def gate_sentence(report: GateReport) -> str:
-    """Return what all verdicts of a gate mean."""
+    """Return the result of a gate in a sentence."""
     gated, outcome = report.gated, report.verdict
     counts = Counter(each.outcome for each in gated)
     left_out = counts[NOT_JUDGED]
@@ -185,46 +183,47 @@ def gate_sentence(report: GateReport) -> str:
     if outcome == SLOWER:
         return f"Not passed: {counts[SLOWER]} of {total} slower by more than {most}."
     if outcome == FAILED:
-        return f"Not passed: {counts[FAILED]} of {total} failed that the baseline has."
+        return f"Not passed: {counts[FAILED]} of {total} cases failed, although the baseline has times for them."
     if outcome == PASSED:
         others = f"; {left_out} {'was' if left_out == 1 else 'were'} not judged" if left_out else ""
         return f"Passed: none of {total} is slower by more than {most}{others}."
     if not total:
-        return "Undecided: nothing here can be judged."
+        return "Undecided: no case can be judged."
     untimed = [each for each in gated if each.outcome == UNDECIDED and not each.change]
     starved = sum(each.judged.pairs[0].is_starved for each in untimed)
     reasons = {"with too few runs": counts[TOO_FEW], "not reached": len(untimed) - starved, "without a core": starved}
     why = ", ".join(f"{count} {words}" for words, count in reasons.items() if count)
     open_ones = counts[UNDECIDED] + counts[TOO_FEW]
-    why = why or "more runs (--repeat 10) would tell"
+    why = why or "more runs are needed (--repeat 10)"
     return f"Undecided: {open_ones} of {total} may be slower by more than {most}; {why}."
 
 
 def fleet_gate_sentence(gate: FleetGate) -> str:
-    """Return what the gate of a fleet means, with the names of what is slow."""
+    """Return the result of a fleet's gate in a sentence, with the names of slow GPUs."""
     limit, total = f"{100 * gate.limit:g} %", len(gate.gpus)
     named = {outcome: [each.name for each in gate.gpus if each.outcome == outcome] for outcome in (SLOWER, FAILED)}
     troubled = ", ".join(each.host.host for each in gate.state.troubled)
-    hosts = f"; not usable: {troubled}" if troubled else ""
+    hosts = f"unusable hosts: {troubled}" if troubled else ""
     if gate.verdict == SLOWER:
         slow = named[SLOWER]
-        return f"Not passed: slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs){hosts}."
+        slower = f"slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs)"
+        return f"Not passed: {'; '.join(filter(None, (slower, hosts)))}."
     if gate.verdict == FAILED:
-        lost = f"cases failed on {', '.join(named[FAILED])}" if named[FAILED] else "no case was slower"
-        return f"Not passed: {lost}{hosts}."
+        lost = f"cases failed on {', '.join(named[FAILED])}" if named[FAILED] else ""
+        return f"Not passed: {'; '.join(filter(None, (lost, hosts)))}."
     if gate.verdict == PASSED:
         return f"Passed: none of {total} GPUs is slower by more than {limit}."
     if not total:
         return "Undecided: no host has a GPU."
     open_ones = sum(each.outcome == UNDECIDED for each in gate.gpus)
-    return f"Undecided: {open_ones} of {total} GPUs; more runs (--repeat 10) or a baseline of their model would tell."
+    return f"Undecided: {open_ones} of {total} GPUs; they need more runs (--repeat 10) or a baseline of their model."
 
 
 # ------------------------------------------------------------------ as JSON values
 
 
 def comparison_data(found: SeriesComparison) -> dict[str, Any]:
-    """Return all that the tables show, in full precision; `event` tells it from the events of a run's stream."""
+    """Return the content of the tables in full precision; `event` tells it apart from events of a run."""
     return {
         "event": "Comparison",
         "base": series_data(found.base),
@@ -237,7 +236,7 @@ def comparison_data(found: SeriesComparison) -> dict[str, Any]:
 
 
 def series_data(series: Series) -> dict[str, Any]:
-    """Return which runs a series has."""
+    """Return a series and its runs."""
     first = series.runs[0]
     return {
         "name": series.name or None,
@@ -248,7 +247,7 @@ def series_data(series: Series) -> dict[str, Any]:
 
 
 def judged_data(each: Judged) -> dict[str, Any]:
-    """Return a verdict with the cases that it is about; in a group each has a ratio of its own, and no verdict."""
+    """Return a verdict with its cases; each case of a group has its own ratio, but no verdict."""
     return {
         "verdict": each.verdict,
         "device": each.device,
@@ -265,7 +264,7 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
 
 
 def change_data(found: Change | None) -> dict[str, Any]:
-    """Return a change; nulls where there is none."""
+    """Return a change, or nulls without one."""
     if found is None:
         return {"ratio": None, "low": None, "high": None, "base_runs": None, "new_runs": None}
     return {

@@ -1,4 +1,4 @@
-"""A fleet in words: host by GPU by case, each host in a line, and which GPUs of a model are slow."""
+"""A fleet in words: rows of host, GPU and case, a line for each host, and slow GPUs of a model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.state.state import Row, RunState
 
 LONGEST_WHY = 300
-"""Characters of a message that a row shows; a host may send thousands."""
+"""Most characters of a message that a row shows; a host may send thousands."""
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,24 @@ class FleetRow:
     host: str
     run: RunState
     gpu: Device | None
-    """None on a host that has none."""
+    """None on a host without one."""
     whole: Row
-    """With the times of all GPUs of its host."""
+    """The row with the times of all GPUs of its host."""
     why: str = ""
-    """Why the case has no result, in a few words; empty where it has one, or may still get one."""
+    """Why the case has no result, in a few words; empty if it has or may still get one."""
 
     @cached_property
     def row(self) -> Row:
-        """As if the host had no other GPU."""
+        """The row with the times of this GPU only."""
         return self.whole if self.gpu is None else self.whole.on(self.gpu.name)
 
     @property
     def is_void(self) -> bool:
-        """Whether its times are none to be shown: those of a skipped case are of the rounds before the end."""
+        """Whether its times must not be shown, such as those of a skipped case."""
         return self.row.status in ("mismatch", "skipped")
 
     def text(self, key: str) -> str:
-        """Return what it says in a column; the speedup with its interval."""
+        """Return the text of a column; the speedup with its interval."""
         if self.is_void:
             return NONE
         if key == Key.SPEEDUP and self.row.comparison is not None:
@@ -55,12 +55,12 @@ class FleetRow:
         return COLUMNS[key].text(self.run, self.row)
 
     def remarks(self, common: Collection[str] = ()) -> str:
-        """Return why it has no result, or what was odd about it and is not among the `common` marks."""
+        """Return why it has no result, or its marks except the `common` ones."""
         return self.why or ("" if self.row.failure is not None else remark(self.run, self.row, common))
 
 
 def fleet_rows(state: FleetState) -> list[FleetRow]:
-    """Return the table, same cases together: sweep by sweep, sizes rising, hosts in the order of the inventory."""
+    """Return the rows ordered by sweep, size and host (inventory order)."""
     places = {name: place for place, name in enumerate(state.hosts)}
     sweeps: dict[tuple[str, str, str, int], int] = {}
     found = []
@@ -72,14 +72,14 @@ def fleet_rows(state: FleetState) -> list[FleetRow]:
 
 
 def host_rows(each: HostState) -> Iterator[FleetRow]:
-    """Yield a host's cases on each of its GPUs; on its CPU alone where it has none."""
+    """Yield a host's cases on each of its GPUs, or on its CPU if it has no GPU."""
     for row in each.run.rows.values():
         for gpu in each.gpus or (None,):
             yield FleetRow(each.host.host, each.run, gpu, row, _why(each, row))
 
 
 def _why(each: HostState, row: Row) -> str:
-    """Return why a case has no result; what is why for the whole run is said once, of its host."""
+    """Return why a case has no result; a reason for the whole run is shown once, with its host."""
     failure = row.failure
     if failure is None:
         return ""
@@ -90,7 +90,7 @@ def _why(each: HostState, row: Row) -> str:
 
 
 def machine_text(each: HostState) -> str:
-    """Return what a host's GPUs are, `4 × NVIDIA H200`; its processor where it has none, empty until that is known."""
+    """Return a host's GPUs, `4 × NVIDIA H200`, or its processor without a GPU; empty until known."""
     labels = [device.label for device in each.gpus]
     if labels:
         return ", ".join(counted(labels))
@@ -99,7 +99,7 @@ def machine_text(each: HostState) -> str:
 
 
 def cases_text(each: HostState) -> str:
-    """Return how far a host's run is: `11 of 14, 1 failed, 2 skipped`; these add up once it is over."""
+    """Return the progress of a host's run: `11 of 14, 1 failed, 2 skipped`; these add up at the end."""
     if not each.run.rows:
         return ""
     counts = each.run.done, each.run.failed, each.run.skipped
@@ -109,7 +109,7 @@ def cases_text(each: HostState) -> str:
 
 
 def doing_text(each: HostState) -> str:
-    """Return what a host does now, in a few words; empty where its state says all."""
+    """Return the host's current step, in a few words; empty without one."""
     current = each.run.current
     if each.is_over or current is None:
         return ""
@@ -119,7 +119,7 @@ def doing_text(each: HostState) -> str:
 
 
 def says(each: HostState) -> str:
-    """Return a host's answer, its first sentence; empty without one."""
+    """Return the first sentence of a host's answer; empty without one."""
     return next(iter(answer_lines(each.run)), "")
 
 
@@ -148,42 +148,43 @@ def host_data(each: HostState) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FleetStanding:
-    """Where each GPU stands among all of its model."""
+    """The standing of each GPU among all of its model."""
 
     models: Mapping[str, str]
     """GPU, as `named` → its model."""
     cases: Mapping[str, Mapping[str, Standing]] = field(default_factory=dict)
-    """Case → GPU → where it stands there."""
+    """Case → GPU → its standing there."""
     found: Mapping[str, Standing] = field(default_factory=dict)
-    """GPU → where it stands over all cases."""
+    """GPU → its standing over all cases."""
 
     def mark(self, row: FleetRow) -> str:
-        """Return how slow a GPU is in a row, in a few words; empty where it is not."""
+        """Return how slow a GPU is in a row, in a few words; empty if it is not slow."""
         name = named(row)
         standing = self.cases.get(row.whole.case.key, {}).get(name) if name is not None else None
-        return f"slow: +{percent(standing.ratio - 1)}%" if standing is not None and standing.is_slow else ""
+        return f"slow: +{percent(standing.ratio - 1)} %" if standing is not None and standing.is_slow else ""
 
     def slow_of(self, host: str) -> tuple[str, ...]:
-        """Return which GPUs of a host are slow, a sentence each."""
+        """Return a sentence for each slow GPU of a host."""
         return tuple(
-            f"{name} is slow: {percent(each.ratio - 1)}% over the median of the {each.alike} {self.models[name]}."
+            f"{name} is slow: {percent(each.ratio - 1)} % slower than the median of the {each.alike} "
+            f"{self.models[name]}."
             for name, each in self.found.items()
             if each.is_slow and name.startswith(f"{host} ")
         )
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Who is slow, or how alike they are: of each model that more than one GPU is of."""
-        said: list[str] = []
+        """For each model with several GPUs: which GPUs are slow, or how alike they are."""
+        lines: list[str] = []
         for model in dict.fromkeys(self.models.values()):
             found = {name: each for name, each in self.found.items() if self.models[name] == model}
             if found:
-                said += group_sentences(model, found, list(self.cases.values()))
-        return tuple(said)
+                lines += group_sentences(model, found, list(self.cases.values()))
+        return tuple(lines)
 
 
 def standing_of(rows: Iterable[FleetRow]) -> FleetStanding:
-    """Return where the GPUs of these rows stand; cases are judged by what is timed of them so far."""
+    """Return the standing of the GPUs of these rows, by the times so far."""
     by_case: dict[str, list[FleetRow]] = {}
     models: dict[str, str] = {}
     for row in rows:
@@ -197,7 +198,7 @@ def standing_of(rows: Iterable[FleetRow]) -> FleetStanding:
 
 
 def named(row: FleetRow) -> str | None:
-    """Return what a GPU is called in a fleet: its host and its name there; None without one."""
+    """Return a GPU's name in a fleet: its host and its name there; None without a GPU."""
     return f"{row.host} {row.gpu.name}" if row.gpu is not None else None
 
 

@@ -1,4 +1,4 @@
-"""Several GPUs in one run: where each stands among its like, and what is said of them; derived, never stored."""
+"""Several GPUs in one run: how each compares with its model, in numbers and sentences; derived, never stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpugpu_tui.state.state import Row, RunState, once
 
 
 def models_of(run: RunState) -> dict[str, str]:
-    """Return GPU → its model, in torch's order."""
+    """Return GPU → its model, in the order of torch."""
     return {gpu.name: gpu.label for gpu in run.gpus}
 
 
@@ -24,14 +24,14 @@ def several(run: RunState) -> bool:
 
 
 def row_times(run: RunState, row: Row) -> dict[str, float]:
-    """Return GPU → ns of a call in a row: see `own_or_waited`."""
+    """Return GPU → ns of a call in a row; see `own_or_waited`."""
     return own_or_waited(row.times, models_of(run)) if row.status in ("active", "ok") else {}
 
 
 def own_or_waited(times: Mapping[str, DeviceTimes], models: Mapping[str, str]) -> dict[str, float]:
-    """Return GPU → ns of a call: its own time where all GPUs of its model have one, what a caller waits otherwise.
+    """Return GPU → ns of a call: kernel time if all GPUs of its model have it, otherwise latency.
 
-    A neighbour on a CPU core makes a caller wait longer; that is no slow GPU.
+    Kernel time is preferred because other load on a CPU core lengthens the latency, although the GPU is not slow.
     """
     found: dict[str, float] = {}
     for names in grouped(models).values():
@@ -43,75 +43,75 @@ def own_or_waited(times: Mapping[str, DeviceTimes], models: Mapping[str, str]) -
 
 
 def row_standings(run: RunState, row: Row) -> dict[str, Standing]:
-    """Return where each GPU stands in one row; nothing for one that is alone of its model."""
+    """Return each GPU's standing in one row; models with one GPU are left out."""
     return standings(row_times(run, row), models_of(run)) if several(run) else {}
 
 
-@once  # every pane asks at every paint
+@once  # every pane needs it at every paint
 def run_standings(run: RunState) -> Mapping[str, Standing]:
-    """Return where each GPU stands over all rows."""
+    """Return each GPU's standing over all rows."""
     return overall([row_times(run, row) for row in run.rows.values()], models_of(run)) if several(run) else {}
 
 
 def slow_text(run: RunState, row: Row, gpu: str, standing: Standing) -> str:
-    """Return how slow a GPU is in a row, in a few words; empty where it is not."""
+    """Return how slow a GPU is in a row, in a few words; empty if it is not slow."""
     if not standing.is_slow:
         return ""
     is_own = row_times(run, row)[gpu] != row.times[gpu].latency_ns
-    return f"slow: {'kernels ' if is_own else ''}+{percent(standing.ratio - 1)}%"
+    return f"slow: {'kernels ' if is_own else ''}+{percent(standing.ratio - 1)} %"
 
 
 def gpu_sentences(run: RunState) -> tuple[str, ...]:
-    """Return what is said of several GPUs: who is slow, that they ran at once; nothing of a single one."""
+    """Return the sentences about several GPUs: that they ran in parallel, and which are slow."""
     if not several(run):
         return ()
     found = run_standings(run)
-    said = [_shared(run)]
+    lines = [_shared(run)]
     for model, names in grouped(models_of(run)).items():
         known = [name for name in names if name in found]
         if len(names) == 1:
-            said.append(f"{names[0]} is the only {model}: there is none to judge it by.")
+            lines.append(f"{names[0]} is the only {model}, so it is not compared with another GPU.")
         elif known:
             rows = [row_standings(run, row) for row in run.rows.values()]
-            said += group_sentences(model, {name: found[name] for name in known}, rows)
-    return tuple(sentence for sentence in said if sentence)
+            lines += group_sentences(model, {name: found[name] for name in known}, rows)
+    return tuple(sentence for sentence in lines if sentence)
 
 
 def _shared(run: RunState) -> str:
-    """Return what a parallel run must be read with."""
+    """Return the warning about a parallel run; empty for other runs."""
     if run.run is None or not run.run.plan.parallel:
         return ""
     return (
-        f"{len(run.gpus)} GPUs at the same time, an agent each: they share power, PCIe and CPU cores, "
-        "so that each may be slower than alone."
+        f"{len(run.gpus)} GPUs ran at the same time. They share power, PCIe and CPU cores, "
+        "so each may be slower than alone."
     )
 
 
 def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Mapping[str, Standing]]) -> list[str]:
-    """Return who is slow among the GPUs of a model, or how alike they are; `rows` is where each stands in each row."""
+    """Return which GPUs of a model are slow, or how alike they are; `rows` holds their standings in each row."""
     slow = {name: standing for name, standing in found.items() if standing.is_slow}
     each = f"the {len(found)} {model}"
-    said = []
+    lines = []
     for name, standing in slow.items():
         judged = [row[name] for row in rows if name in row]
         often = f"marked in {sum(each.is_slow for each in judged)} of {len(judged)} rows"
         if standing.z is None:
             (other,) = (other for other in found if other != name)
-            over = f"{percent(standing.ratio / found[other].ratio - 1)}% behind {other}, the other {model}"
-            how = "with two of a kind the 5 % rule alone decides: which of them is off it cannot tell"
+            over = f"{percent(standing.ratio / found[other].ratio - 1)} % slower than {other}, the other {model}"
+            how = "of two GPUs either may be the unusual one"
         else:
-            over = f"{percent(standing.ratio - 1)}% over the median of {each}"
+            over = f"{percent(standing.ratio - 1)} % slower than the median of {each}"
             how = "an outlier" if math.isinf(standing.z) else f"an outlier, robust z {significant(standing.z)}"
-        said.append(f"{name} is slow: {over} ({how}; {often}).")
+        lines.append(f"{name} is slow: {over} ({how}; {often}).")
     if not slow:
         widest = max(abs(standing.ratio - 1) for standing in found.values())
-        few = "" if len(found) >= ENOUGH_ALIKE else " (with two of a kind the 5 % rule alone decides)"
-        said.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)}% of their median{few}.")
-    return said
+        few = "" if len(found) >= ENOUGH_ALIKE else " (two GPUs count as alike within 5 %)"
+        lines.append(f"{each[0].upper()}{each[1:]} are alike: within {percent(widest)} % of their median{few}.")
+    return lines
 
 
 def gpus_data(run: RunState) -> list[dict[str, Any]]:
-    """Return the run's GPUs as JSON values, with where each stands over all rows; nulls for one alone of its model."""
+    """Return the run's GPUs as JSON values with their standings over all rows; nulls for the only GPU of a model."""
     found = run_standings(run)
     return [
         {
@@ -137,7 +137,7 @@ def device_texts(run: RunState) -> list[str]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return `cuda:0, cuda:2 and cuda:3`; neighbours in a row of three or more as `cuda:0 to cuda:3`."""
+    """Return `cuda:0, cuda:2 and cuda:3`; three or more consecutive ones as `cuda:0 to cuda:3`."""
     runs: list[list[str]] = []
     for name in names:
         if runs and place(name) == place(runs[-1][-1]) + 1:

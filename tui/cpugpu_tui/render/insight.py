@@ -1,4 +1,4 @@
-"""What the numbers of a row mean on this machine: derived from a run's state, never stored."""
+"""The meaning of a row's numbers on this machine; derived from a run's state, never stored."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cpugpu_tui.workloads.transfer import link_of
 
 
 def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
-    """Return what a device of the run reached in its calibration, None if it never had one.
+    """Return the calibration of a device of the run; None without one.
 
-    A GPU is known by its UUID, a CPU by its name and the threads in force.
+    A GPU is matched by its UUID, a CPU by its name and, if possible, its threads.
     """
     device = next((found for found in run.devices if found.name == device_name), None)
     if run.run is None or device is None:
@@ -26,7 +26,7 @@ def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
 
 
 def row_limit(run: RunState, row: Row) -> Limit | None:
-    """Return what limits a row: on the GPU where it has one, on the CPU otherwise."""
+    """Return what limits a row on the GPU, or on the CPU without a GPU."""
     times = row.gpu or row.cpu
     return None if times is None else device_limit(run, row, times)
 
@@ -44,7 +44,7 @@ def device_limit(run: RunState, row: Row, times: DeviceTimes) -> Limit | None:
 
 
 def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:
-    """Return the publication's time on one device, judged; None where nobody published this."""
+    """Return the time by the paper's clock on one device, judged; None if no paper has this case."""
     printed, synced = times.median_ns(AS_WRITTEN), times.median_ns(SYNCED)
     if not printed or synced is None or row.started is None:
         return None
@@ -55,14 +55,14 @@ def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:
 
 
 def clock_words(row: Row) -> tuple[str, str]:
-    """Return the classes of the publication's clock and its scope, in words; empty for what nobody published."""
+    """Return the classes of the paper's clock and its scope, in words; empty if no paper has this workload."""
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
     return (", ".join(facts.classes), facts.scope) if facts is not None else ("", "")
 
 
 def end_to_end(row: Row, metric: str) -> Comparison | None:
-    """Return the GPU's speed-up when data starts and ends on the host (`PAGEABLE` or `PINNED`), None without it."""
+    """Return the GPU's speedup including copies (`PAGEABLE` or `PINNED`); None if it was not measured."""
     if row.cpu is None or row.gpu is None or row.status == "mismatch" or row.comparison is None:
         return None
     return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}))

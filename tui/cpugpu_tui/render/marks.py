@@ -1,4 +1,4 @@
-"""What was odd about a row: its marks, what each means, and the remark that a table has of it."""
+"""The marks of a row, their meanings, and the remark in a table."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 
 UNSETTLED = "unsettled start"
-"""Mark of a row whose warm-up had not settled; in exported data `UNSETTLED_CODE`, for marks stand between blanks."""
+"""Mark of a row whose warm-up had not settled; `UNSETTLED_CODE` in exports, where blanks separate marks."""
 UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
 
 MARK_WORDS = {
-    "starved": "the queue ran dry before a sample, which was taken again with a longer backlog",
-    "launch-bound": "the GPU finished before the next launch came: its own time could not be told from the launches",
+    "starved": "the GPU ran out of queued work, so the sample was repeated with a longer queue",
+    "launch-bound": "the GPU waited for launches, so kernel time could not be measured alone",
     "clock-unsettled": "the GPU's clock had not settled before the round",
-    "page-faults": "memory was mapped while timing",
-    "throttled": "the GPU lowered its clocks while timing",
+    "page-faults": "the system mapped memory during timing",
+    "throttled": "the GPU lowered its clocks during timing",
     "power-capped": "the GPU was at its power limit, which is normal under load",
-    "shared-gpu": "another process was on the GPU",
-    NO_CORE: "threads waited for a core, so there is no winner",
-    "one-thread": "one CPU thread where the machine has more cores",
-    "denormals": "denormal numbers, which a CPU takes up to 187 times as long for, were not flushed to zero",
-    "tf32-on": "TF32 was switched on from outside: these are not float32 products",
-    UNSETTLED: "the first calls had not settled to 1 % when their time was over",
-    "damaged": "the database held numbers that no clock gives; they are left out",
-    UNSAVED: "the history has not taken this row; it is kept in memory and saving is tried again",
-    "not-converged": "time ran out before it was clear who wins (with one device: before its time was known to ±10 %)",
+    "shared-gpu": "another process used the GPU",
+    NO_CORE: "threads waited for a CPU core, so there is no winner",
+    "one-thread": "only one CPU thread was used, although the machine has more cores",
+    "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
+    "tf32-on": "TF32 was switched on from outside, so these are not float32 products",
+    UNSETTLED: "call times had not settled to 1 % when warm-up ended",
+    "damaged": "the database held impossible times, which are left out",
+    UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",
+    "not-converged": "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
 }
-"""Marks in words."""
+"""Mark → its meaning."""
 
 
 def mark_words(mark: str) -> str:
-    """Return what a mark means; of one that a newer version made, that it is odd."""
-    return MARK_WORDS.get(mark, "odd")
+    """Return what a mark means; a newer version may have marks that this one does not know."""
+    return MARK_WORDS.get(mark, "a mark of a newer version")
 
 
 def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
-    """Return the marks of a row on one device, those of older versions judged by today's rules.
+    """Return the marks of a row on one device, with those of older versions corrected.
 
-    They marked rows `foreign-load` by CPU ticks, which rose on idle machines, and clear rows `not-converged`.
+    Older versions marked rows `foreign-load` even on idle machines, and `not-converged` even with a clear winner.
     """
     marks = tuple(mark for mark in times.marks if mark != "foreign-load")
     if "not-converged" not in marks:
@@ -53,44 +53,44 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
 
 
 def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
-    """Return the marks of a row on one device, and whether its warm-up had not settled."""
+    """Return the marks of a row on one device, including `UNSETTLED`."""
     return (*device_marks(row, times), *(() if times.is_settled else (UNSETTLED,)))
 
 
 def row_marks(row: Row) -> list[str]:
-    """Return the marks of a row on all its devices, and whether it waits to be saved."""
+    """Return the marks of a row on all its devices, including `UNSETTLED` and `UNSAVED`."""
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
     unsettled = [UNSETTLED] if any(not times.is_settled for times in row.times.values()) else []
     return [*marks, *unsettled, *([] if row.saved else [UNSAVED])]
 
 
 def common_marks(run: RunState) -> Collection[str]:
-    """Return the marks that more than half of the finished rows have, which the rows need not repeat."""
+    """Return the marks of more than half of the finished rows, which rows need not repeat."""
     finished, counts = _counted(run)
     return {mark for mark, count in counts.items() if finished > 2 and count > finished / 2}
 
 
 def mark_lines(run: RunState) -> list[str]:
-    """Return a sentence for each mark of a finished row: what it means, and how many rows have it."""
+    """Return a sentence for each mark of finished rows: its count and its meaning."""
     finished, counts = _counted(run)
     return [f"{mark} in {count} of {finished} rows: {mark_words(mark)}." for mark, count in counts.items()]
 
 
 def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:
-    """Return how many rows have finished, and how many of them have each mark."""
+    """Return the number of finished rows, and mark → number of rows with it."""
     finished = [row for row in run.rows.values() if row.status == "ok"]
     return len(finished), Counter(mark for row in finished for mark in row_marks(row))
 
 
 def crowded_threads(run: RunState, row: Row) -> str:
-    """Return `32 threads on 16 cores` for a case of more CPU threads than cores it was allowed; empty for others."""
+    """Return `32 threads on 16 cores` if a case had more CPU threads than allowed cores; empty otherwise."""
     cores = run.run.environment.get("affinity_cores") if run.run is not None else None
     is_crowded = isinstance(cores, int) and row.case.threads > cores
     return f"{row.case.threads} threads on {cores} cores" if is_crowded else ""
 
 
 def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
-    """Return why there is no time, or what was odd about it and is not among the `common` marks."""
+    """Return why there is no time, or the row's marks except the `common` ones."""
     if row.failure is not None:
         return f"{row.failure.kind}: {row.failure.message}"
     is_once = any(times.timed_once for times in row.times.values())

@@ -1,4 +1,4 @@
-"""Copies between GPUs as matrices, source by target: rate, wait, and who reaches whose memory."""
+"""Copies between GPUs as matrices of source by target: rate, latency and peer access."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from cpugpu_tui.model.quantities import micro, significant, time_text
 from cpugpu_tui.state.state import RunState
 
 NONE, FAILED = "–", "failed"
-"""What stands where a GPU would copy to itself, and where there are no times."""
+"""Cells without a copy, and of a failed copy."""
 
 WORKLOAD = "transfer"
-"""The experiment that the copies belong to."""
+"""The workload that times these copies."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """One table: a line for each source, a column for each target."""
+    """A table with a line for each source and a column for each target."""
 
     title: str
     heads: tuple[str, ...]
@@ -29,30 +29,30 @@ class Matrix:
 
 
 def bytes_per_s(found: PeerMeasured) -> float | None:
-    """Return the rate of the large copies, by their median time."""
+    """Return the rate of the large copies by their median time."""
     elapsed_ns = median(found.elapsed_ns) if found.elapsed_ns else 0.0
     return found.size_bytes / elapsed_ns * 1e9 if elapsed_ns > 0 and found.size_bytes > 0 else None
 
 
 def latency_ns(found: PeerMeasured) -> float | None:
-    """Return the median wait for the smallest copies."""
+    """Return the median latency of the smallest copies."""
     return median(found.latencies_ns) if found.latencies_ns else None
 
 
 def names_of(run: RunState) -> list[str]:
-    """Return the GPUs between which copies were timed, as torch counts them."""
+    """Return the GPUs between which copies were timed, in the order of torch."""
     return sorted({name for pair in run.peers for name in pair}, key=place)
 
 
 def matrices(run: RunState) -> tuple[Matrix, ...]:
-    """Return rate and wait, and the peer access where it differs between pairs; nothing without copies."""
+    """Return rate and latency, and peer access if it differs between pairs; nothing without copies."""
     if not run.peers:
         return ()
     size_bytes = max(found.size_bytes for found in run.peers.values())
     large = f", {size_bytes >> 20} MiB" if size_bytes else ""
     found = [
-        _matrix(run, f"Copies between GPUs in GB/s (from the row's to the column's{large})", _rate),
-        _matrix(run, "The smallest copy in µs, until both GPUs had finished", _wait),
+        _matrix(run, f"Copies between GPUs, GB/s (row to column{large})", _rate),
+        _matrix(run, "Latency of the smallest copy, µs (until both GPUs have finished)", _wait),
     ]
     if len({each.has_access for each in run.peers.values()}) > 1:
         found.append(_matrix(run, "Peer access", _access))
@@ -83,49 +83,49 @@ def _access(found: PeerMeasured) -> str:
 
 
 def peer_sentences(run: RunState) -> tuple[str, ...]:
-    """Return the matrices in short: how fast, whether memory is reached directly, and which pair failed."""
+    """Return the matrices in sentences: rate, latency, peer access and failed pairs."""
     if not run.peers:
         return _why_none(run)
     rates = sorted(rate for found in run.peers.values() if (rate := bytes_per_s(found)) is not None)
     waits = sorted(wait for found in run.peers.values() if (wait := latency_ns(found)) is not None)
-    said = []
+    lines = []
     if rates and waits:
         rate_text = span([f"{significant(rate / 1e9)} GB/s" for rate in rates])
         wait_text = span([micro(time_text(wait)) for wait in waits])
         gpus = f"the {len(names_of(run))} GPUs"
-        said.append(f"Between {gpus}: {rate_text}, the smallest copy {wait_text}; {_reach(run)}.")
+        lines.append(f"Copies between {gpus}: {rate_text}, latency {wait_text}. {_reach(run)}.")
     for (source, target), found in run.peers.items():
         if found.problem:
-            said.append(f"No copy from {source} to {target}: {found.problem}")
-    return tuple(said)
+            lines.append(f"The copy from {source} to {target} failed: {found.problem}")
+    return tuple(lines)
 
 
 def _why_none(run: RunState) -> tuple[str, ...]:
-    """Return why a parallel run of the experiment has no copies between GPUs: each agent has but one."""
+    """Return why a parallel run has no copies between GPUs: each agent has only one."""
     is_wanted = any(row.case.workload == WORKLOAD for row in run.rows.values())
     if run.run is None or not run.run.plan.parallel or not is_wanted:
         return ()
-    return ("Copies between GPUs need an agent that has them all: leave --parallel out.",)
+    return ("Copies between GPUs are not timed with --parallel. Run again without it.",)
 
 
 def _reach(run: RunState) -> str:
-    """Return who reaches whose memory."""
+    """Return which GPUs have peer access."""
     without = [pair for pair, found in run.peers.items() if found.has_access is False]
     if not without:
         known = all(found.has_access for found in run.peers.values())
-        return "each reaches the others' memory (peer access)" if known else "peer access is not known for all"
+        return "All pairs have peer access" if known else "Peer access is not known for all pairs"
     if len(without) == len(run.peers):
-        return "none reaches another's memory (no peer access), so that copies go by way of the host"
-    return f"{len(without)} of {len(run.peers)} ways have no peer access and go by way of the host"
+        return "No pair has peer access, so copies pass through the host"
+    return f"{len(without)} of {len(run.peers)} pairs have no peer access; their copies pass through the host"
 
 
 def span(texts: Sequence[str]) -> str:
-    """Return the first and the last of texts in order, or the one that both are."""
+    """Return `first to last` of ordered texts, or one text if both are the same."""
     return texts[0] if texts[0] == texts[-1] else f"{texts[0]} to {texts[-1]}"
 
 
 def peers_data(run: RunState) -> list[dict[str, Any]]:
-    """Return the copies as JSON values, a pair each."""
+    """Return the copies as JSON values, one for each pair."""
     return [
         {
             "source": source,

@@ -1,4 +1,4 @@
-"""The rows of a run as text: one model, which every face lays out in its own way."""
+"""The rows of a run as text; every face lays them out in its own way."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 
 THREADS = "cpu-"
-"""What the key of a column of the CPU's times with other threads begins with."""
+"""Prefix of the keys of columns with CPU times at other thread counts."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table: a row of the run, or what of it is one GPU's."""
+    """A line of a table: a row of the run, or its part for one GPU."""
 
     run: RunState
     row: Row
-    """As if it had no other GPU."""
+    """The row with the times of at most one GPU."""
     gpu: str | None = None
-    """Whose line it is; None in runs with a single GPU or none."""
+    """The GPU of the line; None in runs with one GPU or none."""
     is_first: bool = True
     """Whether it is the first line of its row."""
     slow: str = ""
-    """That the GPU is slow here; empty where it is not."""
+    """How slow the GPU is here; empty if it is not slow."""
 
     def text(self, key: str) -> str:
-        """Return what the line says in a column."""
+        """Return the text of a column."""
         return COLUMNS[key].text(self.run, self.row)
 
     def remarks(self, common: Collection[str] = ()) -> str:
-        """Return why there is no time, or what was odd about it and is not among the `common` marks."""
+        """Return why there is no time, or the row's marks except the `common` ones."""
         return ", ".join(filter(None, (remark(self.run, self.row, common), self.slow)))
 
 
@@ -50,7 +50,7 @@ class RunTable:
 
 
 def lines_of(run: RunState, rows: Iterable[Row]) -> list[Line]:
-    """Return the lines of a table of these rows: of several GPUs one for each; one for a row without any times."""
+    """Return the lines of these rows: one for each of several GPUs, one for a row without times."""
     if not several(run):
         return [Line(run, row) for row in rows]
     found = []
@@ -67,7 +67,7 @@ def lines_of(run: RunState, rows: Iterable[Row]) -> list[Line]:
 
 
 def run_table(run: RunState) -> RunTable:
-    """Return the table of a run for a screen: thread counts beside each other, common marks left to the sentences."""
+    """Return the table of a run for a screen, with thread counts in columns and without the common marks."""
     lines, beside = lines_of(run, table_rows(run)), thread_columns(run)
     cases = [row.case for row in run.rows.values()]
     has_sweeps = len({(case.workload, case.variant) for case in cases}) > 1
@@ -85,14 +85,14 @@ def run_table(run: RunState) -> RunTable:
         threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
         name = f"{f'{name_text(case)} ' if has_sweeps else ''}{case.size:,}{f' {case.dtype}' if has_dtypes else ''}"
         own = {name_key: f"{name}{threads}", Key.REMARKS: line.remarks(common), **others}
-        if is_beside:  # the time of a size that fewer threads alone have is in their column
+        if is_beside:  # its time is in the column of its thread count
             own[Key.CPU] = NONE
         found.append(_texts(line, headings, own))
     return RunTable(headings, tuple(found))
 
 
 def full_table(run: RunState, rows: Iterable[Row]) -> RunTable:
-    """Return a table of rows of a run for a file: a line for each thread count, and every mark in its row."""
+    """Return a table of rows of a run for a file, with a line for each thread count and all marks."""
     lines = lines_of(run, rows)
     name = Key.CASE if len(run.sweeps) > 1 else Key.SIZE
     headings = _headings(run, name, {}, lines)
@@ -101,7 +101,7 @@ def full_table(run: RunState, rows: Iterable[Row]) -> RunTable:
 
 
 def _headings(run: RunState, name: str, threads: Mapping[str, str], lines: Iterable[Line]) -> dict[str, str]:
-    """Return the columns, the same for all lines: what one GPU's rows alone say may differ from GPU to GPU."""
+    """Return key → heading of the columns, the same for all lines."""
     of_gpu = (Key.GPU, Key.KERNEL, Key.SPEEDUP) if run.gpu is not None else ()
     judged = (Key.VERDICT, Key.MOVED) if run.gpu is not None else ()
     energies = [key for key, times in ((Key.CPU_ENERGY, "cpu"), (Key.GPU_ENERGY, "gpu"))
@@ -114,7 +114,7 @@ def _headings(run: RunState, name: str, threads: Mapping[str, str], lines: Itera
 
 
 def _texts(line: Line, headings: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts of a line; what all lines of a row share stands in its first."""
+    """Return the texts of a line; only the first line of a row shows what its lines share."""
     own = {Key.ON: line.gpu or "", **own}
     found = {key: own[key] if key in own else line.text(key) for key in headings}
     if not line.is_first:
@@ -128,7 +128,7 @@ def _texts(line: Line, headings: Mapping[str, str], own: Mapping[str, str]) -> d
 
 
 def sweep_name(run: RunState, sweep: SweepKey) -> str:
-    """Return what tells a sweep from the others of its run: workload, variant; dtype and threads where they differ."""
+    """Return the name of a sweep in its run: workload and variant, with dtype and threads if the run has several."""
     workload, variant, dtype, threads = sweep
     words = [workload] if variant == "default" else [workload, variant]
     words += [dtype] if len({other[2] for other in run.sweeps}) > 1 else []
@@ -138,23 +138,23 @@ def sweep_name(run: RunState, sweep: SweepKey) -> str:
 
 
 def case_name(run: RunState, row: Row) -> str:
-    """Return the size, behind its sweep where there are several."""
+    """Return the size, after the name of its sweep if there are several."""
     size = f"{row.case.size:,}"
     return f"{sweep_name(run, row.case.sweep)} {size}" if len(run.sweeps) > 1 else size
 
 
 def threads_key(count: int) -> str:
-    """Return the key of the column of the CPU's times with so many threads, 0 for all."""
+    """Return the key of the column of CPU times with this number of threads, 0 for all."""
     return f"{THREADS}{count}"
 
 
 def _threads_heading(run: RunState, count: int) -> str:
-    # With all cores named twice (`2,all` on two of them) both columns have the same heading without the word.
+    # With `2,all` on two cores both columns would have the same heading without this word.
     return f"CPU, {count or 'all'} thr.{' asked' if count == run.threads else ''}"
 
 
 def _with_threads(run: RunState, row: Row, count: int) -> str:
-    """Return the CPU's time with other threads, or what became of it."""
+    """Return the CPU's time with other threads, or the kind of its failure."""
     other = with_threads(run, row, count)
     if other is None:
         return NONE

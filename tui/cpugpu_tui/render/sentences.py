@@ -1,4 +1,4 @@
-"""Sentences about a whole run: heading, what cut it short, energies, settings that change what its numbers mean."""
+"""Sentences about a whole run: heading, early ends, energies, and settings that change the meaning of its numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 
 WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
-"""Crossovers that a search narrows, and what is said before their bracket."""
+"""Crossovers that a search narrows → words before their bracket."""
 
 
 # ------------------------------------------------------------------ above a table
 
 
 def heading(run: RunState) -> str:
-    """Return processors, threads, torch, and each setting that is not the usual one; simulated runs say so first."""
+    """Return processors, threads, torch and unusual settings; simulated runs are marked first."""
     facts = run.run.environment if run.run is not None else {}
     host = facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
@@ -39,12 +39,12 @@ def heading(run: RunState) -> str:
 
 
 def settings(run: RunState) -> list[str]:
-    """Return each setting of a run that is not the usual one: TF32, caches, the worker."""
+    """Return the settings of a run that differ from the defaults: TF32, caches, the worker."""
     if run.run is None:
         return []
-    said = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
-    said += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
-    return [*said, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
+    parts = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
+    parts += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
+    return [*parts, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
 
 
 def when(run: RunState) -> str:
@@ -59,13 +59,13 @@ def when(run: RunState) -> str:
 
 
 def sentences(run: RunState) -> list[str]:
-    """Return what a run says in a file, most important first; what its marks mean is said beside that."""
+    """Return the sentences about a run in a file, most important first, without the meanings of marks."""
     lines = [*answer_lines(run), cut_short(run), *notes(run), *energy_lines(run)]
     return [micro(line) for line in lines if line]
 
 
 def notes(run: RunState) -> list[str]:
-    """Return what a run must be read with: what it left out, how it failed, variables that slow the CPU down."""
+    """Return warnings about a run: small scale, failure, variables that slow the CPU down."""
     lines = [small_scale(run), inherited(run)]
     if run.finished is not None and run.finished.message:
         lines.insert(1, f"{run.finished.status}: {run.finished.message} {run.finished.remedy}".strip())
@@ -73,27 +73,27 @@ def notes(run: RunState) -> list[str]:
 
 
 def small_scale(run: RunState) -> str:
-    """Return what the small scale of a run left out; empty for the full one."""
+    """Return what the small scale of a run changes; empty for the full scale."""
     is_small = run.run is not None and run.run.plan.scale == "small"
     return f"Small scale: {scale_text(run.run.plan)}." if is_small and run.run is not None else ""
 
 
 def inherited(run: RunState) -> str:
-    """Return which variables of the environment may have made the CPU slow; empty without any."""
+    """Return the environment variables that may slow the CPU down; empty without any."""
     found = (run.run.environment.get("inherited") if run.run is not None else None) or {}
     names = ", ".join(f"{name}={value}" for name, value in found.items())
-    return f"Warning: inherited {names}; such variables can make the CPU side slow." if names else ""
+    return f"Warning: inherited {names}, which can slow the CPU down." if names else ""
 
 
 def conditions(run: RunState) -> list[str]:
-    """Return under what a run of a fleet was timed, in short: unusual settings, marks, what slows the CPU down."""
+    """Return unusual settings, marks and warnings of a run of a fleet."""
     unusual = ", ".join(settings(run))
     lines = [f"With {unusual}." if unusual else "", *mark_lines(run), small_scale(run), inherited(run)]
     return [line for line in lines if line]
 
 
 def energy_lines(run: RunState) -> list[str]:
-    """Return how sure the energies are, and for a run that was asked for them why there are none."""
+    """Return the error of the energies, or why a run with --energy has none."""
     lines = []
     rows = run.rows.values()
     for name, found_on in (("CPU", [row.cpu for row in rows]), ("GPU", [row.gpu for row in rows])):
@@ -102,12 +102,10 @@ def energy_lines(run: RunState) -> list[str]:
         if known:
             off = percent(max(each.plus_minus or 0.0 for each in known))
             scope = SCOPE_WORDS.get(known[0].scope, "")
-            lines.append(
-                f"{name} energy: of one call, ±{off} % (a step of the counter){f'; {scope}' if scope else ''}."
-            )
+            lines.append(f"{name} energy: per call, ± {off} % (one counter step){f'; {scope}' if scope else ''}.")
             disputed = sum(each.is_disputed for each in known)
             if disputed:
-                lines.append(f"In {disputed} of these rows the power, read directly, is more than 10 % off.")
+                lines.append(f"In {disputed} of these rows the polled power differs from the counter by over 10 %.")
         elif found and run.run is not None and ENERGY in run.run.plan.metrics:
             reasons = dict.fromkeys(REASONS.get(each.joules_per_call.reason or "", "unknown") for each in found)
             lines.append(f"No {name} energy: {', '.join(reasons)}.")
@@ -115,7 +113,7 @@ def energy_lines(run: RunState) -> list[str]:
 
 
 def cut_short(run: RunState) -> str:
-    """Return what --max-seconds left undone of a search, as a sentence; empty where it came to its own end."""
+    """Return what a search did not reach because of --max-seconds, as a sentence; empty if it finished."""
     plan = run.run.plan if run.run is not None else None
     if plan is None or plan.search is None or plan.max_seconds is None or run.status != "done":
         return ""
@@ -126,13 +124,13 @@ def cut_short(run: RunState) -> str:
         name = f"{' '.join([sweep[0], *([] if sweep[1] == 'default' else [sweep[1]])])} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
         wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
-    said = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
-    said += [f"brackets still wide: {', '.join(wide)}"] if wide else []
-    return f"--max-seconds ended the search early: {'; '.join(said)}." if said else ""
+    parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
+    parts += [f"brackets still wide: {', '.join(wide)}"] if wide else []
+    return f"--max-seconds ended the search early: {'; '.join(parts)}." if parts else ""
 
 
 def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: int) -> list[str]:
-    """Return the brackets of a sweep that its search, begun with `start` sizes, would have narrowed further."""
+    """Return the brackets that a search, begun with `start` sizes, would have narrowed further."""
     tried = [row.case.size for row in rows]
     found = []
     for key, words in WORLDS.items():

@@ -1,4 +1,4 @@
-"""Verdicts in a word: who is faster in a row, and what else may have become of it."""
+"""The outcome of a row in a word: which device is faster, or why there is no verdict."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
 from cpugpu_tui.state.state import Row
 
 PENDING, ACTIVE, TIMED, FAILED, SKIPPED = "pending", "active", "timed", "failed", "skipped"
-"""Codes of an outcome beside those of `decide.verdict` and `NO_CORE`."""
+"""Codes of outcomes in addition to those of `decide.verdict` and `NO_CORE`."""
 
 NO_WINNER_WORDS = {TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
 """Verdicts that name no device, in at most seven cells."""
@@ -22,7 +22,7 @@ FAILURE_WORDS = {"oom": "OOM", "unsupported": "not here", "mismatch": "mismatch"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a row."""
+    """The outcome of a row."""
 
     code: str
     """A verdict of `decide.verdict`, `NO_CORE`, or one of the codes above."""
@@ -30,17 +30,17 @@ class Outcome:
 
 
 def winner(comparison: Comparison) -> str:
-    """Return which device is faster, or why none is, in a word."""
+    """Return the faster device, or why there is none, in a word."""
     return comparison.faster or NO_WINNER_WORDS.get(comparison.verdict, comparison.verdict)
 
 
 def failure_word(kind: str) -> str:
-    """Return a kind of failure in a word."""
+    """Return the word for a kind of failure."""
     return FAILURE_WORDS.get(kind, kind)
 
 
 def outcome(row: Row) -> Outcome:
-    """Return who wins, or what became of the row; of one in progress how many of its rounds every device has had."""
+    """Return the winner or other outcome of a row; while it runs, the rounds done on every device."""
     if row.failure is not None:
         return Outcome(SKIPPED if row.failure.kind == "skipped" else FAILED, failure_word(row.failure.kind))
     if row.is_starved:
@@ -56,6 +56,6 @@ def _progress(row: Row) -> str:
     calibrated = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     had = min((len(times.round_ns) for times in row.times.values()), default=0)
     wanted = max((each.rounds for each in calibrated), default=0)
-    if had >= wanted:  # the interval decides from here on
+    if had >= wanted:  # further rounds run until the interval is narrow
         wanted = max((each.max_rounds or each.rounds for each in calibrated), default=0)
     return f"{had} of {wanted}" if wanted else "warm-up"

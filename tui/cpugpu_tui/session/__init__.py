@@ -1,1 +1,1 @@
-"""A run as a whole: its plan, one agent or several, series, resuming, saving."""
+"""A run as a whole: its plan, its agents, series, resuming and saving."""

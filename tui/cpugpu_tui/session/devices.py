@@ -1,4 +1,4 @@
-"""Which devices an agent finds: asked of one that is started for this alone."""
+"""Asks an agent, started for this only, which devices it finds."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_pool import Agents
 
 WAIT_S = 5.0
-"""How long a survey that was broken off may take to be gone."""
+"""How long a cancelled survey may take to end."""
 
 
 class DeviceSurvey:
-    """A plan without cases. `ask` once; `stop` may come from any thread."""
+    """A run of a plan without cases. Call `ask` once; `stop` may be called from any thread."""
 
     def __init__(self, python: str | None, simulation: Simulation | None) -> None:
         self._agents = Agents(python, simulated=simulation is not None)
@@ -26,7 +26,7 @@ class DeviceSurvey:
         """Return every device of this machine that torch can use; None if it was stopped. Blocks for seconds.
 
         Raises:
-            UnfitError: no agent can be started, or it found no device.
+            UnfitError: no agent could be started, or it found no device.
         """
         try:
             found, finished = _asked(self._session)
@@ -38,17 +38,17 @@ class DeviceSurvey:
         raise UnfitError(finished.message or "No device was found.", finished.remedy)
 
     def stop(self) -> None:
-        """Break it off, and wait until no process of it is left: a run must not be timed beside it."""
+        """Cancel it, and wait until its process is gone: it would disturb the times of a run."""
         if not self._over.is_set():
             self._session.kill()
             self._over.wait(WAIT_S)
 
 
 def with_gpu_names(plan: Plan, agents: Agents) -> Plan:
-    """Return a parallel plan with the names of its GPUs in place of `cuda`: an agent tells which there are.
+    """Return a parallel plan with the names of its GPUs in place of `cuda`, as an agent reports them.
 
     Raises:
-        CpuGpuError: no agent can be started, or there are not two GPUs.
+        CpuGpuError: no agent could be started, or there are fewer than two GPUs.
     """
     if not plan.parallel:
         return plan
@@ -57,12 +57,12 @@ def with_gpu_names(plan: Plan, agents: Agents) -> Plan:
     if not gpus:
         raise UnfitError(finished.message or "No GPU was found.", finished.remedy)
     if len(gpus) < 2:
-        raise UnfitError(f"--parallel takes two GPUs or more, and here is {gpus[0]} alone.", "Leave --parallel out.")
+        raise UnfitError(f"--parallel needs two GPUs, but only {gpus[0]} was found.", "Leave --parallel out.")
     return replace(plan, devices=tuple(gpus))
 
 
 def _asked(session: Session) -> tuple[DevicesFound | None, RunFinished]:
-    """Run a plan without cases; return the devices that its agent told, and the end."""
+    """Run a plan without cases; return the devices that its agent found, and the end of the run."""
     told: list[Event] = []
     finished = session.run(told.append)
     return next((event for event in told if isinstance(event, DevicesFound)), None), finished

@@ -1,7 +1,7 @@
-"""How long a plan will take and how much memory it needs, before it starts, and where each of the two is known from.
+"""Estimates time and memory of a plan before it starts, and says where each comes from.
 
-Nothing is guessed: a time is that of an earlier run of the same plan; or the least that the protocol takes, with calls
-as earlier runs timed them or, where none did, with their FLOPs and bytes at the machine card's rates; or unknown.
+A time is that of an earlier run of the same plan. Without one, it is the least time of the protocol, with call times
+from earlier runs, or from FLOPs, bytes and the machine card's rates. Otherwise it is unknown.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from cpugpu_tui.store.past_runs import TimedRun
 
 MOST_RUNS = 50
-"""Saved runs that are looked into, newest first."""
+"""Most saved runs that are searched, newest first."""
 
 MOST_PLAN = 200_000
-"""Characters of a saved plan that is compared: 2 000 cases take 10 ms, and each end of a run asks."""
+"""Longest saved plan, in characters, that is compared. 2,000 cases take 10 ms, after each run."""
 
 LEAST_CASE = len('{"workload":"","size":1,"dtype":"","threads":0,"variant":""}')
-"""Characters of a saved case at least."""
+"""Fewest characters of a saved case."""
 
 ALIKE = (
     "cases", "devices", "metrics", "rounds", "max_rounds", "blocks", "window", "budget_s", "max_seconds", "cache",
     "scale", "mnist", "simulation", "own_files",
 )  # fmt: skip
-"""Fields of a plan that decide how long it takes; of a search its limits too."""
+"""Fields of a plan that decide how long it takes; `likeness` adds the limits of a search."""
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What is known of the time of earlier runs of this machine."""
+    """Times of earlier runs on this machine."""
 
     runs: Mapping[str, tuple[int, int]]
-    """Likeness of a plan → number of the newest run of it, and ns of the shortest: none was paused less."""
+    """Likeness of a plan → (number of its newest run, ns of its shortest run, which was paused the least)."""
     calls: Mapping[tuple[str, str], tuple[str, float, int]]
-    """(`Case.key`, device) → label of the device, ns of a call, number of the run; the newest of each."""
+    """(`Case.key`, device) → (label of the device, ns of a call, number of the run), from the newest run."""
 
 
 NOTHING_EARLIER = Earlier({}, {})
@@ -55,36 +55,36 @@ NEVER_TIMED = ("", None, None)
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is known before a plan starts."""
+    """Expected time and memory of a plan."""
 
     seconds: float | None
-    """None where it is unknown."""
+    """None if unknown."""
     most_seconds: float | None
-    """The same where no interval becomes narrow before the budget is spent, about; None where that has no end."""
+    """About how long it takes if each case spends its whole budget; None if there is no limit."""
     is_least: bool
-    """Whether it may well take longer: rounds go on until an interval is narrow, results are compared."""
+    """Whether `seconds` is a lower bound: rounds continue until an interval is narrow, and results are compared."""
     source: str
-    """Where the time is known from; why it is unknown where it is."""
+    """Where the time comes from, or why it is unknown."""
     memory_bytes: float | None
-    """What the largest case occupies on each device; None where only an agent can tell."""
+    """Memory that the largest case needs on each device; None if only an agent knows."""
     memory_case: Case | None = None
-    """That case."""
+    """The largest case."""
 
 
 def likeness(plan: Mapping[str, Any]) -> str:
-    """Return a text that two plans (as plain data) share if they take equally long on one machine."""
+    """Return a hash that two plans (as plain data) share if they take equally long on one machine."""
     import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
 
     told = {name: plan.get(name) for name in ALIKE}
-    told["parallel"] = bool(plan.get("parallel"))  # plans of older versions have no word of it
+    told["parallel"] = bool(plan.get("parallel"))  # missing in plans of older versions
     search = plan.get("search") or {}
     told["search"] = {name: search.get(name) for name in ("most_cases", "most_steps", "ratio", "full")}
-    # A plan of 10 000 cases is 1 MB, and this is kept for fifty runs.
+    # A plan of 10,000 cases is 1 MB, and this is cached for fifty runs.
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def earlier_of(found: Sequence[TimedRun]) -> Earlier:
-    """Return what these runs, newest first, tell."""
+    """Return the times in these runs, which are sorted newest first."""
     runs: dict[str, tuple[int, int]] = {}
     calls: dict[tuple[str, str], tuple[str, float, int]] = {}
     for run in found:
@@ -98,7 +98,7 @@ def earlier_of(found: Sequence[TimedRun]) -> Earlier:
 
 
 def devices_of(plan: Plan, known: Sequence[Device]) -> tuple[Device, ...] | None:
-    """Return the devices that a plan will use, of those that an agent reported; None where it did not report them."""
+    """Return the devices that a plan will use; None if one is not among those that an agent reported."""
     gpus = [device for device in known if not device.is_cpu]
     used: dict[str, Device] = {}
     for wanted in plan.devices:
@@ -114,21 +114,21 @@ def devices_of(plan: Plan, known: Sequence[Device]) -> tuple[Device, ...] | None
 def estimate(
     plan: Plan, repeats: int, known: Sequence[Device], earlier: Earlier, ceilings: Sequence[Ceilings]
 ) -> Estimate:
-    """Return what a plan will take; `known` are the devices that an agent of this machine reported."""
+    """Return the estimate of a plan; `known` are the devices that an agent of this machine reported."""
     memory_bytes, case = _memory(plan)
-    # No larger plan is among those of `earlier_of`; the likeness of 9 000 cases takes 60 ms at each key of the form.
+    # `earlier_of` skips larger plans, and the likeness of 9,000 cases would take 60 ms at each key of the form.
     comparable = len(plan.cases) * LEAST_CASE <= MOST_PLAN
     found = earlier.runs.get(_likeness_of(plan)) if comparable else None
     if found is not None:
         number, duration_ns = found
-        source = f"as run {number} of the same plan took"
+        source = f"like run {number} of the same plan"
         seconds = duration_ns / 1e9 * repeats
         return Estimate(seconds, seconds, False, source, memory_bytes, case)
     bounds, source = _bounds_s(plan, devices_of(plan, known), earlier, ceilings)
     if bounds is None:
         return Estimate(None, None, True, source, memory_bytes, case)
     least, most = (min(bound, plan.max_seconds or bound) * repeats for bound in bounds)
-    # A search goes on with sizes that nobody knows yet.
+    # A search chooses further sizes as it runs.
     ends = plan.search is None or plan.max_seconds is not None
     return Estimate(least, most if ends else None, True, source, memory_bytes, case)
 
@@ -136,11 +136,11 @@ def estimate(
 def _bounds_s(
     plan: Plan, devices: Sequence[Device] | None, earlier: Earlier, ceilings: Sequence[Ceilings]
 ) -> tuple[tuple[float, float] | None, str]:
-    """Return least and most seconds of a plan, and their source; (None, why) where a case is of unknown length."""
+    """Return (least and most seconds of a plan, source), or (None, why) if the time of a case is unknown."""
     if plan.simulation is not None:
-        return None, "no earlier run of this plan, and made-up times tell nothing of this machine"
+        return None, "no earlier run of this plan, and simulated times cannot be predicted"
     if devices is None:
-        return None, "no earlier run of this plan, and no agent has told yet which devices there are"
+        return None, "no earlier run of this plan, and the devices are not known yet"
     cards = {
         device.name: next((card for card in ceilings if (card.device, card.label) == (device.name, device.label)), None)
         for device in devices
@@ -150,7 +150,7 @@ def _bounds_s(
         key = case.key
         for device in devices:
             label, call_ns, run = earlier.calls.get((key, device.name), NEVER_TIMED)
-            if label != device.label:  # another device of this name
+            if label != device.label:  # another device with the same name
                 call_ns, run = None, None
             if call_ns is None:
                 call_ns = _card_ns(case, costs, device, cards[device.name])
@@ -164,7 +164,7 @@ def _bounds_s(
 
 
 def _card_ns(case: Case, costs: Costs | None, device: Device, card: Ceilings | None) -> float | None:
-    """Return ns of a call by the machine card of a device; None where that cannot tell."""
+    """Return the ns of a call by the machine card of a device; None if the card lacks a rate."""
     if card is None or costs is None or (device.is_cpu and case.threads not in (0, card.threads)):
         return None
     line = card.transfers.get(link_of(case.variant) or "")
@@ -175,22 +175,22 @@ def _card_ns(case: Case, costs: Costs | None, device: Device, card: Ceilings | N
 
 
 def _unknown_rate(costs: Costs | None, device: Device) -> str:
-    """Return why FLOPs and bytes tell no time, and what would."""
+    """Return why FLOPs and bytes give no time, and how to change that."""
     if costs is None:
-        return "only its agent knows what it costs"
+        return "only its agent knows its FLOPs and bytes"
     return f"the machine card has no rate for it: M measures {device.name}"
 
 
 def _sources(plan: Plan, runs: set[int | None], by_card: int) -> str:
-    """Return where the least time of a plan is known from."""
+    """Return where the least time of a plan comes from."""
     parts = []
     if runs:
         numbers = sorted(number for number in runs if number is not None)
         named = f"run {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} earlier runs"
-        parts.append(f"calls as {named} timed them")
+        parts.append(f"call times of {named}")
     if by_card:
         parts.append("FLOPs and bytes at the machine card's rates")
-    chosen = " of the first sizes; more are chosen as it goes" if plan.search is not None else ""
+    chosen = ", for the first sizes only" if plan.search is not None else ""
     return " and ".join(parts) + chosen
 
 
@@ -200,26 +200,26 @@ def case_name(case: Case) -> str:
 
 
 def costs_of(case: Case) -> Costs | None:
-    """Return what a call of a case needs; None for a person's own workload, which only an agent loads."""
+    """Return FLOPs, bytes and memory of a call; None for a person's own workload, which only an agent loads."""
     try:
         return case_costs(case)
     except UsageError:
         return None
 
 
-@lru_cache(maxsize=64)  # asked at every key of the form
+@lru_cache(maxsize=64)  # called at every key of the form
 def _likeness_of(plan: Plan) -> str:
     return likeness(json.loads(json.dumps(to_plain(plan))))
 
 
-@lru_cache(maxsize=8)  # of 9 000 cases: 20 ms, wanted for time and memory
+@lru_cache(maxsize=8)  # takes 20 ms for 9,000 cases, and both time and memory need it
 def _costs(plan: Plan) -> tuple[Costs | None, ...]:
     return tuple(costs_of(case) for case in plan.cases)
 
 
 @lru_cache(maxsize=64)
 def _memory(plan: Plan) -> tuple[float | None, Case | None]:
-    """Return the bytes of the case that needs most on a device, and that case."""
+    """Return (bytes on a device, case) of the case that needs most memory."""
     largest: tuple[float, Case | None] = (0.0, None)
     for case, costs in zip(plan.cases, _costs(plan), strict=True):
         if costs is None:

@@ -1,6 +1,6 @@
-"""The events of a run in order: numbered, saved, and delivered to whoever watches.
+"""The events of a run in order: numbered, saved and delivered.
 
-A case is saved at its end, whole, with the readings since the last one.
+A case is saved as a whole at its end, with the readings since the previous one.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ BESIDE = (
     EpochFinished, KernelsProfiled, CasesChosen, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured,
     CeilingsMeasured,
 )  # fmt: skip
-"""An agent's events that are kept as they are, with no tables of their own."""
+"""Events of an agent that are stored unchanged, without tables of their own."""
 
 
 def new_id() -> str:
-    """Return an id that sorts by time: 11 digits of milliseconds in hex, then random ones."""
+    """Return an id that sorts by time: milliseconds as 11 hex digits, then random digits."""
     return f"{time.time_ns() // 1_000_000:011x}{secrets.token_hex(4)}"
 
 
 class Saver:
-    """Collects a run's events until they can be committed; without an outbox it only forgets them."""
+    """Collects a run's events until they can be committed. Without an outbox it drops them."""
 
     def __init__(self, outbox: Outbox | None, run_id: str) -> None:
         self._outbox = outbox
@@ -77,7 +77,7 @@ class Saver:
 
     @property
     def unsaved(self) -> Unsaved | None:
-        """What of the run is not in the history; None if nothing is to be saved."""
+        """Events of the run that are not in the history yet; None if nothing is to be saved."""
         return None if self._outbox is None else self._outbox.unsaved.of(self._run_id)
 
     def begin(self, started: RunStarted) -> None:
@@ -92,10 +92,10 @@ class Saver:
         self._put(save)
 
     def reopen(self, number: int) -> None:
-        """Save that a saved run goes on.
+        """Save that a saved run continues.
 
         Raises:
-            UsageError: it is going on already, in another process.
+            UsageError: another process is continuing it already.
         """
         self._begun = True
         if self._outbox is not None:
@@ -103,12 +103,12 @@ class Saver:
         self._put(lambda store, _beside: store.reopen_run(self._run_id))
 
     def devices(self, found: DevicesFound) -> None:
-        """Save which devices the run uses, if it ever began (a calibration does not)."""
+        """Save which devices the run uses, if it began (a calibration does not)."""
         if self._begun:
             self._put(lambda store, _beside: store.add_devices(self._run_id, found))
 
     def tag(self, tags: Sequence[str]) -> None:
-        """Give the run tags, if it ever began."""
+        """Add tags to the run, if it began."""
         if self._begun and tags:
             self._put(lambda store, _beside: store.tag(self._run_id, add=tags))
 
@@ -117,15 +117,15 @@ class Saver:
         self._cases.setdefault(event.case, []).append(event)
 
     def note_beside(self, event: Event) -> None:
-        """Keep what belongs to no open case (a reading, an epoch, a profile) until the next commit."""
+        """Keep an event without tables of its own (a reading, an epoch, a profile) until the next commit."""
         self._beside.append(event)
 
     def ceilings(self, found: Ceilings) -> None:
-        """Keep what a device reached, for later runs."""
+        """Save the peak rates of a device for later runs."""
         self._put(lambda store, _beside: store.keep_ceilings(found))
 
     def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[Ceilings, ...]:
-        """Return what the devices of an agent's machine reached under its torch and driver; nothing without a store."""
+        """Return saved peak rates of an agent's machine, torch and driver; empty without a store."""
         store = None if self._outbox is None else self._outbox.store
         if store is None:
             return ()
@@ -142,7 +142,7 @@ class Saver:
 
     @property
     def keeps_ceilings(self) -> bool:
-        """Whether ceilings measured now would be there for the next run."""
+        """Whether peak rates measured now would be saved for the next run."""
         return self._outbox is not None and self._outbox.is_writable
 
     def forget_attempts(self) -> None:
@@ -154,13 +154,13 @@ class Saver:
         self.settle_all([event])
 
     def settle_all(self, events: Sequence[CaseFinished | CaseFailed]) -> None:
-        """Commit cases that are over, in one transaction: 10,000 skipped ones would outlast the 2 s of a SIGTERM."""
+        """Commit finished cases in one transaction: 10,000 separate ones would exceed the 2 s after a SIGTERM."""
         if events:
             attempts = [[*self._cases.pop(event.case, []), event] for event in events]
             self._put(lambda store, beside: store.commit_cases(self._run_id, attempts, beside), attempts)
 
     def finish(self, finished: RunFinished) -> None:
-        """Save how the run ended, if it ever began."""
+        """Save how the run ended, if it began."""
         outbox = self._outbox
         if not self._begun:
             return
@@ -175,7 +175,7 @@ class Saver:
     def _put(
         self, save: Callable[[Store, Sequence[Event]], object], attempts: Sequence[Sequence[Event]] | None = None
     ) -> None:
-        """Hand a write to the outbox; `attempts`, also without any, takes the events beside the cases along."""
+        """Hand a write to the outbox. Unless `attempts` is None, the kept events beside the cases go with it."""
         if self._outbox is None:
             return
         from cpugpu_tui.store.outbox import Write
@@ -187,22 +187,22 @@ class Saver:
 
 
 class EventStream:
-    """What a run has told so far, and which of its cases are left. One thread only, but for `left.settled`."""
+    """The events of a run so far, and the cases that are left. For one thread only, except `left.settled`."""
 
     def __init__(self, plan: Plan, saver: Saver, saved: Unfinished | None = None) -> None:
-        """Begin an empty stream, or go on behind a saved run; nothing is saved before `begin`."""
+        """Begin an empty stream, or continue a saved run; nothing is saved before `begin`."""
         self._saver = saver
         self._saved = saved
         self._is_reopened = False
         self._has_cases = bool(plan.cases)
         self.deliver: Deliver = lambda _event: None
-        """Who is told; set before the first event."""
+        """Called with each event; set before the first one."""
         self.left = Remaining(plan)
         """The cases without a result."""
         self.failed_cases = 0
-        """Cases that failed, those left out by request aside."""
+        """Number of cases that failed; skipped ones do not count."""
         self.blame: Progressed | None = None
-        """What the agent said last that it does."""
+        """What the agent last reported to be doing."""
         self._seq = 0
         self._early: list[TelemetryRead] = []
         self._devices_known = False
@@ -211,44 +211,44 @@ class EventStream:
 
     @property
     def has_begun(self) -> bool:
-        """Whether `RunStarted` was told."""
+        """Whether `RunStarted` was delivered."""
         return self._seq > 0
 
     def begin(self, started: RunStarted) -> None:
-        """Tell the first event; readings that came before it follow."""
+        """Deliver the first event, then readings that came before it."""
         event = self.stamp(started)
-        if self._has_cases:  # a calibration alone is kept as ceilings; history lists what has rows
+        if self._has_cases:  # a calibration is saved as peak rates only; the history lists runs with cases
             self._saver.begin(event)
         self.left.note(event)
         self.deliver(replace(event, number=self._saver.number))
-        self._tell_early()
+        self._deliver_early()
 
-    def tell_saved(self, saved: Unfinished) -> None:
-        """Tell the events of the saved run as if they had just happened; readings that came meanwhile follow."""
+    def deliver_saved(self, saved: Unfinished) -> None:
+        """Deliver the events of the saved run, then readings that came meanwhile."""
         for event in saved.events:
             self.deliver(event)
         self._seq = max(event.seq for event in saved.events)
-        self._tell_early()
+        self._deliver_early()
 
     def _reopen(self) -> None:
-        """Make a saved run ours in the store, once: nothing is written before it is found to be the same machine."""
+        """Reopen a saved run in the store, once. Nothing is written before the machine is known to be the same."""
         if self._saved is not None and not self._is_reopened:
             self._saver.reopen(self._saved.summary.number)
             self._is_reopened = True
 
     def end(self, finished: RunFinished) -> RunFinished:
-        """Tell the last event, and return it with its number."""
+        """Save and deliver the last event; return it with its number."""
         finished = self.stamp(finished)
         self._saver.finish(finished)
         self.deliver(finished)
         return finished
 
-    def _tell_early(self) -> None:
+    def _deliver_early(self) -> None:
         for reading in self._early:
             self.add_telemetry(reading)
 
     def add_telemetry(self, event: TelemetryRead) -> None:
-        """Make a reading an event of this run, in its place among the others."""
+        """Add a telemetry reading to the events of this run."""
         if not self.has_begun:
             self._early.append(event)
             return
@@ -258,10 +258,10 @@ class EventStream:
         self.deliver(event)
 
     def add(self, event: Event) -> None:
-        """Number what the agent told, note it and deliver it; a finished case is committed first.
+        """Number, note and deliver an event of the agent; a finished case is committed first.
 
         Raises:
-            UnfitError: the run is a saved one, and the devices are others.
+            UnfitError: a saved run is resumed, and the devices differ.
             UsageError: another process has resumed the saved run meanwhile.
         """
         if isinstance(event, DevicesFound) and self._saved is not None and not self._is_reopened:
@@ -269,7 +269,7 @@ class EventStream:
             self._reopen()
         known = isinstance(event, DevicesFound) and self._devices_known
         if known or isinstance(event, (TelemetryRead, Hello, RunStarted)):
-            return  # told already, or not the agent's to tell
+            return  # delivered already, or not an agent's event
         self._seq += 1
         event = replace(event, seq=self._seq)
         match event:
@@ -283,7 +283,7 @@ class EventStream:
                 self._saver.note(event)
             case CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)
-                if self._has_cases:  # a run's own row of the history; a calibration alone has none
+                if self._has_cases:  # a calibration alone has no run in the history
                     self._saver.note_beside(event)
             case _ if isinstance(event, BESIDE):
                 self._saver.note_beside(event)
@@ -304,7 +304,7 @@ class EventStream:
         self.deliver(event)
 
     def settle_crash(self, gone: Gone) -> None:
-        """Blame the case that the agent was at when it died, unless its failure is told already."""
+        """Fail the case that the agent was timing when it died, unless it has a result already."""
         blame = self.blame
         if blame is None or not blame.case or blame.case in self.left.settled:
             return
@@ -312,18 +312,18 @@ class EventStream:
             blame.case,
             "crashed",
             f"The agent {gone.manner} during {blame.phase} on {blame.device}. {gone.last_words}".strip(),
-            "The rest went on in a fresh agent; this case is not tried again.",
+            "Other cases ran in a new agent. This case is not retried.",
             blame.device,
         )
 
     def fail(self, case: str, kind: str, message: str, remedy: str, device: str | None) -> None:
-        """End a case without a result."""
+        """End a case as failed."""
         self._settle(
             self.stamp(CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
         )
 
     def skip_rest(self, finished: RunFinished) -> None:
-        """End the cases that were not reached, with the reason for which the run ended."""
+        """End the remaining cases as skipped, with the reason why the run ended."""
         if not self.has_begun or (self._saved is not None and not self._is_reopened):
             return
         why = finished.message or "Stopped by request."
@@ -337,6 +337,6 @@ class EventStream:
             self.deliver(event)
 
     def stamp(self, event: E) -> E:
-        """Return an event of our own with its number and time."""
+        """Return an event of this program with its number and time."""
         self._seq += 1
         return stamped(event, self._seq)

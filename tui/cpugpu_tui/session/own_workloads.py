@@ -1,6 +1,6 @@
-"""What a person added to the built-in presets and workloads: their config's presets, their files, their packages.
+"""A person's own presets and workloads: from their config, their files and installed packages.
 
-Nothing of theirs is run here: an agent loads it and tells its catalogue.
+None of their code runs here: an agent loads it and reports its catalogue.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class OwnWorkloads:
     presets: tuple[Preset, ...] = ()
     """From the config."""
     workloads: tuple[WorkloadInfo, ...] = ()
-    """As an agent told."""
+    """As an agent reported them."""
     files: tuple[OwnFile, ...] = ()
-    """Where those come from that are from files."""
+    """The files among their sources."""
     is_installed: bool = False
-    """Whether agents are to load what installed packages offer."""
+    """Whether agents also load workloads of installed packages."""
 
     def words(self) -> tuple[str, ...]:
-        """Return what `Agents` takes, so that each of them knows the same workloads."""
+        """Return the arguments with which an agent loads the same workloads."""
         files = tuple(word for file in self.files for word in (FILE, file.path))
         return (*files, INSTALLED) if self.is_installed else files
 
     def infos(self) -> dict[str, WorkloadInfo]:
-        """Return every workload that there is, by name."""
+        """Return all workloads by name."""
         return {info.name: info for info in (*catalogue(), *self.workloads)}
 
     def preset(self, name: str) -> Preset | None:
-        """Return a preset of either kind; None where there is none of this name."""
+        """Return a built-in or own preset; None if the name is unknown."""
         return PRESETS.get(name) or next((preset for preset in self.presets if preset.name == name), None)
 
     def files_of(self, workloads: Iterable[str]) -> tuple[OwnFile, ...]:
@@ -54,29 +54,29 @@ def named_files(texts: Iterable[str]) -> tuple[str, ...]:
     """Return absolute paths of the files that a person named, each once.
 
     Raises:
-        UsageError: one of them does not exist, or cannot be told to an agent.
+        UsageError: one of them does not exist, or its path cannot be passed to an agent.
     """
     files = tuple(dict.fromkeys(map(paths.absolute, texts)))
     for file in files:
         if not os.path.isfile(file):
-            raise UsageError(f"There is no workload file {file}.", "Write one with `cpugpu-tui new-workload NAME`.")
+            raise UsageError(f"Workload file {file} not found.", "Create one with `cpugpu-tui new-workload NAME`.")
     return files
 
 
 def learn(
     own: OwnWorkloads, files: tuple[str, ...], python: str | None, *, installed: bool
 ) -> tuple[OwnWorkloads, tuple[Refused, ...]]:
-    """Ask a short-lived agent what files and packages offer; return that, and what it refused.
+    """Load files and packages in a short-lived agent; return their workloads, and those that it refused.
 
     Raises:
-        UsageError: one of them ended the agent, or never came to an end.
-        UnfitError: the interpreter cannot become an agent.
+        UsageError: one of them ended the agent, or did not finish loading.
+        UnfitError: the interpreter cannot run the agent.
     """
     from cpugpu_tui.transport.agent_pool import Agents
 
     words = [word for path in files for word in (FILE, path)]
-    # Simulated: no catalogue needs torch, which takes seconds to import; a process also where the kernels will
-    # run on a thread of this one, so that a file that ends it ends another.
+    # Simulated, because a catalogue does not need torch, which takes seconds to import. Always a process, even with
+    # `--worker thread`, so that a file that exits does not end this program.
     agents = Agents(python, simulated=True, own=[*words, INSTALLED] if installed else words)
     try:
         hello = agents.greet()
@@ -88,10 +88,10 @@ def learn(
 
 
 def offers_installed() -> bool:
-    """Whether a package of this interpreter says that it has workloads; nothing of it is loaded.
+    """Whether an installed package declares workloads; nothing of it is loaded.
 
-    Without `importlib.metadata` where no installed package names our group: importing and asking it takes 40 ms before
-    the first frame, looking for the name in the files that it would read takes 2.
+    Searching the metadata files for our group takes 2 ms. `importlib.metadata` would take 40 ms before the first
+    frame, so it is asked only if the group is found.
     """
     from cpugpu_tui.workloads.own_files import GROUP, installed_points
 
@@ -99,13 +99,13 @@ def offers_installed() -> bool:
 
 
 def _is_named(group: bytes) -> bool:
-    """Whether any package's list of entry points has this name in it; True also where that cannot be told."""
+    """Whether the entry points of any package contain this name, or cannot be searched."""
     for folder in dict.fromkeys(sys.path):
         if os.path.isfile(folder):
-            return True  # an archive, into which only `importlib.metadata` looks
+            return True  # an archive: only `importlib.metadata` can look inside
         try:
             names = os.listdir(folder or os.curdir)
-        except OSError:  # where Python expects an archive of its library there mostly is none
+        except OSError:  # `sys.path` usually names an archive of the standard library that does not exist
             continue
         facts = (name for name in names if name.lower().endswith("-info"))  # .dist-info, .egg-info, EGG-INFO
         if any(_holds(os.path.join(folder, name, "entry_points.txt"), group) for name in facts):

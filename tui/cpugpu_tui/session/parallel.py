@@ -1,4 +1,4 @@
-"""An agent for each GPU, all at the same time, which together look like one: their events are one stream."""
+"""Runs an agent for each GPU at the same time, and merges their events into one stream."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 
 OTHER_NOISE = 1_000
-"""Between the seeds of two agents' made-up noise: with the same, all GPUs would have the very same times."""
+"""Distance between the seeds of two simulated agents: with one seed all GPUs would have equal times."""
 
 PER_CASE = "case"
-"""Field of events that belong to a case."""
+"""Field that events of a case have."""
 
 
 def claim_agent(plan: Plan, agents: Agents) -> Agent:
-    """Return the agent that a plan is given to: one, or for a parallel plan one for each of its GPUs.
+    """Return the agent for a plan; for a parallel plan a group with an agent for each GPU.
 
     Raises:
-        UsageError: the interpreter does not exist, or agents are threads of this process.
+        UsageError: the interpreter does not exist, or a parallel plan would run in threads.
     """
     if not plan.parallel:
         return agents.take()
     if agents.worker == "thread":
-        raise UsageError("GPUs at the same time need a process each.", "Leave --worker thread out, or --parallel.")
+        raise UsageError("--parallel needs a process for each GPU.", "Leave out --worker thread or --parallel.")
     return AgentGroup([agents.take() for _ in plan.devices], plan.devices)
 
 
 class AgentGroup:
-    """Agents with a GPU each; see `Agent`. The first that dies takes the others along: their cases are run again."""
+    """Agents with a GPU each; see `Agent`. When one dies all are ended, and new ones rerun the open cases."""
 
     def __init__(self, agents: Sequence[Agent], gpus: Sequence[str]) -> None:
         self._agents = tuple(agents)
@@ -57,7 +57,7 @@ class AgentGroup:
 
     @property
     def pid(self) -> int:
-        """The first one's."""
+        """Process id of the first agent."""
         return self._agents[0].pid
 
     def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
@@ -95,6 +95,11 @@ class AgentGroup:
         for agent in self._agents:
             agent.command(word)
 
+    def hand_over(self) -> None:
+        """See `Agent`."""
+        for agent in self._agents:
+            agent.hand_over()
+
     def end(self, *, at_once: bool) -> None:
         """See `Agent`."""
         self._is_ended = True
@@ -103,7 +108,7 @@ class AgentGroup:
 
 
 class Merge:
-    """What several agents say of the same cases, each of its GPU, as one agent would say it of all of them."""
+    """Merges the streams of several agents, with a GPU each, into the stream of one agent with all GPUs."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -120,11 +125,11 @@ class Merge:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for the devices of another agent that nothing more should be taken."""
+        """Whether so many events wait for the devices of another agent that no more should be taken."""
         return len(self._early) > WAITING_EVENTS
 
     def take(self, index: int, message: Message) -> list[Message]:
-        """Return what is to be told after an agent has said something; nothing after the end."""
+        """Return the messages to deliver after a message of an agent; none after the end."""
         if self._is_over:
             return []
         if isinstance(message, Gone):
@@ -139,12 +144,12 @@ class Merge:
         if isinstance(message, Progressed) and message.phase != "gap":
             self._doing[index] = message
         if len(self._devices) < self._count:
-            self._early.append((index, message))  # a run's stream begins with all its devices
+            self._early.append((index, message))  # the stream must begin with all devices
             return []
-        return self._said(index, message)
+        return self._from_agent(index, message)
 
     def _gone(self, index: int, gone: Gone) -> list[Message]:
-        """Return an agent's death, and before it what it was at: others have said what they are at since."""
+        """Return an agent's end, after what that agent was doing: the last progress may be another agent's."""
         if index in self._ended:
             return []
         self._is_over = True
@@ -152,11 +157,11 @@ class Merge:
         return [gone] if doing is None else [doing, gone]
 
     def _run_finished(self, index: int, finished: RunFinished) -> list[Message]:
-        """Return the end once all have come to it, or one has failed; before that what another is still at."""
+        """Return the end once all agents are done or one failed; before that, the progress of another agent."""
         self._ended[index] = finished
         if finished.status == "failed" or len(self._ended) == self._count:
             self._is_over = True
-            early = [told for at, event in self._early for told in self._said(at, event)]
+            early = [told for at, event in self._early for told in self._from_agent(at, event)]
             stopped = (each for each in self._ended.values() if each.status != "done")
             return [*early, finished if finished.status == "failed" else next(stopped, finished)]
         still = [doing for other, doing in self._doing.items() if other not in self._ended]
@@ -170,10 +175,10 @@ class Merge:
         early, self._early = self._early, []
         return [
             replace(found, devices=tuple(sorted(devices.values(), key=lambda device: place(device.name)))),
-            *(told for at, event in early for told in self._said(at, event)),
+            *(told for at, event in early for told in self._from_agent(at, event)),
         ]
 
-    def _said(self, index: int, event: Event) -> list[Message]:
+    def _from_agent(self, index: int, event: Event) -> list[Message]:
         case = getattr(event, PER_CASE, "")
         match event:
             case Progressed():
@@ -202,7 +207,7 @@ class Merge:
         return replace(event, seconds_left=max(self._seconds_left.values()))
 
     def _case_finished(self, index: int, event: CaseFinished) -> list[Message]:
-        """Return the case's end when the last has come to it, with the largest error of all."""
+        """Return the end of a case once all agents finished it, with the largest error of all."""
         ends = self._finished.setdefault(event.case, {})
         ends[index] = event
         if len(ends) < self._count:

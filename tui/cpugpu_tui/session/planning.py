@@ -1,8 +1,9 @@
-"""From what a person asks for to a plan: parsing and validation, the same for flags and form fields."""
+"""Makes a plan of a person's request: parsing and validation, the same for flags and form fields."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 
 from cpugpu_tui.config.parsing import MAX_CASES, FieldError, check_device, check_dtype, parse_sizes, parse_threads
 from cpugpu_tui.decide.crossover import grid
@@ -27,30 +28,30 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 
 SMALL_BUDGET_S = 0.2
-"""Time for a device and case at small scale: the nine presets together finish in two minutes on two cores."""
+"""Time for a case on one device at small scale: all nine presets finish in two minutes on two cores."""
 
 SEARCH_BUDGET_S = 1.5
-"""Time for a device and case of a search: 40 rounds of a short operation take 0.8 s."""
+"""Time for a case on one device in a search: 40 rounds of a short operation take 0.8 s."""
 
 QUICK_CASES = 14
-"""Cases of `quick`, which is to end within 10 s on a GPU server: seven sizes to begin with, seven to narrow."""
+"""Cases of `quick`, to end within 10 s on a GPU server: seven first sizes, and seven to narrow the bracket."""
 
 SEARCH_ROUNDS = 24
-"""Most rounds of a case in a search: what is still undecided then lies within the bracket."""
+"""Most rounds of a case in a search: a size that is still undecided then lies within the bracket."""
 
 SEARCH_BLOCKS = 3
-"""Blocks in a half-round of a search: its noise is between rounds, and so is its time."""
+"""Blocks in a half-round of a search: few, because its noise is between rounds rather than within."""
 
 SEARCH_METRICS = (LATENCY, DEVICE, END_TO_END, AS_WRITTEN, COLD_START)
-"""What a search takes: nothing that its answer does not need. Loading the profiler alone takes 4 s on an H200."""
+"""Metrics of a search: only those that its answer needs. Loading the profiler alone takes 4 s on an H200."""
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What a person asked for, as text where they typed text; None means the preset's own."""
+    """What a person asked for, as text where they typed text; None means the preset's default."""
 
     names: tuple[str, ...] = ("quick",)
-    """Presets and workloads."""
+    """Names of presets and workloads."""
     sizes: str | None = None
     """`1:10000:50` (start:stop:step, stop excluded as in Python) or `16,32,64`."""
     dtype: str | None = None
@@ -62,26 +63,26 @@ class PlanRequest:
     max_seconds: float | None = None
     case_timeout_s: float | None = None
     repeat: int = 1
-    """Runs of one series."""
+    """Number of runs in the series."""
     cache: str = "cold"
     scale: str = "full"
     mnist: str | None = None
-    """Folder of the person's own idx files; None leaves it to CPUGPU_MNIST, and draws digits without."""
+    """Folder of MNIST's idx files; None uses CPUGPU_MNIST or, if that is unset, generated digits."""
     simulation: Simulation | None = None
     find_crossover: bool = False
-    """Choose sizes as it goes, between the smallest and the largest."""
+    """Search for the crossover: choose sizes during the run, between the smallest and the largest."""
     max_size: str | None = None
-    """Largest size of such a search; None for the workload's own."""
+    """Largest size of a search; None for the workload's own."""
     full: bool = False
-    """Time the CPU also where it is hopelessly behind."""
+    """Also time the CPU at sizes where it is certain to lose."""
     parallel: bool = False
-    """An agent for each GPU, all at the same time."""
+    """Run an agent for each GPU, all at the same time."""
     gaps: bool = False
-    """Whether a user interface paints while this runs."""
+    """Leave gaps between blocks, in which a user interface may paint."""
     energy: bool = False
-    """Measure the joules of a call too: some 2 s more for each case and device."""
+    """Also measure the joules of a call, which takes about 2 s more for each case and device."""
     own: OwnWorkloads = field(default_factory=OwnWorkloads)
-    """What there is beside the built-in presets and workloads."""
+    """A person's own presets and workloads."""
 
 
 def build_plan(request: PlanRequest) -> Plan:
@@ -99,7 +100,7 @@ def build_plan(request: PlanRequest) -> Plan:
         for case in _cases(preset, sizes, known, request, searched=search is not None):
             cases.setdefault(case.key, case)
     if len(cases) > MAX_CASES:
-        raise FieldError("sizes", f"That makes {len(cases):,} cases; the most is {MAX_CASES:,}.", "Use a larger step.")
+        raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
     check_positive(request)
     for device in request.devices:
         check_device(device)
@@ -128,72 +129,71 @@ def build_plan(request: PlanRequest) -> Plan:
         own_files=request.own.files_of(case.workload for case in cases.values()),
     )
     if search is not None:
-        # All its cases are the window, so that a case's rounds are spread over the whole search.
+        # The window holds all cases, so that a case's rounds are spread over the whole search.
         plan = replace(
             plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, blocks=SEARCH_BLOCKS, window=Search.most_cases
         )
     if request.rounds is None:
         return plan
-    # Whoever names a number of rounds wants that number, not one that an interval decides.
+    # An explicit number of rounds is exact; no interval ends them earlier.
     return replace(plan, rounds=request.rounds, max_rounds=request.rounds)
 
 
 def _devices(request: PlanRequest) -> tuple[str, ...]:
-    """Return the devices, each once; of a parallel plan every GPU unless some are named.
+    """Return the devices, each once; for a parallel plan every GPU unless some are named.
 
     Raises:
-        FieldError: the CPU is to be timed while the GPUs' agents keep its cores busy.
+        FieldError: a parallel plan includes the CPU, whose cores the GPUs' agents share.
     """
     if request.parallel and "cpu" in request.devices:
         raise FieldError(
-            "devices", "The CPU cannot be timed while the agents of --parallel share its cores.",
-            "Leave --device cpu out, and time the CPU in a run without --parallel.",
+            "devices", "Cannot time the CPU with --parallel: the agents of the GPUs share its cores.",
+            "Leave --device cpu out, and time the CPU in a run of its own.",
         )  # fmt: skip
     asked = ("cuda" if request.parallel and device == "auto" else device for device in request.devices)
     return tuple(dict.fromkeys(asked))
 
 
 def find_preset(name: str, own: OwnWorkloads, known: dict[str, WorkloadInfo]) -> Preset:
-    """Return a preset, or one of the `known` workloads by its own default sizes.
+    """Return a preset, or a preset of one `known` workload with its default sizes.
 
     Raises:
-        FieldError: there is neither of this name.
+        FieldError: the name is unknown.
     """
     preset = own.preset(name)
     if preset is None and name in known:
         return Preset(name, (Part(name, known[name].sizes),), known[name].summary, "")
     if preset is None:
-        names = ", ".join(dict.fromkeys([*PRESETS, *(each.name for each in own.presets), *known]))
+        near = get_close_matches(name, [*PRESETS, *(each.name for each in own.presets), *known], 1)
         raise FieldError(
-            "names", f"There is no preset or workload {name!r}.",
-            f"There are: {names}; your own come from a file with --workloads.",
+            "names", f"Unknown preset or workload {name!r}.",
+            (f"Did you mean {near[0]!r}? " if near else "")
+            + "`cpugpu-tui list` prints all names, and --workloads FILE adds your own.",
         )  # fmt: skip
     for part in preset.parts:
         if part.workload not in known:
             raise FieldError(
-                "names", f"The preset {name!r} needs the workload {part.workload!r}, which there is not.",
-                "Name its file with --workloads.",
+                "names", f"The preset {name!r} needs the workload {part.workload!r}, which is unknown.",
+                "Load its file with --workloads FILE.",
             )  # fmt: skip
     return preset
 
 
 def _search(request: PlanRequest, presets: list[Preset]) -> Search | None:
-    """Return what an adaptive sweep looks for; None where the sizes are fixed."""
-    # Whoever names sizes or a variant of `quick` wants those; `--find-crossover` looks between them.
+    """Return the search of an adaptive sweep; None if the sizes are fixed."""
+    # Sizes given with `quick` are exact; with `--find-crossover` they are the ends of a search.
     wanted = request.find_crossover or (request.sizes is None and all(preset.is_search for preset in presets))
     if not wanted:
         for name in ("max_size", "full"):
             if getattr(request, name):
-                raise FieldError(
-                    name, f"--{name.replace('_', '-')} belongs to a search.", "Add --find-crossover to it."
-                )
+                raise FieldError(name, f"--{name.replace('_', '-')} works only in a search.", "Add --find-crossover.")
         return None
     most_cases = Search.most_cases if request.find_crossover else QUICK_CASES
     return Search(most_cases=most_cases, full=request.full)
 
 
 def scale_text(plan: Plan) -> str:
-    """Return what the small scale of a plan's presets left out."""
+    """Return what the small scale left out of a plan's presets."""
     said = [PRESETS[name].small for name in plan.name.split("+") if name in PRESETS]
     return "; ".join(small.says for small in said if small is not None) or "nothing was left out"
 
@@ -206,15 +206,15 @@ def _cases(
     *,
     searched: bool,
 ) -> list[Case]:
-    """Return the cases of a preset; several parts of it share what the person asked for.
+    """Return the cases of a preset; a person's choices apply to all of its parts.
 
-    Those of a search are its coarse grid, one sweep after the other.
+    The cases of a search are its coarse grid, one sweep after the other.
     """
     small = preset.small if request.scale == "small" else None
-    # Sizes that a person names are the first part's: 256 MiB to copy must not become 268 million models to move.
+    # A person's sizes are for parts with the first part's axis: 256 MiB to copy must not become 268 million models.
     axis = known[preset.parts[0].workload].axis
     parts = preset.parts if small is None else small.parts
-    # A variant is that of the parts that have it; the others keep their own, as one experiment.
+    # A variant applies to the parts that have it; the others keep theirs.
     having = [part for part in parts if request.variant and _has(known[part.workload], request.variant)]
     cases = []
     for part in parts:
@@ -226,15 +226,14 @@ def _cases(
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
     if searched and len({case.size for case in cases if known[case.workload].axis == axis}) == 1:
         raise _nothing_to_search(preset, cases[0].size)
-    # One sweep after the other: sorting keeps the order of sizes within each.
+    # One sweep after the other; the sort is stable and keeps the order of sizes.
     return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
 
 
 def nth_plan(plan: Plan, number: int) -> Plan:
-    """Return the plan of the `number`-th run of a series, from 1: a made-up machine draws other noise in each.
+    """Return the plan of the `number`-th run of a series, from 1, with different simulated noise in each run.
 
-    A real one does so by itself. With the same noise all runs of a series were copies of the first, and comparisons
-    took them for certainty.
+    With equal noise, all runs of a simulated series would be copies, and comparisons would seem certain.
     """
     if plan.simulation is None:
         return plan
@@ -242,14 +241,14 @@ def nth_plan(plan: Plan, number: int) -> Plan:
 
 
 def _nothing_to_search(preset: Preset, size: int) -> FieldError:
-    """Return the refusal of a search that has one size, which would time it and be silent about the rest."""
+    """Return the error for a search with one size, which has nothing to search between."""
     workload = preset.parts[0].workload
     akin = [other.name for other in PRESETS.values()
             for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
-    others = f"; or take {' or '.join(dict.fromkeys(akin))}, which go through sizes" if akin else ""
+    others = f" Presets with several sizes: {', '.join(dict.fromkeys(akin))}." if akin else ""
     return FieldError(
-        "sizes", f"{preset.name} has one size here, {size:,}: there is nothing to search between.",
-        f"Name both ends with --size, like {size},{32 * size}, or the larger with --max-size{others}.",
+        "sizes", f"Cannot search: {preset.name} has only one size, {size:,}.",
+        f"Set both ends with --size, for example {size},{32 * size}, or the larger one with --max-size.{others}",
     )  # fmt: skip
 
 
@@ -261,14 +260,14 @@ def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
     highest = parse_sizes(max_size)[-1] if max_size is not None else max(sizes)
     if highest < min(sizes):
         raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {min(sizes):,}.",
-                         "Write a larger one, or name both ends with --size.")  # fmt: skip
+                         "Use a larger one, or set both ends with --size.")  # fmt: skip
     return grid(min(sizes), highest)
 
 
 def _part_cases(
     info: WorkloadInfo, sizes: tuple[int, ...], variants: tuple[str, ...], preset: Preset, request: PlanRequest
 ) -> list[Case]:
-    """Return the cases of one workload; dtype and threads that a person asked for stand above the preset's own."""
+    """Return the cases of one workload; a person's dtype and threads replace the preset's."""
     asked = (request.dtype,) if request.dtype else preset.dtypes or ("float32",)
     dtypes = [check_dtype(info, dtype) for dtype in asked]
     threads = parse_threads(request.threads) if request.threads is not None else preset.threads or (0,)
@@ -283,33 +282,33 @@ def _part_cases(
 
 
 def _named(info: WorkloadInfo, variant: str) -> str:
-    """Return the variant's own name, so that `default` and it do not become two rows.
+    """Return a variant's own name, so that `default` and this name do not become two rows.
 
     Raises:
-        FieldError: there is no such variant.
+        FieldError: the workload has no such variant.
     """
     if not _has(info, variant):
         raise FieldError(
-            "variant", f"Workload {info.name!r} has no variant {variant!r}.", f"It has: {', '.join(info.variants)}."
+            "variant", f"Workload {info.name!r} has no variant {variant!r}.", f"Use one of: {', '.join(info.variants)}."
         )
     return info.variants[0] if variant == "default" else variant
 
 
 def check_positive(request: PlanRequest) -> None:
-    """Refuse numbers that cannot be counts or times.
+    """Check counts, times, cache state and scale.
 
     Raises:
-        FieldError: a count below 1, a time that is not above 0, or an unknown cache state.
+        FieldError: a count below 1 or above 1,000, a time that is not above 0, or an unknown cache state or scale.
     """
     if request.rounds is not None and not 1 <= request.rounds <= 1000:
-        raise FieldError("rounds", f"{request.rounds} rounds are not possible.", "Write a number from 1 to 1000.")
+        raise FieldError("rounds", f"Invalid number of rounds: {request.rounds}.", "Use a number from 1 to 1000.")
     if not 1 <= request.repeat <= 1000:
-        raise FieldError("repeat", f"{request.repeat} repeats are not possible.", "Write a number from 1 to 1000.")
+        raise FieldError("repeat", f"Invalid number of runs: {request.repeat}.", "Use a number from 1 to 1000.")
     for name in ("max_seconds", "case_timeout_s"):
         seconds = getattr(request, name)
         if seconds is not None and not 0 < seconds < 1e9:
-            raise FieldError(name, f"{seconds:g} seconds are not possible.", "Write a time above 0.")
+            raise FieldError(name, f"Invalid time: {seconds:g} s.", "Use a number of seconds above 0.")
     if request.cache not in ("cold", "warm"):
-        raise FieldError("cache", f"There is no cache state {request.cache!r}.", "Write cold or warm.")
+        raise FieldError("cache", f"Invalid cache state {request.cache!r}.", "Use cold or warm.")
     if request.scale not in SCALES:
-        raise FieldError("scale", f"There is no scale {request.scale!r}.", "Write full or small.")
+        raise FieldError("scale", f"Invalid scale {request.scale!r}.", "Use full or small.")

@@ -1,4 +1,4 @@
-"""The command that repeats a run, in the fewest words that make the same plan."""
+"""The shortest command that repeats a run with the same plan."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cpugpu_tui.workloads import catalogue
 
 
 def repeat_text(run: RunStarted) -> str:
-    """Return what repeats a run, in one line: one command or, divided by semicolons, several."""
+    """Return the commands that repeat a run in one line, separated by semicolons."""
     return "; ".join(repeat_commands(run))
 
 
 def repeat_commands(run: RunStarted) -> tuple[str, ...]:
-    """Return the commands that repeat a run: one if one can name all its cases."""
+    """Return the commands that repeat a run: one if it can name all cases."""
     return tuple(_command(run, request) for request in requests_for(run.plan))
 
 
@@ -30,7 +30,7 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     plan, facts = run.plan, run.environment
     usual = Plan("", ())
     fleet = facts.get("fleet_host") is not None
-    # What else its inventory said of the host is not in the record.
+    # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
     words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
     for file in plan.own_files:
@@ -60,7 +60,7 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
 
 
 def option_words(request: PlanRequest) -> list[str]:
-    """Return the options of `run` that choose a request's cases, without the names before them."""
+    """Return the options of `run` that choose a request's cases, without its names."""
     words = ["--size", request.sizes] if request.sizes is not None else []
     words += ["--find-crossover"] if request.find_crossover else []
     words += ["--max-size", request.max_size] if request.max_size is not None else []
@@ -72,9 +72,9 @@ def option_words(request: PlanRequest) -> list[str]:
 
 
 def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
-    """Return the requests that together give a plan's very cases and search: one if one can.
+    """Return the requests that together give exactly a plan's cases and search: one if possible.
 
-    Otherwise one for each workload or, where one workload was not run alike everywhere, for each of its sweeps.
+    Otherwise one for each workload, or for each sweep of a workload whose sweeps differ.
     """
     request, is_same = _closest(plan)
     for field in ("workload", "sweep"):
@@ -85,7 +85,7 @@ def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
 
 
 def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
-    """Return plans of cases that are alike, each named by its workload."""
+    """Split a plan by `kind` of case; each part is named after its workload."""
     found: dict[object, list[Case]] = {}
     for case in plan.cases:
         found.setdefault(kind(case), []).append(case)
@@ -93,10 +93,10 @@ def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
 
 
 def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
-    """Return a request and whether it gives a plan's very cases and search.
+    """Return a request, and whether it gives exactly a plan's cases and search.
 
-    Sizes and variant are named only where a person named them: a range in every search would change it, for the
-    sizes of `matmul vector-dot` are not one range. Where nothing gives the very same, sizes and variant are named.
+    Sizes and variant are included only if needed: the default sizes of `matmul vector-dot`, for example, are not one
+    range. If no request gives exactly the plan, the last candidate is returned, with sizes and variant.
     """
     threads = dict.fromkeys(case.threads for case in plan.cases)
     names = tuple(plan.name.split("+"))
@@ -119,9 +119,9 @@ def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
 
 
 def _own_of(plan: Plan) -> OwnWorkloads:
-    """Return the workloads of a plan that are not built in, as far as its cases tell of them.
+    """Return the workloads of a plan that are not built in, as far as its cases describe them.
 
-    Their usual sizes are not known: one that nobody runs stands for them, so that those of the plan are always named.
+    Their default sizes are unknown. A size that nobody runs stands for them, so that the plan's sizes are always named.
     """
     built_in = {info.name for info in catalogue()}
     variants: dict[str, list[str]] = {}
@@ -134,7 +134,7 @@ def _own_of(plan: Plan) -> OwnWorkloads:
 
 def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
     """Yield requests that may give a plan, the shortest first."""
-    # Sizes are those of a preset's first workload; parts with another axis keep their own.
+    # `--size` is for a preset's first workload; parts with another axis keep their sizes.
     first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
     sizes = list(dict.fromkeys(first))
     kinds = [bare]
@@ -152,7 +152,7 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
 
 
 def _lone_variants(plan: Plan) -> list[str]:
-    """Return the variants that are the only one of their workload: those a person may have named."""
+    """Return variants that are the only one of their workload in the plan: a person may have named them."""
     found: dict[str, set[str]] = {}
     for case in plan.cases:
         found.setdefault(case.workload, set()).add(case.variant)
@@ -161,13 +161,13 @@ def _lone_variants(plan: Plan) -> list[str]:
 
 
 def simulation_text(simulation: Simulation) -> str:
-    """Return what `--simulate` takes for this machine."""
+    """Return the value of `--simulate` for this simulated machine."""
     usual = to_plain(Simulation())
     return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
 
 
 def sizes_text(sizes: list[int]) -> str:
-    """Return what `--size` takes: start:stop:step where the sizes are one, else all of them."""
+    """Return the value of `--size`: start:stop:step if the sizes are such a range, else all sizes."""
     steps = {b - a for a, b in pairwise(sizes)}
     if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
         return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"

@@ -1,4 +1,4 @@
-"""Going on with a run that did not get to its end: the cases that are missing, in the same environment, same run."""
+"""Resumes an unfinished run: times its missing cases, in the same environment, as part of the same run."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
 
 LOOKED_AT = 50
-"""Newest runs among which one with something missing is looked for."""
+"""Number of newest runs that are searched for an unfinished one."""
 
 PASSING = ("argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet")
-"""Facts that differ from start to start and change no time."""
+"""Facts that may differ between starts and do not change times."""
 
 SAYS_ALL = 6
-"""Differences that are said one by one."""
+"""Most differences that an error lists."""
 
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A saved run with cases that are missing."""
+    """A saved run with missing cases."""
 
     events: tuple[Event, ...]
-    """Its stream, less what a new attempt voids: cases that were skipped, and the end."""
+    """Its events, without skipped cases and without the end."""
     summary: RunSummary
 
     @property
@@ -43,23 +43,23 @@ class Unfinished:
 
 
 def unfinished(store: Store, name: str | None) -> Unfinished:
-    """Return the run that a person names or, without a name, this machine's newest in which something is missing.
+    """Return the named run or, without a name, this machine's newest run with missing cases.
 
     Raises:
-        UsageError: there is no such run, nothing is missing in it, or it is still running.
+        UsageError: the run does not exist, is complete, is still running, or belongs to a fleet.
     """
     if name is not None:
         run = store.summary(store.find(name))
         if run.status == "running":
-            raise UsageError(f"Run {run.number} is still running.", "Wait for its end, or stop it.")
+            raise UsageError(f"Run {run.number} is still running.", "Wait until it ends, or stop it.")
         found = _what_is_missing(store, run)
         if found is not None and (host := found.started.environment.get("fleet_host")):
             raise UsageError(
-                f"Run {run.number} was measured on {printable(str(host))}, by a fleet.",
-                f"Run it there anew: `{repeat_text(found.started)}`.",
+                f"Cannot resume run {run.number}: a fleet measured it on {printable(str(host))}.",
+                f"Run it again there: `{repeat_text(found.started)}`.",
             )
         if found is None:
-            raise UsageError(f"Nothing is missing in run {run.number}.", f"`cpugpu-tui show {run.number}` shows it.")
+            raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")
         return found
     here = socket.gethostname()
     for run in store.runs(LOOKED_AT):
@@ -69,7 +69,7 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
             found = _what_is_missing(store, run)
             if found is not None and not found.started.environment.get("fleet_host"):
                 return found
-    raise UsageError("No run was left unfinished.", "`cpugpu-tui history` lists the runs.")
+    raise UsageError("No unfinished run of this machine found.", "`cpugpu-tui history` lists all runs.")
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
@@ -92,31 +92,31 @@ def _is_void(event: Event) -> bool:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return what of an environment is not what it was, as `torch 2.6.0, now 2.7.0`; empty when times can be joined.
+    """Return the differences of two environments, as `torch 2.6.0, now 2.7.0`; empty if their times can be mixed.
 
-    A fact that only one of the two versions of this program tells is no difference.
+    A fact that only one version of this program reports is not a difference.
     """
     return [
-        f"{name.replace('_', ' ')} {_said(then[name])}, now {_said(now[name])}"
+        f"{name.replace('_', ' ')} {_shown(then[name])}, now {_shown(now[name])}"
         for name in then
         if name in now and name not in PASSING and then[name] != now[name]
     ]
 
 
 def require_environment(run: Unfinished, hello: Hello) -> None:
-    """Check that an agent's environment is the one that a saved run was measured in.
+    """Check that an agent's environment is that of a saved run.
 
     Raises:
-        UnfitError: it is another one.
+        UnfitError: it differs.
     """
     _require_same(run, differences(run.started.environment, hello.environment))
 
 
 def require_devices(run: Unfinished, found: DevicesFound) -> bool:
-    """Check that an agent's devices are those of a saved run; return whether the run knew any.
+    """Check that an agent's devices are those of a saved run; return whether the run has devices.
 
     Raises:
-        UnfitError: they are others.
+        UnfitError: they differ.
     """
     known = next((event for event in run.events if isinstance(event, DevicesFound)), None)
     if known is not None:
@@ -125,7 +125,7 @@ def require_devices(run: Unfinished, found: DevicesFound) -> bool:
 
 
 def device_differences(then: DevicesFound, now: DevicesFound) -> list[str]:
-    """Return which devices are others than they were."""
+    """Return the difference between two lists of devices; empty if they are the same."""
     before, after = ([(d.name, d.label, d.uuid) for d in found.devices] for found in (then, now))
     return [] if before == after else [f"devices {_names(then)}, now {_names(now)}"]
 
@@ -134,7 +134,7 @@ def _names(found: DevicesFound) -> str:
     return " and ".join(f"{d.label} ({d.uuid})" if d.uuid else d.label for d in found.devices) or "none"
 
 
-def _said(value: Any) -> str:
+def _shown(value: Any) -> str:
     return "unknown" if value is None else str(value)
 
 
@@ -143,5 +143,5 @@ def _require_same(run: Unfinished, differing: Sequence[str]) -> None:
         more = f"; and {len(differing) - SAYS_ALL} more" if len(differing) > SAYS_ALL else ""
         raise UnfitError(
             f"Run {run.summary.number} was measured in another environment: {'; '.join(differing[:SAYS_ALL])}{more}.",
-            "Times from both must not share a table: run it anew.",
+            "Start a new run: times of two environments do not belong in one table.",
         )

@@ -1,10 +1,11 @@
-"""One run from plan to end: agents, events, store. Every face consumes the stream that it delivers."""
+"""One run from plan to end: agents, events, store. App, tables and exports all use the events that it delivers."""
 
 from __future__ import annotations
 
 import queue
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,19 +23,22 @@ if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
 
 FRUITLESS_AGENTS = 1
-"""How many agents in a row may die before they got anywhere: one may have been killed by somebody else."""
+"""How many agents in a row may die without a result: somebody else may have killed one."""
 
 POLL_S = 0.2
-"""How often a run looks up while its agent is silent."""
+"""How often a run checks its time limits while the agent is silent."""
 
 CEILINGS_S = 3.0
-"""Time limit for measuring the ceilings of a machine after its first run."""
+"""Time limit for measuring the peak rates of a machine after its first run."""
 
 CEILINGS_HANG_S = 5 * CEILINGS_S
-"""An agent that is silent for this long while it measures them hangs."""
+"""An agent hangs if it is silent for this long while it measures peak rates."""
 
 KILL_AFTER_S = 1.0
-"""A terminated agent that still lives is killed after this long."""
+"""A terminated agent is killed if it is still alive after this time."""
+
+ABANDON_AFTER_S = 1.2
+"""A run ends this long after a kill even if its agent does not: a thread cannot be killed."""
 
 
 class Session:
@@ -52,9 +56,10 @@ class Session:
         ceilings: bool = False,
         saved: Unfinished | None = None,
     ) -> None:
-        """Run `plan`; `ceilings`: measure, after its cases, the devices of which the history has no ceilings.
+        """Prepare to run `plan`.
 
-        With a `saved` run, see `resumed`: only what is missing in it is run.
+        With `ceilings`, peak rates that the history lacks are measured after the cases. With a `saved` run only its
+        missing cases are timed, see `resumed`.
         """
         self._saved = saved
         self._wants_ceilings = ceilings
@@ -65,13 +70,14 @@ class Session:
         self.run_id = saved.started.run_id if saved is not None else new_id()
         self.series_id = series_id or new_id()
         self.saver = Saver(outbox, self.run_id)
-        """The way of this run into the history."""
+        """Saves this run to the history."""
         self.signal_exit = 0
-        """Exit code that a signal asked for (143, 129); 0 for none."""
+        """Exit code requested by a signal (143, 129); 0 without one."""
         self.error: CpuGpuError | None = None
-        """Why the run failed as a whole, once it has."""
+        """Why the run failed as a whole; None if it has not."""
         self.on_live: Callable[[bool], None] = lambda _live: None
-        """Told True before the plan is sent, and False at the end: what disturbs times keeps still meanwhile."""
+        """Called with True before the plan is sent and with False at the end. Anything that would disturb timing must
+        pause in between."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._agent: Agent | None = None
         self._stop = threading.Event()
@@ -82,9 +88,9 @@ class Session:
 
     @classmethod
     def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None = None) -> Session:
-        """Return a session for what is missing in a saved run; whoever watches is told the saved part first.
+        """Return a session for the missing cases of a saved run. It delivers the saved events first.
 
-        Nothing is written before environment and devices have been found to be the same.
+        Nothing is written before environment and devices are known to be the same.
         """
         started = run.started
         settled = any(isinstance(event, CaseFinished | CaseFailed) for event in run.events)
@@ -92,7 +98,7 @@ class Session:
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
         return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run)
 
-    # ---------------------------------------------------------------- what others ask for
+    # ---------------------------------------------------------------- requests
 
     def stop(self) -> None:
         """Stop after the block in flight."""
@@ -100,7 +106,7 @@ class Session:
         self._command("stop")
 
     def kill(self) -> None:
-        """Stop at once: the agent is terminated, then killed; finished cases are safe."""
+        """Stop at once: terminate the agent, then kill it. Finished cases are saved."""
         self._stop.set()
         self._kill.set()
         agent = self._agent
@@ -116,37 +122,36 @@ class Session:
         self._command("pause")
 
     def resume(self) -> None:
-        """Go on after a pause."""
+        """Continue after a pause."""
         self._paused = False
         self._command("resume")
 
     @property
     def stopping(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stop.is_set()
 
     @property
     def paused(self) -> bool:
-        """Whether a pause was asked for."""
+        """Whether a pause was requested."""
         return self._paused
 
     def add_telemetry(self, event: TelemetryRead) -> None:
-        """Make a reading an event of this run."""
+        """Add a telemetry reading to the events of this run."""
         self._inbox.put(event)
 
     def _command(self, word: str) -> None:
         agent = self._agent
-        # Before its plan an agent would take a command for the plan; `_follow` sends what was asked for meanwhile.
+        # An agent would take an early command for its plan. `_follow` sends requests that came before the plan.
         if agent is not None and self._plan_sent:
             agent.command(word)
 
     # ---------------------------------------------------------------- the run
 
     def run(self, deliver: Deliver) -> RunFinished:
-        """Run the plan and deliver its events in order; the last one is returned too.
+        """Run the plan and deliver its events in order; return the last one too.
 
-        A finished case is committed before it is delivered. Failures of the run are its last event,
-        never an exception.
+        A finished case is committed before it is delivered. A failure of the run is its last event, not an exception.
         """
         self._stream.deliver = deliver
         started = time.monotonic()
@@ -168,7 +173,7 @@ class Session:
         return self._stream.end(finished)
 
     def _run_agents(self, started: float) -> RunFinished:
-        """Give the plan to an agent; after each death give what remains to another."""
+        """Give the plan to an agent; if it dies give the remaining cases to another one."""
         fruitless = 0
         while True:
             settled_before = len(self._stream.left.settled)
@@ -186,7 +191,7 @@ class Session:
             if self._measures_ceilings:
                 return self._without_ceilings(outcome)
             if outcome.error is not None and not self._kill.is_set():
-                raise outcome.error  # no case is to blame, and another agent would fare no better
+                raise outcome.error  # no case caused it, and another agent would fail too
             if self._kill.is_set():
                 return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
             self._stream.settle_crash(outcome)
@@ -200,7 +205,7 @@ class Session:
 
     @property
     def _measures_ceilings(self) -> bool:
-        """Whether all cases are over and the agent measures ceilings: nothing that happens now changes a result."""
+        """Whether all cases are over and the agent measures peak rates, which no result depends on."""
         plan, blame = self._plan, self._stream.blame
         return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == CALIBRATION
 
@@ -210,26 +215,26 @@ class Session:
             return RunFinished(status="done", exit_code=EXIT_OK)
         return RunFinished(
             status="done",
-            message=f"The ceilings of this machine are not known: the agent {gone.manner} while it measured them.",
-            remedy="Try cpugpu-tui machine --measure, or switch this off with --no-ceilings.",
+            message=f"The agent {gone.manner} while it measured the peak rates of this machine.",
+            remedy="Try `cpugpu-tui machine --measure`, or switch this off with --no-ceilings.",
             exit_code=EXIT_OK,
         )
 
     def _given_up(self, hello: Hello | Gone, gone: Gone) -> CpuGpuError:
-        """Return why no further agent is started: the last ones died before they got anywhere."""
+        """Return the error for agents that died before they had a result."""
         if isinstance(hello, Gone):
             return no_agent(self._agents.python or "This interpreter", gone)
         return CpuGpuError(
-            f"The agent {gone.manner} before any case. {gone.last_words}".strip(),
+            f"The agent {gone.manner} before its first case. {gone.last_words}".strip(),
             "Try `cpugpu-tui devices`, or another interpreter with --python.",
         )
 
     def _start_agent(self) -> Hello | Gone | None:
-        """Take an agent and wait for its hello, or its death; None if a stop was asked for meanwhile.
+        """Take an agent and wait for its hello or its end; None if a stop was requested meanwhile.
 
         Raises:
-            NoTorchError: it has no torch where torch is needed.
-            ProtocolError: it speaks another version.
+            NoTorchError: its interpreter lacks torch, which the plan needs.
+            ProtocolError: it speaks another protocol version.
         """
         self._plan_sent = False
         self._agent = agent = claim_agent(self._plan, self._agents)
@@ -247,7 +252,7 @@ class Session:
         return None
 
     def _fresh_inbox(self) -> queue.SimpleQueue[Message]:
-        """Return an empty inbox; readings that wait in the old one are handled, a dead agent's last messages not."""
+        """Return an empty inbox. Readings in the old one are handled; messages of a dead agent are dropped."""
         while not self._inbox.empty():
             message = self._inbox.get()
             if isinstance(message, TelemetryRead):
@@ -263,7 +268,7 @@ class Session:
             )
 
     def _begin(self, hello: Hello) -> None:
-        """Tell the first event, or all of the saved run.
+        """Deliver the first event, or all events of the saved run.
 
         Raises:
             UnfitError: the environment is not that of the saved run.
@@ -271,11 +276,11 @@ class Session:
         if self._saved is not None:
             require_environment(self._saved, hello)
             self.on_live(True)
-            self._stream.tell_saved(self._saved)
+            self._stream.deliver_saved(self._saved)
             return
         self.on_live(True)
         told: dict[str, Any] = {"worker": self._agents.worker, "python_option": self._agents.python}
-        if self._case_timeout_s is not None:  # not the plan's: it is the controller who waits
+        if self._case_timeout_s is not None:  # not part of the plan: the controller enforces it
             told["case_timeout_s"] = self._case_timeout_s
         environment = {**hello.environment, **told, **self._facts}
         known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
@@ -289,9 +294,12 @@ class Session:
         if limit_s is not None:
             limit_s = max(0.001, limit_s - (time.monotonic() - started))
         plan = self._stream.left.plan(limit_s)
-        # Where the history takes nothing they would be measured again after every run.
+        # Without a writable history they would be measured after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
-        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)
+        simulation = plan.simulation
+        if simulation is not None and not simulation.drift_seed:
+            simulation = replace(simulation, drift_seed=zlib.crc32(self.run_id.encode()) or 1)
+        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None, simulation=simulation)
 
     def _follow(self, plan: Plan) -> RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
@@ -304,16 +312,16 @@ class Session:
             self._agent.command("stop")
         elif self._paused:
             self._agent.command("pause")
-        silent_s, asked = 0.0, time.monotonic()
+        silent_s, killed_s, asked = 0.0, 0.0, time.monotonic()
         while True:
             message = self._next(POLL_S)
-            # A poll that took longer means that this process stood still (ctrl+z), not that the agent did.
-            silent_s += min(time.monotonic() - asked, 2 * POLL_S)
+            # A longer poll means that this process was suspended (ctrl+z), not that the agent was silent.
+            waited_s = min(time.monotonic() - asked, 2 * POLL_S)
             asked = time.monotonic()
-            if self._paused:
-                silent_s = 0.0
+            silent_s = 0.0 if self._paused else silent_s + waited_s
+            killed_s += waited_s if self._kill.is_set() else 0.0
             if message is None:
-                if self._timed_out(silent_s):
+                if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
             if not isinstance(message, TelemetryRead):
@@ -324,6 +332,10 @@ class Session:
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame
+        if self._agent is not None and silent_s >= (limit_s or CEILINGS_HANG_S):
+            self._agent.hand_over()
+            if not self._inbox.empty():
+                return False  # it was not silent
         if self._measures_ceilings:
             is_hung = silent_s >= CEILINGS_HANG_S
         elif limit_s is None or blame is None or not blame.case or silent_s < limit_s:

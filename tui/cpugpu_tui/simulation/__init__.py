@@ -1,1 +1,1 @@
-"""A made-up CPU and GPUs with known constants (`model.Simulation`) and virtual time: no torch, no NVML."""
+"""A simulated CPU and GPUs with known constants (`model.Simulation`) in virtual time, without torch and NVML."""

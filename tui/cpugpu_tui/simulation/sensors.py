@@ -1,4 +1,4 @@
-"""What driver and kernel of the simulated machine say: planted power, throttling, neighbours and lack of cores."""
+"""Sensors of the simulated machine: power, throttling, other processes and a lack of cores."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cpugpu_tui.timing.edges import GPU_TICK_NS
 from cpugpu_tui.timing.host_watch import Disturbance
 
 ENERGY_COST_NS = 2.8e6
-"""What reading a GPU's energy takes (method.md): whoever does it inside a timed block will see it there."""
+"""Time to read a GPU's energy (method.md), which shows if it happens inside a timed block."""
 
 OWN_BYTES, NEIGHBOUR_BYTES = 500 << 20, 1 << 30
-"""GPU memory of this process, and of the planted neighbour."""
+"""GPU memory of this process, and of the simulated other process."""
 
 
 class VirtualClock:
-    """The host's clock of the simulated machine, ns; `pace` turns virtual time into real time."""
+    """The virtual clock of the host, ns; with `pace`, virtual time takes real time."""
 
     def __init__(self, pace: float) -> None:
         self.now_ns = 0.0
@@ -30,7 +30,7 @@ class VirtualClock:
         self._owed_ns = 0.0
 
     def advance(self, elapsed_ns: float) -> None:
-        """Let virtual time pass; sleep for what is owed once it is worth a system call."""
+        """Let virtual time pass; sleep once the owed real time is worth a system call."""
         self.now_ns += elapsed_ns
         self._owed_ns += elapsed_ns * self._pace
         if self._owed_ns > 1e6:
@@ -53,31 +53,31 @@ class Sensors:
         self._throttled_ns, self._counted_at_ns = laws.counted_before_ns, 0.0
         self._shown_mj, self._last_ns, self._last_mj = 0.0, 0.0, 0.0
 
-    # ---------------------------------------------------------------- what happens to the device
+    # ---------------------------------------------------------------- events on the device
 
     def work(self, busy_ns: float) -> None:
-        """The device is busy for so long."""
+        """Record that the device was busy."""
         self._busy_ns += busy_ns
 
     def begin_half(self, clock_mhz: float | None, *, is_throttled: bool) -> None:
-        """A half-round begins at this clock."""
+        """Begin a half-round at this clock."""
         self._count_throttled()
         self._clock_mhz, self._is_throttled = clock_mhz, is_throttled
 
-    # ---------------------------------------------------------------- what the driver says of it
+    # ---------------------------------------------------------------- readings from the driver
 
     def edge(self) -> Edge | None:
-        """Return clock, mask and counters; None on the CPU."""
+        """Return clock, throttle mask, counters and power; None on the CPU."""
         if self._is_cpu:
             return None
         throttled = {"power-capped": 0.0, "sync-boost": 0.0, "thermal": self._count_throttled()}
         words = ("thermal",) if self._is_throttled else ()
-        # The power at work: at an edge the GPU has just been at it.
+        # The power under load, because at an edge the GPU has just worked.
         power_mw = Reading(self._laws.gpu_busy_w * 1e3) if self._laws.gpu_busy_w else UNKNOWN
         return Edge(self.clock_ns(), self._clock_mhz, words, throttled, power_mw)
 
     def state(self) -> State | None:
-        """Return what is planted, and a reason for the rest; None on the CPU."""
+        """Return the simulated values, and a reason for all others; None on the CPU."""
         if self._is_cpu:
             return None
         laws = self._laws
@@ -96,21 +96,21 @@ class Sensors:
         return State({key: readings[key] for key in EDGE_KEYS}, self._processes())
 
     def energy_mj(self) -> Reading:
-        """Return the energy as of the counter's last step; reading it takes virtual time."""
+        """Return the energy at the counter's last step; reading it takes virtual time."""
         if not self._power_w():
             return UNKNOWN
         self._clock.advance(0.0 if self._is_cpu else ENERGY_COST_NS)
         now_ns, now_mj = self.clock_ns(), self._energy_mj()
         step_ns = math.floor(now_ns / self.tick_ns) * self.tick_ns
         if step_ns > self._last_ns:
-            # Between two readings the energy grows evenly; the counter shows it as it was at its last step.
+            # Energy grows evenly between two readings; the counter shows its value at the last step.
             share = (step_ns - self._last_ns) / (now_ns - self._last_ns)
             self._shown_mj = self._last_mj + share * (now_mj - self._last_mj)
         self._last_ns, self._last_mj = now_ns, now_mj
         return Reading(self._shown_mj)
 
     def power_mw(self) -> Reading:
-        """Return the GPU's mean power since the energy was last read."""
+        """Return the GPU's mean power since the last reading of the energy."""
         if self._is_cpu or not self._laws.gpu_busy_w:
             return UNKNOWN
         since_ns = max(self.clock_ns() - self._last_ns, 1.0)
@@ -130,7 +130,7 @@ class Sensors:
         return self._laws.cpu_busy_w if self._is_cpu else self._laws.gpu_busy_w
 
     def _energy_mj(self) -> float:
-        """Return the true energy so far; W × ns is nJ."""
+        """Return the true energy so far, mJ (W × ns = nJ)."""
         idle_w = self._power_w() if self._is_cpu else self._laws.gpu_idle_w
         return (idle_w * self.clock_ns() + (self._power_w() - idle_w) * self._busy_ns) / 1e6
 
@@ -148,7 +148,7 @@ class Sensors:
 
 
 class PlantedWatch:
-    """A `timing.timers.Watch` that knows what was planted."""
+    """A `timing.timers.Watch` that reports the simulated disturbance."""
 
     cores = 2
 
@@ -161,11 +161,11 @@ class PlantedWatch:
         self._share, self._threads = 0.0, 1
 
     def half_round(self, case: Case) -> None:
-        """A half-round of a case begins on the CPU."""
+        """Count a half-round of a case on the CPU."""
         self._tries[case.key] += 1
 
     def slowdown(self, case: Case) -> float:
-        """Return how much longer a call takes on the CPU because its threads wait; it is what runs now."""
+        """Return the factor of a call's time on the CPU because its threads wait; the case now runs."""
         laws, self._threads = self._laws, case.threads or self.cores
         is_size = laws.starved_size in (0, case.size)
         is_early = not laws.starved_tries or 0 < self._tries[case.key] <= laws.starved_tries
@@ -177,25 +177,25 @@ class PlantedWatch:
         self._device, self._began_ns = device, self._clock.now_ns
 
     def end(self) -> Disturbance:
-        """Return what was planted, of the CPU."""
+        """Return the simulated waiting of the CPU's threads."""
         elapsed_ns = self._clock.now_ns - self._began_ns
         is_cpu = self._device is not None and self._device.is_cpu
         wanted_ns = elapsed_ns * (self._threads if is_cpu else 1)
         return Disturbance((), Waited(self._share * wanted_ns if is_cpu else 0.0, wanted_ns))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def rest(self, seconds: float) -> None:
         """Let virtual time pass."""
         self._clock.advance(seconds * 1e9)
 
     def snapshot(self) -> Snapshot:
-        """Return the present moment."""
+        """Return a snapshot of the present moment."""
         return Snapshot(self._clock.now_ns)
 
     def core_use(self, before: Snapshot) -> CoreUse:
-        """Return a made-up neighbour that takes what our threads lack."""
+        """Return a simulated neighbour that takes the cores that our threads lack."""
         lacking = self._laws.starved_share * self.cores
         neighbours = (CoreUser("simulated-neighbour", lacking),)
         return CoreUse(self._clock.now_ns - before.at_ns, self.cores - lacking, neighbours, 1, lacking)

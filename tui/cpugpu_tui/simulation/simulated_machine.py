@@ -1,8 +1,11 @@
-"""A made-up CPU and GPU with known constants and virtual time: every test's device, no torch needed.
+"""A simulated CPU and GPUs with known constants and virtual time, without torch.
 
-Host and device have a clock each. A launch costs host time and queues device time; a synchronise
-moves the host's clock to when the device is done. So a clock that does not wait is wrong here in the
-way in which it is wrong on a real GPU, by a factor that can be computed.
+Host and GPU have a clock each. A launch costs host time and queues GPU time; a synchronise moves the host's clock to
+the end of the GPU's work. So code that does not synchronise measures wrong times, as on a real GPU, by a known factor.
+
+There are three kinds of noise. `noise` varies each sample. `cpu_drift`, `gpu_drift` and `shared_drift` wander from
+half-round to half-round. `drift` multiplies all times of a device and case by one factor per run, drawn from the run's
+id (`laws.run_factor`), as real machines drift between runs. With `drift=0`, runs of the same seed are identical.
 """
 
 from __future__ import annotations
@@ -36,6 +39,7 @@ from cpugpu_tui.model import (
     Simulation,
     place,
 )
+from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.simulation.laws import (
     Drift,
     PlantedLink,
@@ -44,6 +48,7 @@ from cpugpu_tui.simulation.laws import (
     gpu_factor,
     gpu_label,
     gpu_work_ns,
+    run_factor,
     tiled,
     transfer_ns,
 )
@@ -55,12 +60,14 @@ from cpugpu_tui.workloads import Report
 
 @dataclass(frozen=True)
 class SimulatedOperation:
-    """A case with its planted cost on one device."""
+    """A case with its time on one device."""
 
     case: Case
     work_ns: float
-    """What the device needs for one call at its usual speed, without noise."""
+    """Time of one call at the usual speed, without noise."""
     bytes_moved: float
+    run_factor: float = 1.0
+    """Factor of all times of this case in this run; `work_ns` contains it."""
 
 
 class SimulatedTimer:
@@ -72,6 +79,7 @@ class SimulatedTimer:
         self._laws = machine.simulation
         self._clock = machine.clock
         self._device_free_ns = 0.0
+        self._run_factor = 1.0
         self._process_is_cold = True
         self._threads = 2
         deviation = self._laws.cpu_drift if device.is_cpu else self._laws.gpu_drift
@@ -79,7 +87,7 @@ class SimulatedTimer:
         self._throttling = random.Random(f"{self._laws.seed}/throttling/{device.name}")
         self._is_throttled = False
         self.sensors = Sensors(machine.simulation, machine.clock, device)
-        """What the simulated driver says of this device."""
+        """The simulated driver's readings of this device."""
         self._last_case: Case | None = None
         self._slow_calls = 0
 
@@ -93,20 +101,22 @@ class SimulatedTimer:
         return None if is_one else replace(op, case=replace(op.case, threads=1))
 
     def load(self, case: Case, inputs: Any) -> SimulatedOperation:
-        """Plant the case's cost; nothing is moved."""
+        """Compute the time of the case; nothing is moved."""
         del inputs
         self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
         costs = catalogue.case_costs(case)
+        factor = run_factor(self._laws, self.device.name, case)
         if self.device.is_cpu:
-            return SimulatedOperation(case, cpu_work_ns(self._laws, case, costs), costs.bytes_moved)
-        tiled_costs = catalogue.case_costs(tiled(self._laws, case))
-        work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
-        return SimulatedOperation(case, work_ns, costs.bytes_moved)
+            work_ns = cpu_work_ns(self._laws, case, costs)
+        else:
+            tiled_costs = catalogue.case_costs(tiled(self._laws, case))
+            work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
+        return SimulatedOperation(case, factor * work_ns, costs.bytes_moved, factor)
 
     def first_call(self, op: SimulatedOperation) -> FirstCall:
-        """Run once, cold; the publication's clock stops when the launch returns."""
+        """Run once, cold; the paper's clock stops when the launch returns."""
         self._machine.plant_faults(op.case.size)
         cold_ns = self._laws.first_call_ns if self._process_is_cold else 0.0
         started = self._clock.now_ns
@@ -127,7 +137,7 @@ class SimulatedTimer:
         return self._clock.now_ns
 
     def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
-        """Let speeds wander on: a half-round begins."""
+        """Begin a half-round: advance the drifts and draw the throttling."""
         del calls
         self._drift.step()
         self._machine.begin_half(self.device.name)
@@ -140,12 +150,12 @@ class SimulatedTimer:
         return Readiness(clock_mhz, ("throttled",) if self._is_throttled else ())
 
     def _slowdown(self) -> float:
-        """Return how much longer everything takes on this device in this half-round."""
+        """Return the factor of all times on this device in this half-round."""
         throttled = self._laws.throttle_factor if self._is_throttled else 1.0
         return self._drift.slowdown * self._machine.shared_drift.slowdown * throttled
 
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
-        """Return the mean virtual time of calls that are each waited for."""
+        """Return the mean virtual time of calls with a synchronise each."""
         return self._mean_ns(op, calls)
 
     def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
@@ -159,11 +169,11 @@ class SimulatedTimer:
         """Return the virtual times of single calls, and of their launches."""
         found: dict[str, tuple[float, ...]] = {SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
         if not self.device.is_cpu:
-            found[ENQUEUE] = (self._laws.launch_ns,) * count
+            found[ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
         return found
 
     def throughput_block(self, op: SimulatedOperation, calls: int) -> float | None:
-        """Return the virtual time per call of queued calls with one wait; None on the CPU."""
+        """Return the virtual time per call of queued calls with one synchronise; None on the CPU."""
         if self.device.is_cpu:
             return None
         started = self._clock.now_ns
@@ -173,14 +183,14 @@ class SimulatedTimer:
         return (self._clock.now_ns - started) / calls
 
     def end_to_end(self, op: SimulatedOperation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Return copy, call and copy back, one after the other; two thirds of the bytes go there, one third comes back.
+        """Return the times of copy, call and copy back; two thirds of the bytes go there, one third comes back.
 
-        Nothing on the CPU, and where moving is the work itself.
+        Empty on the CPU, and for workloads that are copies themselves.
         """
         if self.device.is_cpu or not catalogue.find(op.case.workload).has_end_to_end:
             return {}
         to_gpu_ns, back_ns = (
-            transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
+            op.run_factor * transfer_ns(self._laws, op.bytes_moved * share, pinned=pinned) for share in (2 / 3, 1 / 3)
         )
         samples = []
         for _ in range(count):
@@ -193,21 +203,23 @@ class SimulatedTimer:
         return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: (to_gpu_ns,) * count}
 
     def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
-        """Return the planted costs; nothing on the CPU. Fetching a result waits for it, and so has the wait inside."""
+        """Return the times of the parts of a call; empty on the CPU. Copying a result back includes a synchronise."""
         if self.device.is_cpu:
             return {}
-        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (self._laws.sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
+        sync_ns = op.run_factor * self._laws.sync_ns
+        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
         if catalogue.find(op.case.workload).has_end_to_end:
-            found[D2H_PAGEABLE] = (self._laws.sync_ns + transfer_ns(self._laws, op.bytes_moved / 3, pinned=False),)
+            copy_ns = op.run_factor * transfer_ns(self._laws, op.bytes_moved / 3, pinned=False)
+            found[D2H_PAGEABLE] = (sync_ns + copy_ns,)
         self._clock.advance(sum(value for values in found.values() for value in values))
         return found
 
     def kernels(self, op: SimulatedOperation) -> Kernels | None:
-        """Return one kernel with its planted cost; None on the CPU."""
+        """Return one kernel with its time; None on the CPU."""
         return None if self.device.is_cpu else Kernels(1, self._work_ns(op))
 
     def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
-        """Return what single calls cost the device, launches hidden, as far as a backlog can hide them."""
+        """Return the kernel times of single calls; launches are hidden if a backlog can hide them."""
         if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
             return DeviceSamples((), ("launch-bound",))
         samples = tuple(self._work_ns(op) for _ in range(count))
@@ -223,13 +235,14 @@ class SimulatedTimer:
         if self.device.is_cpu:
             self._clock.advance(self._work_ns(op) * transient * self._machine.planted.slowdown(op.case))
             return
-        self._clock.advance(self._laws.launch_ns * transient)
+        self._run_factor = op.run_factor
+        self._clock.advance(self._laws.launch_ns * transient * op.run_factor)
         work_ns = self._work_ns(op)
         self.sensors.work(work_ns)
         self._device_free_ns = max(self._device_free_ns, self._clock.now_ns) + work_ns
 
     def _transient(self, op: SimulatedOperation) -> float:
-        """Return the factor of this call: the first ones after another operation are slow, if that was planted."""
+        """Return the factor of this call: `transient_calls` calls after another operation are slow."""
         if op.case != self._last_case:
             self._last_case, self._slow_calls = op.case, self._laws.transient_calls
         if self._slow_calls <= 0:
@@ -239,11 +252,12 @@ class SimulatedTimer:
 
     def _synchronize(self) -> None:
         if not self.device.is_cpu:
-            self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + self._laws.sync_ns)
+            sync_ns = self._laws.sync_ns * self._run_factor
+            self._clock.advance(max(0.0, self._device_free_ns - self._clock.now_ns) + sync_ns)
 
 
 class SimulatedMachine:
-    """A CPU and its GPUs, all made up."""
+    """A simulated CPU and its GPUs."""
 
     def __init__(self, plan: Plan) -> None:
         self.simulation = plan.simulation or Simulation()
@@ -257,7 +271,7 @@ class SimulatedMachine:
         self.watch: Watch = self.planted
         cpu = Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
-            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=16 << 30, simulated=True)
+            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=GPU_MEMORY_BYTES, simulated=True)
             for i in range(laws.gpus)
         )
         self.found = (cpu, *gpus)
@@ -269,7 +283,7 @@ class SimulatedMachine:
         """Return the simulated devices that a plan names.
 
         Raises:
-            UnfitError: a GPU that the simulated machine does not have.
+            UnfitError: the simulated machine lacks a named GPU.
         """
         found = {device.name: device for device in self.found}
         chosen: dict[str, Device] = {}
@@ -282,7 +296,7 @@ class SimulatedMachine:
             }
             for each in groups.get(name, [name]):
                 if each not in found:
-                    raise UnfitError(f"There is no {each} on the simulated machine.", f"It has: {', '.join(found)}.")
+                    raise UnfitError(f"The simulated machine has no {each}.", f"Choose from: {', '.join(found)}.")
                 chosen[each] = found[each]
         return tuple(sorted(chosen.values(), key=lambda device: place(device.name)))
 
@@ -291,28 +305,28 @@ class SimulatedMachine:
         return self._timers[device]
 
     def watcher(self, device: str) -> Sensors:
-        """Return what the simulated driver says of a device."""
+        """Return the sensors of a device."""
         return self._timers[device].sensors
 
     def begin_half(self, device: str) -> None:
-        """A half-round begins: what drifts on both devices alike goes on once a round."""
+        """Begin a half-round; the shared drift advances once per round."""
         if not self._had_half or device in self._had_half:
             self.shared_drift.step()
             self._had_half.clear()
         self._had_half.add(device)
 
     def make_inputs(self, case: Case) -> None:
-        """There is nothing to make."""
+        """Do nothing: simulated work needs no inputs."""
         del case
 
     def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check:
-        """Return a perfect match, or the planted mismatch."""
+        """Return a perfect match, or raise the planted mismatch."""
         del inputs, results
         against = "float64 on the CPU" if exact else "cpu"
         if case.size == self.simulation.mismatch_size:
             raise CaseError(
                 "mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
-                "Do not trust a time of this case; report the mismatch.",
+                "Do not trust the times of this case; report the mismatch.",
             )  # fmt: skip
         return Check(against, 0.0, 1e-3)
 
@@ -326,39 +340,39 @@ class SimulatedMachine:
         return tuple(device for device in found if not device.is_cpu)
 
     def peer_link(self, source: Device, target: Device) -> PlantedLink:
-        """Return the planted way from one GPU to another."""
+        """Return the link from one GPU to another."""
         return PlantedLink(self.simulation, self.random, place(source.name), place(target.name))
 
     def operations(self, case: Case) -> int:
-        """Return 1: the simulated publication times one bare call, whatever the workload."""
+        """Return 1: the simulated paper's clock times one bare call."""
         del case
         return 1
 
     def has_whole_clock(self, case: Case) -> bool:
-        """Return False: the simulated publication timed the call alone."""
+        """Return False: the simulated paper's clock times only the call."""
         del case
         return False
 
     def written(self, case: Case, device: str, report: Report) -> Singles:
-        """Return nothing: there is no more than the call."""
+        """Return nothing: the simulated paper's clock times only the call."""
         del case, device, report
         return {}
 
     def placement(self, operation: SimulatedOperation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
-        """Return what would lie where: nothing does."""
+        """Return a text in place of tensors, of which there are none."""
         del result
         return (f"{operation.bytes_moved:,.0f} B on {device} (simulated)",), ()
 
     def release(self) -> None:
-        """Nothing was allocated."""
+        """Do nothing: nothing was allocated."""
 
     def explain(self, error: Exception, case: Case) -> CaseError:
         """Return the failure row for the planted exception."""
         del case
-        return CaseError("error", f"{type(error).__name__}: {error}.", "The detail of the row has the last lines.")
+        return CaseError("error", f"{type(error).__name__}: {error}.", "The row's detail page shows the last lines.")
 
     def plant_faults(self, size: int) -> None:
-        """Die, hang or raise if this case was told to."""
+        """Crash, hang or raise if the size asks for it."""
         if size == self.simulation.crash_size:
             print("simulated crash: illegal memory access", file=sys.stderr, flush=True)
             os._exit(134)

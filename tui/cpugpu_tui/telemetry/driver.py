@@ -1,8 +1,8 @@
-"""Threads that ask NVML, each in a session of its own: one sample for each question, and the driver's versions.
+"""Threads that query NVML, each in a session of its own, and the driver's versions.
 
-A call that never returns holds its thread for good, and it cannot be ended. It is left behind, and another asker goes
-on without the GPU that hangs. NVML's calls are safe beside each other, and its sessions are counted: a shutdown ends
-the library's only when it is the last. Tried on an H200: 700,000 sessions opened and shut beside 3.4 million calls.
+A call that never returns blocks its thread forever. That thread is abandoned, and another asker goes on without the
+GPU that hangs. NVML's calls are thread-safe, and its sessions are counted: only the last shutdown closes the library.
+Tested on an H200 with 700,000 sessions beside 3.4 million calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cpugpu_tui.model import GpuTelemetry
 
 @dataclass(frozen=True)
 class Answer:
-    """What one sample over the GPUs gave, and when."""
+    """One sample of all GPUs, and its time."""
 
     gpus: tuple[GpuTelemetry, ...]
     problem: str | None
@@ -31,7 +31,7 @@ class Answer:
 
 
 class Asker:
-    """One thread, one session. Questions and answers are one at a time; used by one other thread."""
+    """One thread with one NVML session; answers one request at a time, from one other thread."""
 
     def __init__(
         self,
@@ -40,10 +40,10 @@ class Asker:
         quiet: Callable[[], bool] = lambda: False,
         without: Container[int] = (),
     ) -> None:
-        """`quiet` and `without` (GPUs not to be asked) are looked at in every sample."""
+        """Every sample reads `quiet` and `without` (GPUs to skip)."""
         self.nvml = Nvml(root, gpm=gpm, without=without)
         self.asked_ns: int | None = None
-        """When the question was put that is not answered yet."""
+        """Time of the request without an answer yet."""
         self._quiet = quiet
         self._questions: queue.SimpleQueue[set[int] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
@@ -59,7 +59,7 @@ class Asker:
         self._questions.put(own_pids)
 
     def answer(self, timeout_s: float) -> Answer | None:
-        """Return the answer, None if it does not come in time."""
+        """Return the answer, or None at the timeout."""
         try:
             answer = self._answers.get(timeout=timeout_s)
         except queue.Empty:
@@ -89,7 +89,7 @@ class Asker:
     def _swept(self, own_pids: set[int]) -> tuple[tuple[GpuTelemetry, ...], str | None]:
         try:
             return self.nvml.read(own_pids, quiet=self._quiet())
-        except Exception as error:  # noqa: BLE001 - without this thread nothing would be read until the end
+        except Exception as error:  # noqa: BLE001 - the thread must survive, or nothing is read any more
             return (), driver_problem(error)
 
 
@@ -97,21 +97,21 @@ class Asker:
 
 
 PATIENCE_S = 2.0
-"""A driver that does not answer within this is left out: a wedged one never does."""
+"""Longest wait for the driver's versions; a hung driver never answers."""
 AGAIN_S = 5.0
-"""A driver that told none is not asked more often: each time takes a session."""
+"""Shortest interval between queries of missing versions, because each opens a session."""
 
 
 def versions() -> tuple[str | None, str | None]:
-    """Return the versions of driver and NVML, None where there is none. Ask before another session opens."""
+    """Return the versions of driver and NVML, or None. Call it before another session opens."""
     return Versions().known(PATIENCE_S)
 
 
 class Versions:
-    """The versions of driver and NVML, which a driver that hangs tells late, or never."""
+    """The versions of driver and NVML, which a hung driver reports late or never."""
 
     def __init__(self) -> None:
-        """Ask, on a thread of its own: a call may never return."""
+        """Query them on their own thread, because a call may never return."""
         self._known: tuple[str | None, str | None] = None, None
         self._answers: queue.SimpleQueue[tuple[str | None, str | None]] = queue.SimpleQueue()
         self._is_asked, self._asked_s = False, 0.0
@@ -122,7 +122,7 @@ class Versions:
         threading.Thread(target=lambda: self._answers.put(_asked()), name="telemetry-versions", daemon=True).start()
 
     def known(self, within_s: float = 0.0, *, again: bool = False) -> tuple[str | None, str | None]:
-        """Return what is known within some seconds; `again` asks anew where the last answer was that there is none."""
+        """Return the versions, waiting `within_s`; `again` repeats a query that found none."""
         if self._is_asked:
             with suppress(queue.Empty):
                 self._known = self._answers.get(timeout=within_s) if within_s else self._answers.get_nowait()
@@ -139,7 +139,7 @@ def _asked() -> tuple[str | None, str | None]:
         return None, None
     try:
         pynvml.nvmlInit()
-    except Exception:  # noqa: BLE001 - a library that is broken raises anything
+    except Exception:  # noqa: BLE001 - a broken library raises anything
         return None, None
     try:
         return session_versions(pynvml)
@@ -149,7 +149,7 @@ def _asked() -> tuple[str | None, str | None]:
 
 
 def session_versions(nvml: Any) -> tuple[str | None, str | None]:
-    """Return the same within a session that is open."""
+    """Return the versions of driver and NVML from an open session."""
     found: list[str | None] = []
     for ask in (nvml.nvmlSystemGetDriverVersion, nvml.nvmlSystemGetNVMLVersion):
         found.append(None)

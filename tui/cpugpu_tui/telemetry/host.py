@@ -1,4 +1,4 @@
-"""One sample over the host: what `procfs` tells, as readings with an age or a reason."""
+"""Readings of the host from `procfs`, each with its age or the reason why it is missing."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from cpugpu_tui.machine.limits import plausible
 from cpugpu_tui.model import Reading
 
 SLOW_S = 5.0
-"""Clock and quota are read this rarely: the clock asks up to 16 cores, the quota walks the cgroup tree."""
+"""Interval for clock and quota: the clock reads up to 16 cores, the quota walks the cgroup tree."""
 
 
 def _reading(key: str, ask: Callable[[], float | None], reason: str = "not-supported") -> Reading:
-    """Return what `ask` returns, within the key's limits; a reading without a number and with `reason` for None."""
+    """Return the value of `ask` within the key's limits, or `reason` if it returns None."""
     try:
         value = ask()
         return Reading(None, reason) if value is None else plausible(key, Reading(float(value)))
-    except Exception:  # noqa: BLE001 - it costs this one value; the others are read, and the thread goes on
+    except Exception:  # noqa: BLE001 - only this value is lost; the thread goes on
         return Reading(None, "call-failed")
 
 
 class Host:
-    """Reads `TelemetryRead.host`. It remembers the last tick counts, because CPU load is a difference."""
+    """Read `TelemetryRead.host`; keeps the last tick counts, because CPU load is a difference."""
 
     def __init__(self, root: str = "/", clock_s: Callable[[], float] = time.monotonic) -> None:
         self._root = root
@@ -33,9 +33,9 @@ class Host:
         self._slow_at_s = float("-inf")
 
     def read(self) -> dict[str, Reading]:
-        """Return every host reading; `cpu_quota_cores` is missing where no quota is set.
+        """Return every host reading; `cpu_quota_cores` is missing without a quota.
 
-        Takes 0.2 ms, with the slow values 1.5 ms on 16 cores.
+        Takes 0.2 ms, or 1.5 ms with the slow values on 16 cores.
         """
         now_s = self._clock_s()
         if now_s - self._slow_at_s >= SLOW_S:

@@ -1,4 +1,4 @@
-"""Why a value of the machine is not known."""
+"""Reasons for missing readings, as text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ REASONS = {
     "window-too-short": "too short for its sensor",
     "counter-reset": "counter was reset",
     "window-too-long": "too long for its counter",
-    "no-value": "driver gave no number",
-    "out-of-range": "impossible number",
-    "call-failed": "asking for it failed",
+    "no-value": "driver reported no number",
+    "out-of-range": "impossible value",
+    "call-failed": "reading it failed",
     "in-used": "counted as used (old driver)",
-    "unknown": "driver gave an unknown error",
+    "unknown": "unknown driver error",
 }
-"""Why a reading has no number, in words for a person."""
+"""Code of a reading without a number → text for people."""

@@ -1,4 +1,4 @@
-"""Traces on disk: written line by line, so that a kill loses nothing; checked whole before they are replayed."""
+"""Traces on disk: written line by line, so that a kill loses nothing, and checked completely before a replay."""
 
 from __future__ import annotations
 
@@ -16,53 +16,58 @@ from cpugpu_tui.config.files import read_at_most
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry.sampler import SILENT, STOP_S
+from cpugpu_tui.telemetry.sampler import STOP_S
 from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sample_line
 
 MAX_TRACE_BYTES = 256_000_000
-"""A larger file is not read: a day of one GPU at 1 Hz takes 70 MB, and /dev/zero has no end."""
+"""Largest trace to read: a day of one GPU at 1 Hz takes 70 MB, and /dev/zero has no end."""
 MAX_PAUSE_S = 60.0
-"""A replay waits no longer between two samples: nobody waits for the night in which a laptop slept."""
+"""Longest pause of a replay, because a laptop may have slept between two samples."""
 
+
+OLD_SILENCE = "The NVIDIA driver has not answered"
+"""How `problem` begins in samples without `is_silent`, from older recordings and agents."""
 
 _REMEDIES = {
-    errno.ENOSPC: "Free some space",
-    errno.EDQUOT: "Free some of your quota",
-    errno.EFBIG: "Raise the limit of file sizes (ulimit -f)",
+    errno.ENOSPC: "Free some disk space",
+    errno.EDQUOT: "Free some space in your quota",
+    errno.EFBIG: "Raise the limit on file sizes (ulimit -f)",
 }
-_REMEDY = "See what its disk is doing"
+_REMEDY = "Check the disk"
 
 
 class Recorder:
-    """A new file that takes samples; the header goes in front of the first. Each line is written at once and whole."""
+    """A new file of samples behind one header; each line is written at once and completely."""
 
     def __init__(self, path: Path) -> None:
         """Create the file.
 
         Raises:
-            UsageError: it exists already, or cannot be created.
+            UsageError: the file exists already, or cannot be created.
         """
         if not path.name:  # `--record ""`, and folders like . and /
-            raise UsageError("No file is named to record to.", "Name a new file.")
+            raise UsageError("The file name to record to is empty.", "Name a new file.")
         self._path = path
         try:
-            # It has command lines of other users: for its owner alone.
+            # A trace holds command lines of other users, so only its owner may read it.
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
             if path.is_file():
-                raise UsageError(f"{path} exists already.", "Name a new file, or remove it first.") from None
-            kind = "folder" if path.is_dir() else "device or the like"
-            raise UsageError(f"{path} is a {kind}, no new file.", "Name a file that does not exist yet.") from None
+                raise UsageError(f"{path} already exists.", "Name a new file, or remove this one first.") from None
+            kind = "folder" if path.is_dir() else "device or other special file"
+            raise UsageError(f"{path} is a {kind}.", "Name a file that does not exist yet.") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise UsageError(f"{path} cannot be created: {reason}.", "Name a file in a folder you may write.") from None
+            raise UsageError(
+                f"{path} cannot be created: {reason}.", "Name a file in a folder that you may write to."
+            ) from None
         self._whole_bytes = 0
 
     def header(self, header: Header) -> None:
         """Write the first line.
 
         Raises:
-            UnfitError: the disk is full, or the like.
+            UnfitError: the line cannot be written, for example to a full disk.
         """
         self._write(header_line(header))
 
@@ -70,7 +75,7 @@ class Recorder:
         """Write one sample.
 
         Raises:
-            UnfitError: the disk is full, or the like; all lines before are kept.
+            UnfitError: the line cannot be written; all lines before are kept.
         """
         self._write(sample_line(read))
 
@@ -84,11 +89,11 @@ class Recorder:
             while data:
                 data = data[os.write(self._descriptor, data) :]
         except OSError as error:
-            # What a full disk took of this line would make the file one that is cut off.
+            # Remove the part of this line that was written, or the file would end in the middle of a line.
             os.ftruncate(self._descriptor, self._whole_bytes)
             raise UnfitError(
                 f"The trace cannot be written: {error.strerror}.",
-                f"{_REMEDIES.get(error.errno or 0, _REMEDY)}; what was recorded until then is kept in {self._path}.",
+                f"{_REMEDIES.get(error.errno or 0, _REMEDY)}; {self._path} keeps all samples before.",
             ) from None
         self._whole_bytes += len(line)
 
@@ -100,31 +105,31 @@ def header_of(
     versions: tuple[str | None, str | None],
     torch: str | None = None,
 ) -> Header:
-    """Return the header of a trace whose first sample this is; `versions` are those of driver and NVML.
+    """Return the header of a trace that begins with this sample; `versions` are those of driver and NVML.
 
-    It is written at once, also where the driver has not answered yet: a recording of a hang is worth having.
+    The header does not wait for the driver, so that a hang can be recorded too.
     """
     recorded = datetime.fromtimestamp(read.wall_ns / 1e9).astimezone().isoformat(timespec="seconds")
     return Header(source, recorded, interval_s, _names(read), *versions, torch)
 
 
 def _names(read: TelemetryRead) -> tuple[str, ...] | None:
-    """Return the names of the GPUs; None as long as none was seen and the driver has not said why."""
-    is_open = not read.gpus and (read.problem is None or read.problem.startswith(SILENT))
-    return None if is_open else tuple(gpu.name for gpu in read.gpus)
+    """Return the names of the GPUs; None while the driver has not answered."""
+    is_silent = read.problem is None or read.is_silent or read.problem.startswith(OLD_SILENCE)
+    return None if is_silent and not read.gpus else tuple(gpu.name for gpu in read.gpus)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """A trace that was read and found whole."""
+    """A trace that was read and checked."""
 
     name: str
-    """The file's, without its folder."""
+    """Name of the file, without its folder."""
     header: Header
     samples: int
-    """How many there are, at least 1."""
+    """Number of samples, at least 1."""
     lines: tuple[str, ...]
-    """As they are in the file; parsed again when they are wanted, because objects take ten times the room."""
+    """Lines of the file, parsed again for each replay, because objects take ten times the memory."""
 
     def __iter__(self) -> Iterator[TelemetryRead]:
         """Yield the samples in order."""
@@ -132,38 +137,37 @@ class Trace:
 
 
 def load(path: Path) -> Trace:
-    """Read and check a whole trace: 0.2 ms a sample of one GPU.
+    """Read and check a whole trace, in 0.2 ms per sample of one GPU.
 
     Raises:
-        TraceError: the file cannot be read or is no whole trace; cause and remedy.
+        TraceError: the file cannot be read or is not a complete trace.
     """
     name = printable(path.name)
     if not name:  # `--replay ""`, and folders like . and /
-        raise TraceError("No file is named to replay.", "Name a trace of `cpugpu-tui telemetry --record FILE`.")
+        raise TraceError("The file name to replay is empty.", "Name a trace from `cpugpu-tui telemetry --record FILE`.")
     try:
         data = read_at_most(path, MAX_TRACE_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise TraceError(
-            f"{name} cannot be read: {reason}.", "Name a trace that exists and that you may read."
-        ) from None
+        raise TraceError(f"{name} cannot be read: {reason}.", "Name an existing trace that you may read.") from None
     if len(data) > MAX_TRACE_BYTES:
         raise TraceError(
-            f"{name} is larger than {MAX_TRACE_BYTES // 1_000_000} MB.", "Record a shorter trace, or one less often."
+            f"{name} is larger than {MAX_TRACE_BYTES // 1_000_000} MB.",
+            "Record a shorter trace, or use a longer interval.",
         )
-    # Not `splitlines`: a name may hold U+2028, which is no end of a line of JSON.
+    # Not `splitlines`: names may contain U+2028, which does not end a line of JSON.
     lines = tuple(io.StringIO(data.decode("utf-8", "replace"), newline="\n"))
     header, samples = parse(lines, name)
     count, gpus = 0, header.gpus
     for read in samples:
         count += 1
-        if gpus is None:  # the recording began in a hang: what it saw first later is what it is of
+        if gpus is None:  # the driver was silent at first: take the GPUs of a later sample
             gpus = _names(read)
     return Trace(name, replace(header, gpus=gpus), count, lines)
 
 
 def pauses(trace: Trace, interval_s: float | None = None) -> Iterator[tuple[float, TelemetryRead]]:
-    """Yield each sample with the seconds to wait before it: as recorded, or `interval_s` between any two."""
+    """Yield each sample with the pause before it, s: as recorded, or `interval_s`."""
     before: TelemetryRead | None = None
     for read in trace:
         recorded_s = (read.mono_ns - before.mono_ns) / 1e9 if before is not None else 0.0
@@ -173,7 +177,7 @@ def pauses(trace: Trace, interval_s: float | None = None) -> Iterator[tuple[floa
 
 
 class Player:
-    """Emits the samples of a trace at their own pace, once. Takes the place of a `Sampler`."""
+    """Emit the samples of a trace once, at their own pace, in place of a `Sampler`."""
 
     def __init__(
         self,
@@ -185,7 +189,7 @@ class Player:
     ) -> None:
         """`emit` and, after the last sample, `on_end` are called on the thread `telemetry`."""
         self.quiet = False
-        """As of a `Sampler`; a file disturbs nobody."""
+        """As for a `Sampler`; without effect here."""
         self._trace = trace
         self._emit = emit
         self._on_end = on_end
@@ -198,7 +202,7 @@ class Player:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, wherever it is; nothing is emitted afterwards."""
+        """Stop the replay; nothing is emitted afterwards."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(STOP_S)

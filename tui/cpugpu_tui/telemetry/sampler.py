@@ -1,8 +1,8 @@
-"""The daemon thread that turns the machine's state into `TelemetryRead` events, one per tick.
+"""Sample the machine: one `TelemetryRead` event per tick.
 
-Two threads: `telemetry` ticks, reads the host and emits; `telemetry-nvml` (asker) makes every NVML call, shutdown
-included. A wedged driver makes a call never return: then the second thread is stuck, and the first still
-ticks, with the last values growing older. Where one GPU hangs and there are others, another asker reads those.
+There are two threads. `telemetry` ticks, reads the host and emits. `telemetry-nvml` (asker) makes every NVML call,
+including the shutdown. A call into a hung driver never returns: then the second thread is stuck, while the first still
+ticks with ageing values. If one GPU of several hangs, another asker reads the others.
 """
 
 from __future__ import annotations
@@ -17,38 +17,36 @@ from cpugpu_tui.telemetry.driver import Answer, Asker
 from cpugpu_tui.telemetry.host import Host
 
 PATIENCE_S = 0.5
-"""How long a tick waits for the driver before it goes out with what is known. Import, session and first sample take
-0.1 s on an H200, but seconds where the driver has to wake the GPU first (no persistence)."""
+"""How long a tick waits for the driver before it uses the last values. Import, session and first sample take 0.1 s on
+an H200, but seconds without persistence mode."""
 FIRST_PATIENCE_S = 1.0
-"""The same at the first tick: on a busy machine importing NVML's bindings took longer than 0.5 s, and
+"""The same at the first tick. On a busy machine the import of NVML's bindings took longer than 0.5 s, so
 `telemetry --count 1` showed no GPU."""
 HANG_S = 2.0
-"""Silence after which the driver is said not to answer."""
-SILENT = "The NVIDIA driver has not answered"
-"""How the problem of a driver that hangs begins."""
+"""Time without an answer after which the driver counts as silent."""
 OURS_S = 10.0
-"""An agent that ended is known as ours for so long. On an H200 the one that had just finished a run stood there as
-somebody else's process."""
+"""How long an ended agent still counts as ours. On an H200 an agent that had just ended was listed as another user's
+process."""
 STOP_S = 2.0
-"""How long `stop` waits for each thread; one that hangs in the driver is left behind, it cannot be ended."""
+"""How long `stop` waits for each thread; a thread that hangs in the driver is abandoned."""
 
 
 @dataclass(frozen=True)
 class _Hung:
-    """A GPU for which a call hangs."""
+    """A GPU with a hanging call."""
 
     asker: Asker
-    """Who waits for it, left behind."""
+    """The abandoned asker that waits for it."""
     function: str
     since_s: float
     """`time.monotonic`."""
     row: GpuTelemetry | None
-    """What was last known of it, None before its first answer."""
+    """Its last values; None before its first answer."""
     row_ns: int
 
 
 def aged(gpus: tuple[GpuTelemetry, ...], seconds: float) -> tuple[GpuTelemetry, ...]:
-    """Return the rows as they are `seconds` later: every reading that much older, those of slices too."""
+    """Return the rows with every reading `seconds` older, including those of slices."""
 
     def later(readings: dict[str, Reading]) -> dict[str, Reading]:
         return {key: replace(reading, age_s=reading.age_s + seconds) for key, reading in readings.items()}
@@ -64,7 +62,7 @@ def aged(gpus: tuple[GpuTelemetry, ...], seconds: float) -> tuple[GpuTelemetry, 
 
 
 class Sampler:
-    """Emits a `TelemetryRead` at once and then every `interval_s`, until stopped. Used once."""
+    """Emit a `TelemetryRead` at once and then every `interval_s` until stopped; used once."""
 
     def __init__(
         self,
@@ -76,8 +74,8 @@ class Sampler:
     ) -> None:
         """`emit` and `own_pids` (our agents) are called on the thread `telemetry`.
 
-        They must not wait for the thread that calls `stop`. `root` is where `proc` and `sys` are found. `gpm` asks
-        for SM occupancy, tensor and DRAM activity on GPUs that count them.
+        They must not wait for the thread that calls `stop`. `root` is the folder that holds `proc` and `sys`. `gpm`
+        adds SM occupancy, tensor and DRAM activity on GPUs that count them.
         """
         self._interval_s = interval_s
         self._emit = emit
@@ -96,9 +94,9 @@ class Sampler:
 
     @property
     def quiet(self) -> bool:
-        """Whether values that cost the driver more than 0.2 ms are left as they are, growing older.
+        """Whether values that cost the driver more than 0.2 ms are not read, so that they age.
 
-        To be set while a run is live, from any thread: an energy counter read beside a timed block takes up to 16 ms.
+        Set it during a run, from any thread: reading the energy counter beside a timed block takes up to 16 ms.
         """
         return self._quiet.is_set()
 
@@ -115,7 +113,7 @@ class Sampler:
         self._ticker.start()
 
     def stop(self) -> None:
-        """End both threads: the call under way is waited for, then NVML is shut down. Nothing is emitted afterwards."""
+        """Finish the current call, shut NVML down and stop both threads; nothing is emitted afterwards."""
         self._stopping.set()
         if self._ticker.is_alive():
             self._ticker.join(STOP_S)
@@ -126,7 +124,7 @@ class Sampler:
         return Asker(self._root, self._gpm, self._quiet.is_set, self._hung)
 
     def _tick_until_stopped(self) -> None:
-        """Thread `telemetry`: ticks at fixed times; after a slow tick they start afresh, without a burst."""
+        """Tick at fixed times (thread `telemetry`); after a slow tick the times restart, without a burst."""
         next_s = time.monotonic()
         while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
             self._ask()
@@ -136,10 +134,10 @@ class Sampler:
             next_s = max(next_s + self._interval_s, time.monotonic())
 
     def _ask(self) -> None:
-        """Ask the other thread for a sample, unless it still owes one, and wait a little for the answer."""
+        """Request a sample unless one is pending, and wait briefly for the answer."""
         for index, hung in list(self._hung.items()):
             if hung.asker.has_answered():
-                del self._hung[index]  # the call came back, so the GPU is asked again
+                del self._hung[index]  # the call returned, so the GPU is read again
         if self._asker.asked_ns is None:
             self._asker.ask(self._ours())
         patience_s = min(PATIENCE_S, self._interval_s) if self._has_ticked else FIRST_PATIENCE_S
@@ -151,7 +149,7 @@ class Sampler:
             self._leave_behind()
 
     def _leave_behind(self) -> None:
-        """Where a call for one GPU hangs and others may still answer, go on with those in a session of their own."""
+        """If a call for one GPU of several hangs, go on with the others in a new session."""
         nvml, asked_ns = self._asker.nvml, self._asker.asked_ns
         waiting = nvml.waiting
         if waiting is None or waiting.gpu_index is None or asked_ns is None:
@@ -167,43 +165,47 @@ class Sampler:
         self._asker.start()
 
     def _ours(self) -> set[int]:
-        """Return our agents, those that ended lately too: the list of processes is up to 5 s older than they are."""
+        """Return our agents, including recent ones, because the list of processes is up to 5 s old."""
         now_s = time.monotonic()
         seen_s = {**self._seen_s, **dict.fromkeys(self._own_pids(), now_s)}
         self._seen_s = {pid: at_s for pid, at_s in seen_s.items() if now_s - at_s <= OURS_S}
         return set(self._seen_s)
 
     def _event(self) -> TelemetryRead:
-        """Return what is known now."""
+        """Return the present values."""
         host = self._host.read()
         now_ns = time.monotonic_ns()
         rows = [self._row(gpu, now_ns) for gpu in self._answer.gpus]
-        problem = self._silence(now_ns) or self._answer.problem or self._hangs(now_ns)
-        return TelemetryRead(gpus=tuple(rows), host=host, problem=problem, wall_ns=time.time_ns(), mono_ns=now_ns)
+        silence = self._silence(now_ns)
+        return TelemetryRead(
+            gpus=tuple(rows), host=host, problem=silence or self._answer.problem or self._hangs(now_ns),
+            is_silent=silence is not None, wall_ns=time.time_ns(), mono_ns=now_ns,
+        )  # fmt: skip
 
     def _row(self, gpu: GpuTelemetry, now_ns: int) -> GpuTelemetry:
-        """Return a GPU's row as old as it is now; of one that hangs, what was last known."""
+        """Return a GPU's row with its present age; for a GPU that hangs, its last values."""
         hung = self._hung.get(gpu.index)
         row, row_ns = (gpu, self._answer.mono_ns) if hung is None or hung.row is None else (hung.row, hung.row_ns)
         return aged((row,), (now_ns - row_ns) / 1e9)[0]
 
     def _silence(self, now_ns: int) -> str | None:
-        """Return a sentence if no GPU is read at all."""
+        """Return a sentence if the driver does not answer at all."""
         asked_ns, waiting = self._asker.asked_ns, self._asker.nvml.waiting
         silent_s = 0.0 if asked_ns is None else (now_ns - asked_ns) / 1e9
         if silent_s < HANG_S:
             return None
         of = f" of GPU {waiting.gpu_index}" if waiting is not None and waiting.gpu_index is not None else ""
         where = f" ({waiting.function}{of})" if waiting is not None else ""
-        values = "GPU values are as old as they say" if self._answer.gpus else "No GPU has been seen so far"
-        return f"{SILENT} for {silent_s:.0f} s{where}. {values}; if this lasts, look for Xid errors in dmesg."
+        values = "GPU values are out of date" if self._answer.gpus else "No GPU has answered yet"
+        answer = f"The NVIDIA driver has not answered for {silent_s:.0f} s{where}"
+        return f"{answer}. {values}; if this lasts, look for Xid errors in dmesg."
 
     def _hangs(self, now_ns: int) -> str | None:
-        """Return a sentence on GPUs that hang while others are read."""
+        """Return a sentence on GPUs that hang while others answer."""
         if not self._hung:
             return None
         which = ", ".join(
             f"GPU {index} has not answered for {now_ns / 1e9 - hung.since_s:.0f} s ({hung.function})"
             for index, hung in sorted(self._hung.items())
         )
-        return f"{which}. Values there are as old as they say, other GPUs are read; look for Xid errors in dmesg."
+        return f"{which}. Their values are out of date; other GPUs still answer. Look for Xid errors in dmesg."

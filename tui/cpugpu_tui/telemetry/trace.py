@@ -1,10 +1,9 @@
-"""A trace: samples over the machine as lines of JSON, to be replayed. Pure functions between lines and events.
+"""The format of a trace: telemetry samples as lines of JSON. Pure functions between lines and events.
 
-The first line says what was recorded (`Header`), each further line is one sample. A GPU's readings are an array in the
-order of the header's `gpu_keys`: with the names in every line, 8 s at 5 Hz of one GPU would take 90 kB instead of 35.
-A reading is a number, a reason (text), null where the sample did not have it, or `[number or reason, age in seconds,
-1 if the driver stamped it]` where it is older than 0.5 ms. A file is data from a stranger: checked by type, never
-trusted.
+The first line is the `Header`; each further line is one sample. A GPU's readings are an array in the order of the
+header's `gpu_keys`: with names in every line, 8 s at 5 Hz of one GPU would take 90 kB instead of 35. A reading is a
+number, a reason (text), null if the sample lacks it, or `[number or reason, age in seconds, 1 if the driver stamped
+it]` if it is older than 0.5 ms. Files are untrusted and checked by type.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 
 SCHEMA = 1
-"""Version of the lines; a trace of another one is refused."""
+"""Version of the format; other versions are rejected."""
 MAX_LINE_BYTES = 1_000_000
-"""A longer line is no sample of ours: 16 GPUs with a hundred processes each take 100 kB."""
+"""Longest line: 16 GPUs with a hundred processes each take 100 kB."""
 _MAX_NUMBER = 2**63
 _KIND = "cpugpu-tui telemetry"
 
@@ -36,47 +35,47 @@ Whole = Annotated[int, msgspec.Meta(ge=0, le=_MAX_NUMBER - 1)]
 
 @dataclass(frozen=True)
 class Header:
-    """What a trace is a trace of."""
+    """The first line: what was recorded, and when."""
 
     source: Annotated[str, msgspec.Meta(pattern="^(live|fake|simulated)$")]
-    """Where readings come from: a driver, a made-up library in place of the driver's, a made-up machine."""
+    """Source of the readings: a real driver, a fake library in its place, or a simulated machine."""
     recorded: str
     """Date and time of the first sample, ISO 8601 with the offset from UTC."""
     interval_s: Annotated[float, msgspec.Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]
-    """Seconds between two samples, as asked for."""
+    """Requested interval between samples."""
     gpus: tuple[str, ...] | None = ()
-    """Names, by NVML's index; None where the driver had not said when the recording began."""
+    """Names, by NVML's index; None if the driver was silent when the recording began."""
     driver: str | None = None
     """Version of the NVIDIA driver, None without one."""
     nvml: str | None = None
     """Version of NVML."""
     torch: str | None = None
-    """Version of torch, if it made the load; None where torch was not there."""
+    """Version of torch, if torch made the load."""
     gpu_keys: tuple[str, ...] = KEYS
-    """Names of a GPU's readings, in the order of every line's array."""
+    """Names of a GPU's readings, in the order of the arrays."""
 
     @property
     def tag(self) -> str:
-        """What every output of a replay carries, so that nobody takes it for this machine: `REPLAY`, `REPLAY FAKE`."""
+        """Word that marks every output of a replay: `REPLAY`, `REPLAY FAKE`."""
         return "REPLAY" if self.source == "live" else f"REPLAY {self.source.upper()}"
 
     @property
     def summary(self) -> str:
-        """What was recorded, in one line."""
+        """GPUs, driver and time of the recording, in one line."""
         versions = [f"driver {self.driver}"] if self.driver else []
         names = [f"{count} {name}" if count > 1 else name for name, count in Counter(self.gpus or ()).items()]
-        nothing = "no GPU" if self.gpus is not None else "the driver said of no GPU"
+        nothing = "no GPU" if self.gpus is not None else "the driver listed no GPU"
         return ", ".join([*(names or [nothing]), *versions, f"recorded {self.recorded[:16].replace('T', ' ')}"])
 
 
 class TraceError(UsageError):
-    """A file is no trace, or one that this version cannot read."""
+    """A file is not a trace that this version can read."""
 
     title = "Cannot replay"
 
 
 class _Wrong(ValueError):
-    """What is wrong with one line, as the end of a sentence."""
+    """Error in one line, as the end of a sentence."""
 
 
 # ------------------------------------------------------------------ to lines
@@ -105,9 +104,10 @@ def sample_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
         "host": {key: _cell(reading) for key, reading in read.host.items()},
         "gpus": [_gpu_data(gpu, gpu_keys) for gpu in read.gpus],
     }
-    # A hole in `seq` is a sample that nobody could take in time; traces from before it have none.
+    # A gap in `seq` is a sample that was dropped; older traces have no `seq`.
     seq = {"seq": read.seq} if read.seq else {}
-    return _line(seq | data | ({"problem": read.problem} if read.problem else {}))
+    problem = {"problem": read.problem} if read.problem else {}
+    return _line(seq | data | problem | ({"is_silent": True} if read.is_silent else {}))
 
 
 def _line(data: dict[str, Any]) -> str:
@@ -153,7 +153,7 @@ def _cell(reading: Reading | None) -> Any:
 
 
 def _short(number: float, digits: int) -> float | int:
-    """Return a number without digits that no sensor has; whole numbers stay exact."""
+    """Round a number to the digits that sensors have; whole numbers stay exact."""
     rounded = float(number) if float(number).is_integer() else round(float(number), digits)
     return int(rounded) if rounded.is_integer() else rounded
 
@@ -162,10 +162,10 @@ def _short(number: float, digits: int) -> float | int:
 
 
 def parse(lines: Iterable[str], name: str) -> tuple[Header, Iterator[TelemetryRead]]:
-    """Return a trace's header and its samples, which are read one by one. `name` is the file's, for the sentences.
+    """Return a trace's header and an iterator over its samples. `name` is the file's, for messages.
 
     Raises:
-        TraceError: now for the header, while iterating for a sample: cause and remedy.
+        TraceError: the header is invalid; or, during iteration, a sample is.
     """
     rest = iter(lines)
     first = next(rest, None)
@@ -180,25 +180,25 @@ def _samples(lines: Iterator[str], header: Header, name: str) -> Iterator[Teleme
     for number, line in enumerate(lines, 2):
         yield parse_sample(line, header, name, number)
     if number == 1:
-        raise TraceError(f"{name} has no sweep after its first line.", "Record it again, for at least one interval.")
+        raise TraceError(f"{name} contains no samples.", "Record it again for at least one interval.")
 
 
 def parse_header(line: str, name: str) -> Header:
-    """Return what the first line says.
+    """Return the header from the first line.
 
     Raises:
-        TraceError: it is not the first line of a trace that this version can read.
+        TraceError: the line does not begin a trace that this version can read.
     """
     try:
         data = _object(line)
     except _Wrong:
         data = {}
     if data.get("trace") != _KIND:
-        raise TraceError(f"{name} is no telemetry trace.", "Name a file that `cpugpu-tui telemetry --record` wrote.")
+        raise TraceError(f"{name} is not a telemetry trace.", "Name a file from `cpugpu-tui telemetry --record`.")
     if data.get("schema") != SCHEMA:
         raise TraceError(
-            f"{name} is a trace of schema {_shown(data.get('schema'))}, this version reads {SCHEMA}.",
-            "Replay it with the version of cpugpu-tui that recorded it, or record it again.",
+            f"{name} has trace schema {_shown(data.get('schema'))}, but this version reads {SCHEMA}.",
+            "Replay it with the cpugpu-tui that recorded it, or record it again.",
         )
     try:
         return _checked(data, Header)
@@ -207,14 +207,14 @@ def parse_header(line: str, name: str) -> Header:
 
 
 def parse_sample(line: str, header: Header, name: str, number: int) -> TelemetryRead:
-    """Return the sample on line `number`; every key of `KEYS` is there, `not-asked` where the trace has none.
+    """Return the sample on line `number`; keys of `KEYS` that the trace lacks have the reason `not-asked`.
 
     Raises:
-        TraceError: the line is cut off, no JSON, or not a sample.
+        TraceError: the line is incomplete, not JSON, or not a sample.
     """
     if not line.endswith("\n"):
         raise TraceError(
-            f"{name} is cut off in line {number}: the recording ended in the middle of it.",
+            f"{name} ends in the middle of line {number}.",
             f"Remove line {number} to replay the rest.",
         )
     try:
@@ -223,6 +223,7 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
             gpus=tuple(each.as_event(header.gpu_keys) for each in found.gpus),
             host={key: _reading(cell, key) for key, cell in found.host.items() if cell is not None},
             problem=found.problem,
+            is_silent=found.is_silent,
             seq=found.seq,
             wall_ns=found.wall_ns,
             mono_ns=found.mono_ns,
@@ -233,7 +234,8 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
 
 def _damaged(name: str, number: int, wrong: _Wrong) -> TraceError:
     return TraceError(
-        f"{name} is damaged: line {number} {wrong}.", "Record it again, or remove that line if it is not the first."
+        f"{name} is damaged: line {number} {wrong}.",
+        "Record it again. A line other than the first can also be removed.",
     )
 
 
@@ -241,19 +243,19 @@ def _object(line: str) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
         raise _Wrong(f"is longer than {MAX_LINE_BYTES} characters")
     try:
-        # Not by msgspec: names may hold lone surrogates.
+        # Not msgspec: names may contain lone surrogates.
         data = json.loads(line, parse_constant=_no_constant)
     except _Wrong:
         raise
     except (ValueError, RecursionError):  # RecursionError: a hundred thousand brackets
         raise _Wrong("is not JSON") from None
     if not isinstance(data, dict):
-        raise _Wrong("is no JSON object")
+        raise _Wrong("is not a JSON object")
     return data
 
 
 def _no_constant(word: str) -> float:
-    raise _Wrong(f"holds {word}, which is no number")
+    raise _Wrong(f"contains {word}, which JSON does not allow")
 
 
 def _checked(data: dict[str, Any], kind: type[T]) -> T:
@@ -264,7 +266,7 @@ def _checked(data: dict[str, Any], kind: type[T]) -> T:
 
 
 def _printable(value: Any, limit: int = 200) -> Any:
-    """Return JSON data with all text fit for a terminal."""
+    """Return JSON data with all text safe to print on a terminal."""
     if isinstance(value, str):
         return printable(value, limit)
     if isinstance(value, list):
@@ -274,7 +276,7 @@ def _printable(value: Any, limit: int = 200) -> Any:
     return value
 
 
-# ------------------------------------------------------------------ what a line holds, as it is written
+# ------------------------------------------------------------------ structure of a line
 
 _Process = tuple[Whole, Whole | None, str | None, str | None, Whole]
 
@@ -305,10 +307,10 @@ class _Gpu(msgspec.Struct):
 
     def as_event(self, keys: Sequence[str]) -> GpuTelemetry:
         if len(self.readings) != len(keys):
-            raise _Wrong(f"has {len(self.readings)} readings where the first line names {len(keys)}")
+            raise _Wrong(f"has {len(self.readings)} readings instead of {len(keys)}")
         cells = zip(keys, self.readings, strict=True)
         found = {key: _reading(cell, key) for key, cell in cells if cell is not None}
-        # Panes count on every key; an older recorder knew fewer.
+        # Panes need every key; older recordings have fewer.
         readings = {key: found.get(key) or Reading(None, "not-asked") for key in dict.fromkeys([*KEYS, *found])}
         return GpuTelemetry(
             self.index, self.uuid, self.name or "", self.pci, readings, self.throttle, _processes(self.processes),
@@ -323,6 +325,7 @@ class _Sweep(msgspec.Struct):
     gpus: list[_Gpu]
     seq: Whole = 0
     problem: str | None = None
+    is_silent: bool = False
 
 
 def _processes(found: list[_Process] | None) -> tuple[GpuProcess, ...] | None:
@@ -341,13 +344,13 @@ def _reading(cell: Any, key: str) -> Reading:
 
 
 def _number(value: Any, what: str) -> float:
-    """Return a finite number; true, text and 1e999 are none."""
+    """Return a finite number; true, text and 1e999 are rejected."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= _MAX_NUMBER:  # written so that NaN is refused too
+    if not is_number or not abs(value) <= _MAX_NUMBER:  # this form rejects NaN too
         raise _Wrong(f"has {_shown(value)} as {what}")
     return float(value)
 
 
 def _shown(value: Any) -> str:
-    """Return what stands there, short, for a sentence."""
-    return printable(str(value)[:60], 30) if value is not None else "nothing"
+    """Return a short form of a value, for messages."""
+    return printable(str(value)[:60], 30) if value is not None else "none"

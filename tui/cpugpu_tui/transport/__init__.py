@@ -1,1 +1,1 @@
-"""Starts an agent here, in another interpreter or on another machine, and talks to it."""
+"""Starts agents in this or another interpreter, or on another machine, and talks to them."""

@@ -1,4 +1,4 @@
-"""What a process writes, until that process has ended (its children may hold the pipes open), and its last lines."""
+"""Reads a process's output until it ends, although its children may hold the pipes open, and keeps its last lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.wire import LineReader
 
 LOOK_MS = 200
-"""Between two looks for the end where the kernel (before 5.3) has no descriptor for it."""
+"""Polling interval for the end of the process on kernels before 5.3, which have no pidfd."""
 
 CLOSED_LIMIT_S = 10.0
-"""How long a process that has closed its stdout may take to end: a GPU's memory is given back in between."""
+"""How long a process that has closed its stdout may take to end: freeing GPU memory takes time."""
 
 REST_LIMIT_S = 1.0
-"""How long what is left in the pipes is read: somebody else may go on writing into them."""
+"""How long the rest of the pipes is read: another process may keep writing into them."""
 
 CHUNK_BYTES = 1 << 16
 
@@ -42,7 +42,7 @@ class Output:
             self._changes.register(self._exited, select.POLLIN)
 
     def chunks(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield whether it is stdout, and bytes, until the process has ended or has had no stdout for a while."""
+        """Yield (is it stdout, bytes) until the process ends, or its stdout has been closed for a while."""
         closed_s: float | None = None
         while not has_ended(self._pid):
             wait_ms = LOOK_MS if self._exited is None or closed_s is not None else None
@@ -53,7 +53,7 @@ class Output:
                     return
 
     def rest(self) -> Iterator[tuple[bool, bytes]]:
-        """Yield what the process had written before it ended."""
+        """Yield the output that was still unread when the process ended."""
         ends_s = time.monotonic() + REST_LIMIT_S
         while self._open and time.monotonic() < ends_s:
             found = list(self._read(0))
@@ -62,7 +62,7 @@ class Output:
                 return
 
     def close(self) -> None:
-        """Watch no more; the pipes stay as they are."""
+        """Stop watching; the pipes stay open."""
         if self._exited is not None:
             os.close(self._exited)
 
@@ -79,7 +79,7 @@ class Output:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child has ended; it is not reaped, so that its id and its group's remain its own."""
+    """Whether a child has ended. It is not reaped, so its process id and group id cannot be reused yet."""
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
@@ -87,14 +87,14 @@ def has_ended(pid: int) -> bool:
 
 
 LAST_LINES, LONGEST = 8, 300
-"""Lines that are kept, and characters of each."""
+"""Number of lines that are kept, and characters of each."""
 
 LAST_BYTES = 4096
-"""The last lines are looked for in these, where more comes at once: cutting up a gigabyte would take minutes."""
+"""Only this much of a larger chunk is split into lines: splitting a gigabyte would take minutes."""
 
 
 class LastLines:
-    """The last lines of stderr, and of stdout those that are no events; made printable."""
+    """The last printable lines of stderr, and of stdout lines that are not events."""
 
     def __init__(self) -> None:
         self._reader = LineReader()
@@ -102,9 +102,9 @@ class LastLines:
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
 
     def feed(self, chunk: bytes) -> None:
-        """Take a piece of stderr."""
+        """Add a chunk of stderr."""
         if len(chunk) > LAST_BYTES:
-            self._flood = chunk[-LAST_BYTES:]  # looked at once something else comes, or somebody asks
+            self._flood = chunk[-LAST_BYTES:]  # split later, with the next chunk or when the lines are wanted
             return
         self._take_flood()
         self._take(chunk)
@@ -120,7 +120,7 @@ class LastLines:
             self.note(line)
 
     def note(self, line: bytes) -> None:
-        """Keep a line, unless there is nothing to see in it."""
+        """Keep a line, unless it is blank."""
         text = printable(line.decode("utf-8", "replace"))[:LONGEST]
         if text.strip():
             self._lines.append(text)

@@ -1,4 +1,4 @@
-"""Agents: started, kept ready and ended, as processes (here or on another machine) or as a thread of this one."""
+"""Starts and ends agents, and keeps the next one ready: processes here or on another machine, or a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TERMINATED_S, KILLED_S = 0.5, 1.0
 
 
 class Agents:
-    """Starts agents, and keeps the next one started, so that a run begins at once."""
+    """Starts agents, and keeps one on standby so that a run begins at once."""
 
     def __init__(
         self,
@@ -33,24 +33,24 @@ class Agents:
         host: Host | None = None,
         hello_limit_s: float = HELLO_LIMIT_S,
     ) -> None:
-        """`own` are the words of `agent.hello` that name a person's own; no other file is ever loaded.
+        """`own` are the arguments that name a person's own workload files; no other file is loaded.
 
-        With a `host` they are started there, by its launcher and its interpreter, which may take `hello_limit_s`.
+        With a `host`, agents start there, by its launcher and interpreter. Each may take `hello_limit_s`.
         """
         self.python = python if host is None else host.python
         self.worker = worker
         """`process` or `thread`."""
         self.on_ready: Listener | None = None
-        """Called from another thread when a standby agent is ready, or cannot be."""
+        """Called from another thread with the hello of a standby agent, or with the error."""
         self.on_reached: Callable[[], None] = nobody_listens
-        """Called from another thread when a host has been reached."""
+        """Called from another thread once a host is reached."""
         self._words = (*(["--simulated"] if simulated else []), *own)
         self._simulated, self._own = simulated, tuple(own)
         self._host, self._hello_limit_s = host, hello_limit_s
         self._lock = threading.Lock()
         self._standby: AgentProcess | AgentThread | None = None
         self._live: list[AgentProcess] = []
-        self._thread: AgentThread | None = None
+        self._threads: list[AgentThread] = []
         self._closed = False
 
     def prepare(self) -> None:
@@ -64,10 +64,10 @@ class Agents:
                 self._standby = self._start()
 
     def greet(self) -> Hello:
-        """Start the standby agent, wait until it has said hello, and return that.
+        """Start the standby agent and return its hello.
 
         Raises:
-            CpuGpuError: it cannot be started, or did not become an agent.
+            CpuGpuError: it could not be started, or ended before its hello.
         """
         answers: queue.SimpleQueue[Hello | CpuGpuError] = queue.SimpleQueue()
         self.on_ready = answers.put
@@ -92,8 +92,10 @@ class Agents:
 
     def _start(self) -> AgentProcess | AgentThread:
         if self.worker == "thread":
-            self._thread = AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
-            return self._thread
+            thread = AgentThread(simulated=self._simulated, on_ready=self.on_ready, own=self._own)
+            # The first one is kept: it knows best which child processes are not a workload's.
+            self._threads = [*self._threads[:1], *(other for other in self._threads[1:] if other.alive), thread]
+            return thread
         if self._host is None:
             start = local_start(self.python, self._words)
         else:
@@ -109,31 +111,31 @@ class Agents:
             return {agent.pid for agent in self._live if agent.alive}
 
     def tend(self) -> None:
-        """Tell agents on other machines that we live, and end those that do not become ready; once a second."""
+        """Send heartbeats to agents on other machines, and end those that are not ready in time. Call once a second."""
         with self._lock:
             for agent in self._live:
                 agent.tend()
 
     def suspend(self) -> None:
-        """Stop all agents where they are (ctrl+z).
+        """Suspend all agents (ctrl+z).
 
-        One that is still starting goes on: it has no guardian yet that would end it if we are killed meanwhile.
+        An agent that is still starting continues: it has no guardian yet, which would end it if we were killed.
         """
         self._signal(signal.SIGSTOP, lambda agent: agent.is_ready)
 
     def resume(self) -> None:
-        """Let all agents go on (fg)."""
+        """Continue all suspended agents (fg)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int, which: Callable[[AgentProcess], bool] = lambda _: True) -> None:
         with self._lock:
             for agent in filter(which, self._live):
                 agent.signal(number)
-            if self._thread is not None:
-                self._thread.signal(number)
+            for thread in self._threads:
+                thread.signal(number)
 
     def close(self) -> None:
-        """End all agents and wait until no process of ours is left on a GPU."""
+        """End all agents, and wait until none of our processes uses a GPU."""
         with self._lock:
             self._closed = True
             self._standby = None
@@ -144,5 +146,6 @@ class Agents:
                 ends_s = time.monotonic() + patience_s
                 for agent in left:
                     agent.wait(max(0.0, ends_s - time.monotonic()))
-            if self._thread is not None:
-                self._thread.signal(signal.SIGKILL)
+            for thread in self._threads:
+                thread.end(at_once=True)
+                thread.signal(signal.SIGKILL)

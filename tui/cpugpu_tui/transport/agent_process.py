@@ -1,4 +1,4 @@
-"""An agent in a process of its own, on this machine or at the end of a launcher: spoken to, listened to and ended."""
+"""Talks to an agent in a process of its own, on this machine or behind a launcher, and ends it."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from cpugpu_tui.transport.signal_watch import to_kill
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 ANSWER_LIMIT_S = 60.0
-"""How long an agent may take from its plan to its first word, at least: it asks the driver for its GPUs in between, and
-torch waits for ever for a driver that hangs."""
+"""Least time that an agent has from its plan to its first event. It asks the driver for GPUs in between, and torch
+waits for ever if the driver hangs."""
 
 LOAD_LIMIT_S = 60.0
-"""How long a person's file may take to load: torch is there already, but its own imports may come from a slow disk."""
+"""How long a person's workload file may take to load. torch is imported already, but its other imports may be slow."""
 
 
 class AgentProcess:
-    """An agent in a process of its own: its crash is one case, and it can be ended at once."""
+    """An agent in a process of its own. A crash costs one case only, and the agent can be killed."""
 
     def __init__(self, start: Start, *, on_ready: Listener | None) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             UsageError: the interpreter does not exist or cannot be executed.
-            UnfitError: the launcher of a host cannot.
+            UnfitError: the launcher of a host cannot be executed.
         """
         self._start = start
         self._on_ready = on_ready
@@ -60,12 +60,12 @@ class AgentProcess:
         self._is_fed, self._is_awaited, self._was_stopped = not start.feed, False, False
         self._waiting_since_s = self._beaten_s = time.monotonic()
         self._ended = threading.Event()
-        # A signal handler interrupts the thread that holds it, and may take it again.
+        # Reentrant: a signal handler may interrupt the thread that holds it, and take it again.
         self._signalling = threading.RLock()
         try:
             self._process = subprocess.Popen(
                 start.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                # Of its own session: ctrl+c in the terminal is the app's business, not the agent's.
+                # In a session of its own: the app handles ctrl+c of the terminal, not the agent.
                 start_new_session=True, pass_fds=start.descriptors, bufsize=0,
             )  # fmt: skip
         except OSError as error:
@@ -79,7 +79,7 @@ class AgentProcess:
 
     @property
     def pid(self) -> int:
-        """The agent's process id, also of its process group."""
+        """Id of the agent's process and of its process group."""
         return self._process.pid
 
     def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
@@ -99,15 +99,18 @@ class AgentProcess:
             self._guard.expect_stop()
         self._words.put(word.encode() + b"\n")
 
+    def hand_over(self) -> None:
+        """Do nothing: a process holds no events back."""
+
     def _write_words(self) -> None:
-        """Write to the agent, alone: whoever else did would wait for one that does not read, and hold up others."""
-        # A dead agent is reported by its reader; here there is nothing to say.
+        """Write queued words to the agent, in a thread of its own: an agent that does not read blocks only this."""
+        # The reader reports a dead agent.
         with contextlib.suppress(OSError, ValueError):
-            self._write(self._start.feed)  # larger than a pipe, and nobody reads it before the host is reached
+            self._write(self._start.feed)  # larger than a pipe, and not read before the host is reached
             self._is_fed = True
             while words := self._words.get():
                 self._write(words)
-        # An agent that its launcher leaves behind learns of the end by its stdin.
+        # The end of stdin ends an agent that its launcher left behind.
         with contextlib.suppress(OSError):
             self._process.stdin.close()  # type: ignore[union-attr]
 
@@ -118,7 +121,7 @@ class AgentProcess:
             left = left[self._process.stdin.write(left) or 0 :]
 
     def tend(self) -> None:
-        """Tell an agent on another machine that we live, and end one that does not become ready; once a second."""
+        """Send an agent on another machine a heartbeat, and end it if it is not ready in time. Call once a second."""
         now_s, beat_s = time.monotonic(), self._start.beat_s
         if self._start.waits_in_line and not self._is_reached:
             self._waiting_since_s = now_s
@@ -132,9 +135,9 @@ class AgentProcess:
             self._words.put(BEAT + b"\n")
 
     def end(self, *, at_once: bool) -> None:
-        """Send SIGKILL or SIGTERM to the agent's whole process group; a suspended one is woken for it.
+        """Send SIGKILL or SIGTERM to the agent's process group, and wake it if it is suspended.
 
-        One that is not ready yet is not reported to be unfit then: it has done nothing wrong.
+        An agent that was not ready yet is not reported as unfit.
         """
         self._on_ready = None
         self._terminate(at_once=at_once)
@@ -145,7 +148,7 @@ class AgentProcess:
         self.signal(signal.SIGCONT)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the agent's process group, whose leader may be gone; nothing once all of it is."""
+        """Send a signal to the agent's process group, unless the process was reaped."""
         if number == signal.SIGSTOP:
             self._was_stopped = True
         with self._signalling:
@@ -164,13 +167,13 @@ class AgentProcess:
         return not self._ended.is_set()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of the process; return whether it came."""
+        """Wait for the end of the process; return whether it ended in time."""
         return self._ended.wait(timeout_s)
 
-    def _bury(self) -> int:
-        """Wait for the end of the process, kill what is left of its group, and return its exit code.
+    def _reap(self) -> int:
+        """Wait until the process ends, kill the rest of its group, and return the exit code.
 
-        In this order: until it is reaped, no other group can have its number.
+        The group is killed before the process is reaped: afterwards another group could have its id.
         """
         os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
         with self._signalling:
@@ -181,25 +184,25 @@ class AgentProcess:
         return code
 
     def _read(self) -> None:
-        """Take what the process writes until it has ended, then tell how."""
+        """Handle the process's output until it ends, then report how it ended."""
         events = LineReader()
         with closing(Output(self._process)) as output:
             error = self._take(output.chunks(), events)
             if not has_ended(self._process.pid):
-                error = error or self._guard.cut_off("closed its stdout and lived on")
+                error = error or self._guard.cut_off("closed its stdout but did not exit")
                 self._terminate(at_once=True)
-            code = self._start.seen_here(self._bury())
+            code = self._start.seen_here(self._reap())
             error = self._take(output.rest(), events) if error is None else error
         self._conclude(code, error or self._fault, is_cut_off=bool(events.partial))
 
     def _take(self, output: Iterable[tuple[bool, bytes]], events: LineReader) -> CpuGpuError | None:
-        """Take what it writes; return why it cannot be understood, if so."""
+        """Handle output; return the error if it cannot be understood."""
         try:
             for is_stdout, chunk in output:
                 if is_stdout:
                     self._take_lines(chunk, events)
                 else:
-                    if self._start.host is not None:  # what is printed here costs no network
+                    if self._start.host is not None:  # output of this machine uses no network
                         self._guard.read_stderr(len(chunk))
                     self._last_lines.feed(chunk)
         except CpuGpuError as error:
@@ -217,7 +220,7 @@ class AgentProcess:
         """Deliver the event on a line; keep another line as one of the last.
 
         Raises:
-            ProtocolError: the agent speaks another version.
+            ProtocolError: the agent speaks another protocol version.
             MisbehavedError: no working agent sends this.
         """
         if line == REACHED and not self._is_reached:
@@ -235,13 +238,13 @@ class AgentProcess:
                 self._deliver(event)
 
     def _conclude(self, code: int, error: CpuGpuError | None, *, is_cut_off: bool) -> None:
-        """Tell how it ended, and whose fault that is."""
+        """Report how the agent ended, and the error behind it if there is one."""
         loading = self._loading
         self._watch_loading("")
         gone = Gone(code, self._last_lines())
         if error is None:
             error = self._start.host_failure(gone, Progress(self._is_reached, self._is_ready, self._is_late))
-        if error is None and self._start.host is not None and is_cut_off:  # here it may have been killed
+        if error is None and self._start.host is not None and is_cut_off:  # on this machine somebody may have killed it
             error = self._guard.cut_off()
         if error is None and loading:
             error = self._not_loaded(loading, gone)
@@ -266,7 +269,7 @@ class AgentProcess:
         self._inbox.put(event)
 
     def _await_answer(self, limit_s: float) -> None:
-        """Give the agent its time to answer the plan; a pause in between (ctrl+z) begins it anew."""
+        """Start the time limit for the answer to the plan; suspending the agent (ctrl+z) restarts it."""
         self._was_stopped = False
         timer = threading.Timer(limit_s, self._look_for_answer, (limit_s,))
         timer.daemon = True
@@ -280,13 +283,13 @@ class AgentProcess:
             return
         self._fault = HostError(
             TIMEOUT,
-            f"The agent took its plan and has not answered for {limit_s:.0f} s.",
-            "The GPU driver may hang: look for Xid errors in dmesg there.",
+            f"The agent has not answered its plan for {limit_s:.0f} s.",
+            "The GPU driver may hang. Look for Xid errors in the output of dmesg.",
         )
         self._terminate(at_once=True)
 
     def _watch_loading(self, source: str) -> None:
-        """Give a person's file its time, from now on; nothing is loaded any more where there is none."""
+        """Start the time limit for loading a person's file; an empty `source` ends it."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -302,17 +305,18 @@ class AgentProcess:
 
     def _not_loaded(self, source: str, gone: Gone) -> UsageError:
         if self._is_overdue:
-            return UsageError(f"{source} was not loaded after {LOAD_LIMIT_S:g} s.", "Let it only define workloads.")
-        return UsageError(f"{source} ended the agent: it {gone.manner}.", "Let it only define workloads, not run them.")
+            return UsageError(f"Loading {source} took over {LOAD_LIMIT_S:g} s.", "Only define workloads in this file.")
+        return UsageError(
+            f"The agent {gone.manner} while loading {source}.", "Only define workloads in this file, and run none."
+        )
 
     def _no_hello(self, gone: Gone) -> CpuGpuError:
         return no_agent(self._start.name, gone)
 
 
 def no_agent(interpreter: object, gone: Gone) -> UnfitError:
-    """Return the sentence for an interpreter that never said hello."""
-    said = f' Its last line: "{gone.last_lines[-1]}".' if gone.last_lines else ""
+    """Return the error for an interpreter that ended before its hello."""
     return UnfitError(
-        f"{interpreter} did not become an agent: it {gone.manner}.{said}",
-        "Name a Python of version 3.10 or later that has torch, with --python PATH.",
+        f"{interpreter} could not run the agent: it {gone.manner}. {gone.last_words}".rstrip(),
+        "Use --python PATH with Python 3.10 or later that has torch.",
     )

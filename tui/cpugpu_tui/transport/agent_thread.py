@@ -1,4 +1,4 @@
-"""An agent that is a thread of this very process (`--worker thread`)."""
+"""An agent in a thread of this process (`--worker thread`)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.transport.agent_process import no_agent
 from cpugpu_tui.transport.inbox import Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.signal_watch import to_kill
 
 
 class AgentThread:
-    """The same torch-worker inside this process (`--worker thread`): nothing can end it at once."""
+    """The same torch-worker in a thread of this process. A thread cannot be killed."""
 
     def __init__(self, *, simulated: bool, on_ready: Listener | None, own: Sequence[str] = ()) -> None:
-        """`own` are the words that name a person's own workloads, as in `Agents`."""
+        """`own` are the arguments that name a person's own workload files, as in `Agents`."""
         self._inbox = Inbox()
         self._on_ready = on_ready
         self._control = Control()
         self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
         self._held: list[Event] = []
+        self._handing_over = threading.Lock()
         self._gaps = False
         self._thread = threading.Thread(target=self._serve, args=(simulated, own), name=THREAD_NAME, daemon=True)
         self._others = frozenset(children())
@@ -39,8 +41,18 @@ class AgentThread:
 
     @property
     def pid(self) -> int:
-        """This very process."""
+        """Id of this process."""
         return os.getpid()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread has not ended."""
+        return self._thread.is_alive()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread; return whether it ended in time."""
+        self._thread.join(timeout_s)
+        return not self.alive
 
     def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
         """See `Agent`."""
@@ -54,16 +66,25 @@ class AgentThread:
         """See `Agent`."""
         self._control.obey(word)
 
+    def hand_over(self) -> None:
+        """See `Agent`."""
+        with self._handing_over:
+            for event in self._held:
+                self._inbox.put(event)
+            self._held.clear()
+
     def end(self, *, at_once: bool) -> None:
         """Stop after the block in flight: a thread cannot be killed."""
         del at_once
+        self._on_ready = None
         self._control.obey("stop")
         self._plans.put(None)
 
     def signal(self, number: int) -> None:
-        """SIGKILL ends what the workloads have started: this process ends, and they would live on.
+        """Handle a signal that is meant for an agent.
 
-        SIGCONT marks the half-round in flight: it was suspended together with us.
+        SIGKILL kills the processes that workloads have started, which would outlive this one. SIGCONT marks the
+        half-round in flight as suspended.
         """
         if number == signal.SIGCONT:
             self._control.was_suspended = True
@@ -73,39 +94,45 @@ class AgentThread:
                     os.kill(pid, number)
 
     def _serve(self, simulated: bool, own: Sequence[str]) -> None:
+        gone = Gone(EXIT_BROKEN)
+        try:
+            if self._run_plan(simulated, own):
+                gone = Gone(0)
+        except BaseException as error:  # noqa: BLE001 - SystemExit too: it would end an agent's process
+            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
+        listener = self._on_ready
+        if listener is not None:
+            listener(no_agent("This interpreter", gone))
+        self.hand_over()
+        self._inbox.put(gone)
+
+    def _run_plan(self, simulated: bool, own: Sequence[str]) -> bool:
+        """Say hello, wait for the plan and run it; return False if another agent has to run the remaining cases."""
         environment = facts(simulated=simulated)
         files, installed = wanted(own)
         greeting = hello(environment, files, CallEmitter(lambda _event: None), installed=installed)
-        if self._on_ready is not None:
-            self._on_ready(greeting)
+        listener, self._on_ready = self._on_ready, None
+        if listener is not None:
+            listener(greeting)
         self._inbox.put(greeting)
         plan = self._plans.get()
         self._gaps = plan is not None and plan.gaps
-        gone = Gone(0)
-        try:
-            if plan is not None and not work(plan, environment, CallEmitter(self._hold), self._control):
-                gone = Gone(EXIT_BROKEN)
-        except Exception as error:  # noqa: BLE001 - what would end an agent's process: whoever waits must be told
-            gone = Gone(EXIT_BROKEN, (printable(f"{type(error).__name__}: {error}"),))
-        self._hand_over()
-        self._inbox.put(gone)
+        return plan is None or work(plan, environment, CallEmitter(self._hold), self._control)
 
     def _hold(self, event: Event) -> None:
-        """Hand events over in gaps, or, where there are none, when a case is over: whoever wakes for them takes the
-        interpreter from a timed block."""
-        self._held.append(event)
+        """Hold events until a gap, or until a case is over if the plan has no gaps.
+
+        A thread that wakes up for an event would take the GIL from a timed block.
+        """
+        with self._handing_over:
+            self._held.append(event)
         over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
         if over or isinstance(event, (Gap, RunFinished)):
-            self._hand_over()
-
-    def _hand_over(self) -> None:
-        for held in self._held:
-            self._inbox.put(held)
-        self._held.clear()
+            self.hand_over()
 
 
 def children() -> list[int]:
-    """Return the processes that threads of this one have started; none where the kernel does not tell."""
+    """Return ids of the child processes of all threads; empty where the kernel does not list them."""
     with suppress(OSError):
         tasks = list(Path("/proc/self/task").iterdir())
         return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]

@@ -1,4 +1,4 @@
-"""The agent's side as one zip, so that any interpreter that has torch can be the agent with nothing installed."""
+"""The agent's code as one zip, so that any interpreter with torch can run it without an installation."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pathlib import Path
 ROOMS = (
     "__init__.py", "errors.py", "model", "workloads", "machine", "decide", "timing", "simulation", "agent",
 )  # fmt: skip
-"""The rooms that travel; a contract holds them to the standard library, torch and pynvml."""
+"""The rooms in the zip; an import contract limits them to the standard library, torch and pynvml."""
 
 MAIN = "agent/__main__.py"
-"""What runs when the zip does."""
+"""The file that becomes the zip's `__main__.py`."""
 
 
 @lru_cache(maxsize=1)
 def agent_zip() -> bytes:
-    """Return a zip that runs as a script: the rooms that travel, and NVML's bindings.
+    """Return a zip that runs as a script: the rooms above and NVML's bindings.
 
-    Made once: it takes 50 ms, and a fleet wants it for each host.
+    Cached: making it takes 50 ms, and a fleet needs it for each host.
     """
     package = Path(__file__).resolve().parents[1]
     buffer = io.BytesIO()
@@ -39,7 +39,7 @@ def agent_zip() -> bytes:
 
 
 def open_agent_zip() -> int:
-    """Return a descriptor of the zip in anonymous memory: nothing is left on disk, also after kill -9."""
+    """Return a descriptor of the zip in anonymous memory, so that nothing is left on disk after kill -9."""
     descriptor = os.memfd_create("cpugpu-tui-agent.zip")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(agent_zip())

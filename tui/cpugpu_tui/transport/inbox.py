@@ -1,4 +1,4 @@
-"""What an agent says, its end included, and where that waits until somebody listens."""
+"""Messages of an agent, its end included, and the queue that holds them until somebody listens."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cpugpu_tui.model import Event, Hello, Plan
 
 @dataclass(frozen=True)
 class Gone:
-    """The agent ended or can no longer be understood; nothing comes after this."""
+    """The agent ended, or its output can no longer be understood. Always the last message."""
 
     exit_code: int
     """Negative for a signal, as in `subprocess`."""
     last_lines: tuple[str, ...] = ()
-    """What it said last on stderr, made printable."""
+    """Its last lines on stderr, made printable."""
     error: CpuGpuError | None = None
-    """Why it could not be understood."""
+    """Why its output could not be understood, or why the host failed."""
 
     @property
     def manner(self) -> str:
@@ -36,17 +36,18 @@ class Gone:
 
     @property
     def last_words(self) -> str:
-        """The last line that it said, as a sentence."""
+        """Its last line as a sentence; empty without one."""
         return f'Its last line: "{self.last_lines[-1]}".' if self.last_lines else ""
 
 
 Message = Event | Gone
 
 WAITING_EVENTS = 1_000
-"""Events of an agent that may wait for whoever listens; then its reader waits, so that memory stays bounded."""
+"""Most events of an agent in the listener's queue. The agent's reader waits beyond that, so memory stays bounded."""
 
 LOOK_AGAIN_S = 0.005
-"""How often that one looks whether there is room again."""
+"""How often the waiting reader checks for room."""
+
 Listener = Callable[[Hello | CpuGpuError], None]
 
 
@@ -54,7 +55,7 @@ class Agent(Protocol):
     """Something that takes one plan and sends events."""
 
     def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """Send everything, also what was said before, to `inbox`."""
+        """Send all messages to `inbox`, earlier ones included."""
 
     def send_plan(self, plan: Plan) -> None:
         """Start the plan."""
@@ -62,16 +63,19 @@ class Agent(Protocol):
     def command(self, word: str) -> None:
         """Send `stop`, `pause` or `resume`."""
 
+    def hand_over(self) -> None:
+        """Send events now that it holds back while it times."""
+
     def end(self, *, at_once: bool) -> None:
-        """Make it end: terminate, or kill."""
+        """Terminate it, or kill it if `at_once`."""
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Id of its process."""
 
 
 class Inbox:
-    """Holds what an agent says until somebody listens."""
+    """Holds an agent's messages until somebody listens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -79,7 +83,7 @@ class Inbox:
         self._target: queue.SimpleQueue[Message] | None = None
 
     def put(self, message: Message) -> None:
-        """Deliver, or keep for the listener to come."""
+        """Deliver a message, or keep it until `listen`."""
         with self._lock:
             if self._target is None:
                 self._early.append(message)
@@ -88,12 +92,12 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits that nothing more should be put."""
+        """Whether so many messages wait that no more should be put."""
         target = self._target
         return target is not None and target.qsize() > WAITING_EVENTS
 
     def listen(self, target: queue.SimpleQueue[Message]) -> None:
-        """Deliver to `target` from now on, what was kept first."""
+        """Deliver the kept messages, and all later ones, to `target`."""
         with self._lock:
             for message in self._early:
                 target.put(message)

@@ -1,6 +1,6 @@
 """Finds the interpreter whose torch can use the GPU, for `--python auto`, `doctor` and the app.
 
-Each interpreter is asked in a process of its own. All are killed at the limit, whatever they do.
+Each interpreter is asked in a process of its own. All processes are killed at the time limit.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.signal_watch import to_kill
 
 LIMIT_S = 10.0
-"""For all interpreters together. Importing torch takes 1 s from a warm cache and 5 s from a cold disk."""
+"""Time limit for all interpreters together. Importing torch takes 1 s from a warm cache and 5 s from a cold disk."""
 
 AT_ONCE = 8
-"""Processes at the same time: each that has torch takes 0.4 GB while it imports it."""
+"""Most processes at the same time: each needs 0.4 GB while it imports torch."""
 
 LONGEST_ANSWER = 1 << 16
-"""Bytes that an interpreter may write; one that writes more is killed."""
+"""Most bytes of an answer; an interpreter that writes more is killed."""
 
 POLL_S = 0.05
-"""How often `should_stop` is asked."""
+"""How often `should_stop` is polled."""
 
 OLDEST = (3, 10)
-"""Python that the agent needs."""
+"""Oldest Python version that can run the agent."""
 
 _MARK = "cpugpu-tui answer "
 _QUESTION = f"""
@@ -57,7 +57,7 @@ sys.stdout.write("\\n{_MARK}" + json.dumps(found) + "\\n")
 sys.stdout.flush()
 os._exit(0)
 """
-"""Nothing of ours, and nothing of the current folder, is imported; the alarm ends it where nobody else can."""
+"""Imports nothing from this program or the current folder. The alarm ends it if this program is gone."""
 
 
 @dataclass(frozen=True)
@@ -72,35 +72,35 @@ class Interpreter:
 
     @property
     def rank(self) -> tuple[bool, tuple[int, ...]]:
-        """Larger is better: a usable GPU first, then the newer torch."""
+        """Sort key, larger is better: a usable GPU first, then the newer torch."""
         numbers = self.torch.partition("+")[0].split(".")
         return self.has_cuda, tuple(int(part) for part in numbers if part.isascii() and part.isdecimal())
 
     @property
     def able(self) -> str:
-        """What it can do, as the end of a sentence about it."""
+        """What it can do, as the end of a sentence."""
         return f"has torch {self.torch}, {'which can use the GPU' if self.has_cuda else 'for the CPU only'}"
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The interpreter that `--python auto` takes."""
+    """The interpreter that `--python auto` chose."""
 
     python: str | None
-    """Its path; None for the interpreter of this program."""
+    """Its path; None for this program's own interpreter."""
     sentence: str
-    """What a person should know of the choice; empty where it is the default one and can use the GPU."""
+    """What to tell a person about the choice; empty if this program's own interpreter can use the GPU."""
 
 
 def never() -> bool:
-    """Return False: nobody stops the search."""
+    """Return False."""
     return False
 
 
 def choose(should_stop: Callable[[], bool] = never) -> Choice:
     """Return this program's own interpreter if its torch can use the GPU, else the best other one. Blocks for seconds.
 
-    `should_stop` is polled; once it is True the search ends with what it has.
+    `should_stop` is polled; once it is True the search ends with the answers so far.
     """
     own = next(iter(ask((sys.executable,), should_stop)), None)
     if own is not None and own.has_cuda:
@@ -117,7 +117,7 @@ def choose(should_stop: Callable[[], bool] = never) -> Choice:
 def find_better(
     python: str | None, should_stop: Callable[[], bool] = never, folder: Path | None = None
 ) -> Interpreter | None:
-    """Return the best interpreter that can do more than `python` (None: this program's own). Blocks for seconds.
+    """Return the best interpreter that is better than `python` (None: this program's own). Blocks for seconds.
 
     See `interpreters` for `folder`.
     """
@@ -131,13 +131,13 @@ def _others(used: str, folder: Path | None) -> tuple[str, ...]:
 
 
 def better_than(own: Interpreter | None, found: Sequence[Interpreter]) -> Interpreter | None:
-    """Return the best of those found; None if it can do no more than `own`, the interpreter used so far."""
+    """Return the best of those found; None if it is not better than `own`, the interpreter used so far."""
     best = max(found, key=lambda each: each.rank, default=None)
     return best if best is not None and (own is None or (best.has_cuda and not own.has_cuda)) else None
 
 
 def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = never) -> tuple[Interpreter, ...]:
-    """Return those of the interpreters that have torch, in the same order; none of them runs afterwards."""
+    """Return the interpreters that have torch, in the same order. None of their processes is left afterwards."""
     ends_s = time.monotonic() + LIMIT_S
     waiting, found = deque(pythons), list[Interpreter]()
     with selectors.DefaultSelector() as selector:
@@ -145,7 +145,7 @@ def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = never) -> tupl
         try:
             while (waiting or asked) and time.monotonic() < ends_s and not should_stop():
                 while waiting and len(asked) < AT_ONCE:
-                    with suppress(OSError):  # it is no program, whatever its mode says
+                    with suppress(OSError):  # not a program, although its mode says so
                         each = _Asked(waiting.popleft())
                         asked[each.descriptor] = each
                         selector.register(each.descriptor, selectors.EVENT_READ)
@@ -174,7 +174,7 @@ class _Asked:
             OSError: it cannot be executed.
         """
         self._python = python
-        self._said = b""
+        self._received = b""
         self._process = subprocess.Popen(
             [python, "-c", _QUESTION], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -188,36 +188,36 @@ class _Asked:
 
     @property
     def descriptor(self) -> int:
-        """Where its answer comes from."""
+        """Descriptor of its stdout."""
         return self._output.fileno()
 
     def read(self) -> bool:
-        """Take what it has written; return whether more is to be expected."""
+        """Read output that is there; return whether more is expected."""
         part = os.read(self.descriptor, LONGEST_ANSWER)
-        self._said += part
-        return bool(part) and len(self._said) < LONGEST_ANSWER and not self._said.endswith(b"}\n")
+        self._received += part
+        return bool(part) and len(self._received) < LONGEST_ANSWER and not self._received.endswith(b"}\n")
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to its process group."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def close(self) -> None:
-        """Kill it; one that the kernel cannot end now is left to the kernel."""
+        """Kill it. Do not wait for a process that the kernel cannot end now."""
         self.signal(signal.SIGKILL)
         self._output.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(POLL_S)
 
     def answer(self) -> Interpreter | None:
-        """Return what it said of itself; None if that is no answer, or it cannot be an agent."""
-        lines = self._said[:LONGEST_ANSWER].decode(errors="replace").splitlines()
+        """Return its answer; None if there is none, or if it cannot run the agent."""
+        lines = self._received[:LONGEST_ANSWER].decode(errors="replace").splitlines()
         texts = [line.removeprefix(_MARK) for line in lines if line.startswith(_MARK)]
         with suppress(ValueError, TypeError, KeyError, RecursionError):
-            said = json.loads(texts[-1]) if texts else {}
-            if tuple(said["python"]) >= OLDEST and said["torch"]:
-                return Interpreter(self._python, printable(str(said["torch"]), 40), said["has_cuda"] is True)
+            answer = json.loads(texts[-1]) if texts else {}
+            if tuple(answer["python"]) >= OLDEST and answer["torch"]:
+                return Interpreter(self._python, printable(str(answer["torch"]), 40), answer["has_cuda"] is True)
         return None
 
 
@@ -225,23 +225,23 @@ class _Asked:
 
 
 AUTO = "auto"
-"""What `--python` is called where the interpreter is to be found."""
+"""Value of `--python` that starts this search."""
 
 MOST = 32
-"""Interpreters that are asked at most; a person who has more names one with --python."""
+"""Most interpreters that are asked; a person with more chooses one with --python."""
 
 _ON_PATH = re.compile(r"python3(\.\d+)?")
 _CONDA_ROOTS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge", "micromamba", "/opt/conda")
-"""Where conda's installers put it: below the home folder, and in most images for containers."""
+"""Where conda's installers put it: below the home folder, or at this path in most container images."""
 _LONGEST_LIST = 1 << 16
-"""Bytes of conda's list of environments that are read."""
+"""Most bytes read of conda's list of environments."""
 
 
 def interpreters(environ: Mapping[str, str], home: Path, used: str, folder: Path | None = None) -> tuple[str, ...]:
     """Return paths of interpreters other than `used`, most likely first, each environment once.
 
-    `folder` is searched for `.venv` and `venv`. Leave it out where nobody asked for a search: whoever wrote the folder
-    would choose a program that is run.
+    `folder` is searched for `.venv` and `venv`. Leave it out unless a person asked for a search: otherwise the owner
+    of the folder could choose a program that is run.
     """
     seen = {_identity(Path(used))}
     return tuple(islice(_new_ones(_places(environ, home, folder), seen), MOST))
@@ -249,7 +249,7 @@ def interpreters(environ: Mapping[str, str], home: Path, used: str, folder: Path
 
 def _new_ones(places: Iterable[Path], seen: set[str]) -> Iterator[str]:
     for path in places:
-        # A path that cannot be printed could be neither named nor recorded.
+        # A path that cannot be printed can be neither shown nor recorded.
         if not path.is_absolute() or not str(path).isprintable():
             continue
         if not os.path.isfile(path) or not os.access(path, os.X_OK):
@@ -260,9 +260,9 @@ def _new_ones(places: Iterable[Path], seen: set[str]) -> Iterator[str]:
 
 
 def _identity(python: Path) -> str:
-    """Return what two paths of one environment share.
+    """Return a key that all paths of one environment share.
 
-    A virtual environment's interpreter is a link to the one that made it, so that its folder counts.
+    A virtual environment's interpreter is a link to the one that made it, so its folder is the key.
     """
     environment = python.parent.parent
     is_environment = any(os.path.exists(environment / name) for name in ("pyvenv.cfg", "conda-meta"))
@@ -270,7 +270,7 @@ def _identity(python: Path) -> str:
 
 
 def _places(environ: Mapping[str, str], home: Path, folder: Path | None) -> Iterator[Path]:
-    """Yield interpreters that there may be, most likely first."""
+    """Yield paths where an interpreter may be, most likely first."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if active := environ.get(name):
             yield _python_of(Path(active))
@@ -280,7 +280,7 @@ def _places(environ: Mapping[str, str], home: Path, folder: Path | None) -> Iter
     yield from map(_python_of, _below(Path(environ.get("PYENV_ROOT") or home / ".pyenv") / "versions"))
     yield from map(_python_of, _below(home / ".virtualenvs"))
     yield from map(_python_of, _below(home / ".local/share/uv/python"))
-    # pyenv's shims are its versions, one after the other, by way of a shell script.
+    # pyenv's shims are shell scripts that start its versions, which are listed above.
     folders = [Path(part) for part in environ.get("PATH", "").split(os.pathsep) if part and not part.endswith("/shims")]
     yield from (path for each in folders for path in _below(each) if _ON_PATH.fullmatch(path.name))
     yield Path(sys.executable)
@@ -291,7 +291,7 @@ def _python_of(environment: Path) -> Path:
 
 
 def _is_trusted(environment: Path) -> bool:
-    """Whether it belongs to this user or to root: in a shared folder such as /tmp anybody can make one."""
+    """Whether it belongs to this user or to root: anybody can make one in a shared folder such as /tmp."""
     try:
         return (environment / "bin").stat().st_uid in (os.getuid(), 0)
     except OSError:
@@ -299,7 +299,7 @@ def _is_trusted(environment: Path) -> bool:
 
 
 def _conda_environments(environ: Mapping[str, str], home: Path) -> Iterator[Path]:
-    """Yield conda's environments: each root, what lies in its `envs`, and those that conda has listed."""
+    """Yield conda's environments: each root, the folders in its `envs`, and those that conda has listed."""
     roots = [home / name for name in _CONDA_ROOTS]  # an absolute one stays as it is
     if command := environ.get("CONDA_EXE"):
         roots.insert(0, Path(command).parent.parent)
@@ -316,7 +316,7 @@ def _conda_environments(environ: Mapping[str, str], home: Path) -> Iterator[Path
 
 
 def _below(folder: Path) -> list[Path]:
-    """Return what a folder holds, by name; empty where it cannot be read."""
+    """Return the entries of a folder, by name; empty if it cannot be read."""
     try:
         return sorted(folder.iterdir())
     except OSError:

@@ -1,8 +1,7 @@
-"""How an agent is started on another machine: argv templates round one shell line. Nothing is installed there.
+"""Commands that start an agent on another machine: argv templates around one shell line. Nothing is installed there.
 
-The line says that the host was reached, then gives an interpreter a few lines that read the agent's zip from stdin
-into anonymous memory and run it: no file is written on that machine, also when it is killed. Everything that a person
-wrote goes through `shlex`.
+The line reports that the host was reached. Then it starts an interpreter, which reads the agent's zip from stdin into
+anonymous memory and runs it. No file is written on that machine. `shlex` quotes everything that a person wrote.
 """
 
 from __future__ import annotations
@@ -23,25 +22,25 @@ from cpugpu_tui.transport.agent_zip import agent_zip
 SSH = (
     "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
     "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
-    # A connection that the person has open is used, which is how two factors go; ours is never one for others.
+    # Use a connection that is open already, so that two-factor logins work, but never share ours.
     "-o", "ControlMaster=no",
 )  # fmt: skip
-"""Options of the OpenSSH client; `Host.options` stand before them, and the first one wins."""
+"""Options of the OpenSSH client. `Host.options` come before them, and ssh uses the first value of an option."""
 
 SSH_FAILED = 255
-"""What ssh exits with when it is the connection that failed."""
+"""Exit code of ssh when the connection failed."""
 
 BEAT_S = 5.0
-"""How often the controller says that it lives."""
+"""Seconds between heartbeats of the controller."""
 
 SILENCE_S = 20.0
-"""How long an agent goes on without that: a link that is down ends nobody's stdin. Longer than ssh's own 15 s."""
+"""How long an agent continues without a heartbeat: a broken link does not end stdin. Longer than ssh's own 15 s."""
 
 EXIT_PRE, EXIT_OLD, EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 90, 91, 127, 126
-"""What the shell line exits with: the person's own commands failed; Python is too old; the shell's own two."""
+"""Exit codes of the shell line: the person's `pre` commands failed, Python is too old, and the shell's own two."""
 
 REACHED = b'{"event":"HostReached"}'
-"""What the shell line prints first: from here on it is not the connection that fails."""
+"""First output of the shell line: a later failure is not one of the connection."""
 
 SOURCE = """\
 import os, signal, sys
@@ -64,22 +63,22 @@ sys.path[:] = [path for path in sys.path if path]
 sys.argv[1:2] = []
 runpy.run_path('/proc/self/fd/%d' % place, run_name='__main__')
 """.replace("OLD", str(EXIT_OLD))
-"""Reads no byte more than the zip, for the plan comes behind it. No double quote, no `!`, no backslash: it passes
-through login shells of every kind. An interrupted transfer ends by itself."""
+"""Reads exactly the zip, because the plan follows it. It has no double quote, `!` or backslash, so it passes through
+every kind of login shell. The alarm ends an interrupted transfer."""
 
 
 def shell_line(host: Host, arguments: Sequence[str], zip_bytes: int) -> str:
-    """Return what a POSIX shell on the host is to run."""
-    # An empty line first: what a profile or a banner left without an end would swallow the line that counts.
+    """Return the command line for a POSIX shell on the host."""
+    # An empty line first: a profile or banner may end without a newline, which would hide the next line.
     parts = [f"echo; echo {shlex.quote(REACHED.decode())}"]
     if host.pre:
-        # `eval`, each by itself: a comment or an open quote would reach into what follows. `command` keeps dash from
-        # ending over it. stdin is not theirs, a command that reads would eat the zip; nor is the agent's stdout.
+        # A separate `eval` each: a comment or an open quote would reach into the next command. `command` keeps dash
+        # from exiting on an error. They get neither stdin, which holds the zip, nor the agent's stdout.
         pre = " && ".join(f"command eval {shlex.quote(command)}" for command in host.pre)
         parts.append(f"{{ {pre}; }} </dev/null >&2 || exit {EXIT_PRE}")
     parts += [f"export {name}={shlex.quote(value)}" for name, value in host.env.items()]
     words = ["-c", f"exec({SOURCE!r})", str(zip_bytes), *arguments, ALIVE, f"{SILENCE_S:g}"]
-    # Not `exec`: what ssh says of a killed process cannot be told from a lost connection, 128 + signal can.
+    # Not `exec`: ssh exits alike for a killed process and a lost connection, while the shell exits with 128 + signal.
     parts.append(f"{_interpreter(host.python)} {shlex.join(words)}")
     parts.append("exit $?")
     return "; ".join(parts)
@@ -93,10 +92,10 @@ def launch_argv(host: Host, line: str) -> list[str]:
     """Return the command that runs a shell line on the host with our stdin, stdout and stderr.
 
     Raises:
-        UsageError: the host's name would be read as an option.
+        UsageError: the host's name would be parsed as an option.
     """
     name = check_host(host.host)
-    # `module` and the like are defined by a login shell's profile; who needs none is spared what profiles print.
+    # A login shell's profile defines `module` and the like. Without `pre`, skip the profile and its output.
     shell = ["sh", "-lc" if host.pre else "-c", line]
     if host.template:
         return _filled(host.template, name, shell)
@@ -110,7 +109,7 @@ def launch_argv(host: Host, line: str) -> list[str]:
 
 
 def _srun(host: Host, name: str) -> list[str]:
-    """Return Slurm's words: without `--exclusive` and `-c` a task gets one CPU, which makes every GPU look fast."""
+    """Return the srun command: without `--exclusive` and `-c` a task gets one CPU, which makes every GPU look fast."""
     words = ["srun", "-N1", "-n1", f"--nodelist={name}", "--exclusive", "--unbuffered", "--job-name=cpugpu-tui"]
     if host.gpus:
         words.append(f"--gres=gpu:{host.gpus}")
@@ -120,7 +119,7 @@ def _srun(host: Host, name: str) -> list[str]:
 
 
 def _filled(template: Sequence[str], name: str, shell: list[str]) -> list[str]:
-    """Return a template with its host; the shell's words come last, or as one word where `{command}` stands."""
+    """Fill in a template. The shell's arguments come last, or replace `{command}` as one word."""
     if not any("{command}" in word for word in template):
         return [*(word.replace("{host}", name) for word in template), *shell]
     command = shlex.join(shell)
@@ -128,10 +127,10 @@ def _filled(template: Sequence[str], name: str, shell: list[str]) -> list[str]:
 
 
 def remote_start(host: Host, arguments: Sequence[str]) -> tuple[list[str], bytes]:
-    """Return the command of an agent on a host, and what goes to its stdin before anything else.
+    """Return the command that starts an agent on a host, and the first bytes for its stdin.
 
     Raises:
-        UsageError: the host's name would be read as an option.
+        UsageError: the host's name would be parsed as an option.
     """
     data = agent_zip()
     return launch_argv(host, shell_line(host, arguments, len(data))), data
@@ -141,17 +140,17 @@ def remote_start(host: Host, arguments: Sequence[str]) -> tuple[list[str], bytes
 
 
 ASK = ("sinfo", "--noheader", "--Node", "--Format=NodeList:256,CPUs:16,Gres:512")
-"""A line for each node and partition."""
+"""Prints a line for each node and partition."""
 
 ANSWER_WITHIN_S = 20.0
-"""`sinfo` asks a controller over the network."""
+"""Time limit of `sinfo`, which asks a controller over the network."""
 
 
 def with_resources(hosts: Iterable[Host]) -> tuple[Host, ...]:
-    """Return the hosts; those of Slurm that do not say how many GPUs and CPUs they want are to have all of the node's.
+    """Return the hosts; a Slurm host without `gpus` or `cpus` gets all of its node's.
 
     Raises:
-        UnfitError: one of them does not say it, and Slurm cannot be asked.
+        UnfitError: a host lacks one of them, and Slurm cannot be asked.
     """
     known = tuple(hosts)
     if not any(_is_open(host) for host in known):
@@ -165,31 +164,31 @@ def _is_open(host: Host) -> bool:
 
 
 def _with_node(host: Host, nodes: dict[str, tuple[int, int]]) -> Host:
-    # A node that Slurm does not know is left to srun, whose complaint becomes that host's state.
+    # srun reports an unknown node, and its error becomes the host's state.
     cpus, gpus = nodes.get(host.host, (0, 0))
     return replace(host, cpus=cpus if host.cpus is None else host.cpus, gpus=gpus if host.gpus is None else host.gpus)
 
 
 def _asked() -> str:
-    remedy = "Say `gpus` and `cpus` of each host in the hosts file, or run this where Slurm's commands are."
-    # Into files: whoever reads pipes waits for everybody who holds them, not only for sinfo.
+    remedy = "Set `gpus` and `cpus` of each host in the hosts file, or run this on a machine with Slurm."
+    # Into files: reading a pipe would wait for every process that holds it, not only for sinfo.
     with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:
         try:
             done = subprocess.run(ASK, stdout=out, stderr=err, timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL)
         except OSError as error:
-            raise UnfitError(f"sinfo cannot be started: {error.strerror}.", remedy) from error
+            raise UnfitError(f"Cannot start sinfo: {error.strerror}.", remedy) from error
         except subprocess.TimeoutExpired as error:
-            raise UnfitError(f"sinfo said nothing for {ANSWER_WITHIN_S:g} s.", remedy) from error
+            raise UnfitError(f"sinfo did not answer within {ANSWER_WITHIN_S:g} s.", remedy) from error
         out.seek(0)
         err.seek(0)
         if done.returncode:
-            said = printable((err.read().strip().splitlines() or ["nothing"])[-1])
-            raise UnfitError(f"sinfo failed: {said}.", remedy)
+            why = printable((err.read().strip().splitlines() or ["without a message"])[-1])
+            raise UnfitError(f"sinfo failed: {why}.", remedy)
         return out.read()
 
 
 def nodes_in(text: str) -> dict[str, tuple[int, int]]:
-    """Return node → CPUs and GPUs, from what `ASK` prints; lines that are none are passed over."""
+    """Return node → (CPUs, GPUs) from the output of `ASK`; other lines are ignored."""
     found: dict[str, tuple[int, int]] = {}
     for line in text.splitlines():
         words = line.split()
@@ -199,7 +198,7 @@ def nodes_in(text: str) -> dict[str, tuple[int, int]]:
 
 
 def _gpus_in(gres: str) -> int:
-    """Return 8 for `gpu:a100:8(S:0-1),nvme:1`; kinds are added up."""
+    """Return the number of GPUs, 8 for `gpu:a100:8(S:0-1),nvme:1`; several kinds are added up."""
     without_sockets = re.sub(r"\([^)]*\)", "", gres)
     counts = (re.fullmatch(r"gpu(?::[^:,]+)*?(?::(\d+))?", part.strip()) for part in without_sockets.split(","))
     return sum(int(count[1] or 1) for count in counts if count is not None)

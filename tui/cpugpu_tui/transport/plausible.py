@@ -1,7 +1,7 @@
-"""What no event of a working agent holds: negative or absurd times, numbers that overflow, lists without end.
+"""Finds values that no working agent sends: negative or absurd times, numbers that overflow, endless lists.
 
-An export comes from strangers, too: `FACTS` has the type of each fact of an environment that something computes with
-or prints in parts. Facts that are only printed whole may be anything.
+Exports come from strangers too. `FACTS` holds the type of each fact of an environment that the program computes with
+or prints in parts. Other facts may have any type.
 """
 
 from __future__ import annotations
@@ -40,41 +40,41 @@ from cpugpu_tui.model import (
 from cpugpu_tui.model.plain_data import to_plain
 
 LONGEST_NS = 1e17
-"""Three years: no time of ours is longer, and sums of many stay finite."""
+"""Three years: no measured time is longer, and sums of many stay finite."""
 
 LARGEST = 1e30
-"""No other number is larger, so that products and powers stay finite."""
+"""Limit of all other numbers, so that products and powers stay finite."""
 
 MOST = 2**63 - 1
-"""Largest integer that a database holds."""
+"""Largest integer that the database can store."""
 
 MOST_ITEMS = 10_000
 """Most items of a list or table."""
 
 DEEPEST = 20
-"""Most lists and tables within each other."""
+"""Deepest nesting of lists and tables."""
 
 MOST_METRICS, MOST_MARKS, MOST_DEVICES = 64, 64, 256
 
 MOST_SAMPLES = 200
-"""Samples of a metric in a half-round, where the plan does not ask for more blocks."""
+"""Most samples of a metric in a half-round, unless the plan asks for more blocks."""
 
 LONGEST_NAME = 300
-"""Characters of a name: of a device, a phase, a metric, a mark."""
+"""Most characters of the name of a device, phase, metric or mark."""
 
 EXIT_CODES = range(1, 5)
-"""What a run that failed as a whole may exit with."""
+"""Exit codes of a run that failed as a whole."""
 
 STATUSES = ("done", "stopped", "failed")
 
 NAMES = ("hostname", "cpu", "kernel", "python", "torch", "driver", "version")
-"""Facts that are printed among others in a line."""
+"""Facts that are printed in one line with others."""
 
 _DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
 
 def fault(event: Event, plan: Plan | None) -> str | None:
-    """Return what of an event cannot be, as the end of a sentence; None where all can."""
+    """Return what is impossible in an event, as the end of a sentence; None if it is plausible."""
     if not all(0 <= clock <= MOST for clock in (event.seq, event.wall_ns, event.mono_ns)):
         return "with a clock out of range"
     match event:
@@ -87,7 +87,7 @@ def fault(event: Event, plan: Plan | None) -> str | None:
     try:
         odd = _odd(to_plain(event))
     except RecursionError:
-        odd = "nested without end"
+        odd = "nested too deeply"
     if odd is not None:
         return odd
     match event:
@@ -135,10 +135,10 @@ def _is_time(elapsed_ns: float) -> bool:
 
 
 def _of_half_round(event: DeviceSampled, plan: Plan | None) -> str | None:
-    # What is taken once before the rounds has as many samples as a publication printed.
+    # Half-rounds before the first round have as many samples as the publication printed.
     most = max(MOST_SAMPLES, plan.blocks if plan is not None else 0) if event.round_index else MOST_ITEMS
     if len(event.samples) > MOST_METRICS or any(len(taken) > most for taken in event.samples.values()):
-        return "with more samples than were asked for"
+        return "with more samples than its plan asks for"
     if any(taken and not (min(taken) >= 0 and max(taken) <= LONGEST_NS) for taken in event.samples.values()):
         return "with an impossible time"
     clocks = event.started_wall_ns, event.ended_wall_ns, event.started_mono_ns, event.ended_mono_ns
@@ -148,7 +148,7 @@ def _of_half_round(event: DeviceSampled, plan: Plan | None) -> str | None:
         return "with an impossible number of calls"
     words = (*event.samples, *event.marks, *(event.throttled_ns or ()))
     if len(words) > MOST_METRICS + MOST_MARKS or any(len(word) > LONGEST_NAME for word in words):
-        return "with names without end"
+        return "with too many names, or too long ones"
     numbers = event.sm_clock_mhz, event.sm_clock_end_mhz, event.power_mw, event.watched_ns
     known = (*(number for number in numbers if number is not None), *(event.throttled_ns or {}).values())
     return None if all(abs(number) <= LARGEST for number in known) and event.watched_ns >= 0 else "with absurd numbers"
@@ -156,7 +156,7 @@ def _of_half_round(event: DeviceSampled, plan: Plan | None) -> str | None:
 
 def _of_progress(event: Progressed) -> str | None:
     if max(len(event.phase), len(event.device)) > LONGEST_NAME:
-        return "with names without end"
+        return "with a name that is too long"
     seconds = event.estimate_s, event.elapsed_s, event.seconds_left
     fits = all(s is None or 0 <= s <= LONGEST_NS / 1e9 for s in seconds) and 0 <= event.round_index <= MOST
     return None if fits else "with an impossible time"
@@ -172,7 +172,7 @@ def _of_hello(event: Hello) -> str | None:
 def _of_devices(event: DevicesFound) -> str | None:
     names = {device.name for device in event.devices}
     fits = len(event.devices) <= MOST_DEVICES and len(names) == len(event.devices) and _are_devices(*event.devices)
-    return None if fits else "with devices that cannot be"
+    return None if fits else "with impossible devices"
 
 
 def _are_devices(*devices: Device) -> bool:
@@ -186,7 +186,7 @@ def _of_ceilings(found: Ceilings) -> str | None:
     rates = [found.copy_bytes_per_s, *found.flops.values(), *map(_rate, found.transfers.values())]
     times = found.launch_ns, found.synchronize_ns or 0.0, found.round_trip_ns or 0.0
     fits = all(rate > 0 for rate in rates) and all(map(_is_time, times)) and found.threads >= 0
-    return None if fits and max(map(len, (found.device, found.label))) <= LONGEST_NAME else "with absurd rates"
+    return None if fits and max(map(len, (found.device, found.label))) <= LONGEST_NAME else "with impossible rates"
 
 
 def _rate(line: Line) -> float:
@@ -194,16 +194,16 @@ def _rate(line: Line) -> float:
 
 
 def _odd(value: Any, depth: int = 0) -> str | None:
-    """Return what is wrong with some number, or the length of some list, in plain data."""
+    """Return what is wrong with a number, or with the length of a list, in plain data."""
     if depth > DEEPEST:
-        return "nested without end"
+        return "nested too deeply"
     if isinstance(value, float):
-        return None if math.isfinite(value) and abs(value) <= LARGEST else "with an absurd number"
+        return None if math.isfinite(value) and abs(value) <= LARGEST else "with an impossible number"
     if isinstance(value, int):
-        return None if abs(value) <= MOST else "with an absurd number"
+        return None if abs(value) <= MOST else "with an impossible number"
     if isinstance(value, (list, dict)):
         if len(value) > MOST_ITEMS:
-            return "with a list without end"
+            return f"with a list of over {MOST_ITEMS:,} items"
         items = value.values() if isinstance(value, dict) else value
         return next((odd for item in items if (odd := _odd(item, depth + 1)) is not None), None)
     return None
@@ -228,11 +228,11 @@ FACTS: dict[str, Any] = {
     "inherited": dict[str, str] | None,
     "argv": list[str] | None,
 }
-"""Name → type."""
+"""Name of a fact → its type."""
 
 
 def wrong_fact(environment: Mapping[str, Any]) -> str | None:
-    """Return the name of a fact that is of another type than ours; None where there is none."""
+    """Return the name of the first fact of a wrong type; None if all fit."""
     return next((name for name, kind in FACTS.items() if not _fits(environment.get(name), kind)), None)
 
 

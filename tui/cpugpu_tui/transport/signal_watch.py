@@ -1,7 +1,7 @@
-"""Signals win: they are obeyed on threads of their own, and after a while without any help of the main thread.
+"""Obeys signals on threads of their own, so that they work even when the main thread is stuck.
 
-Python's handlers run in the main thread alone, which may be busy for ever or wait inside native code. The kernel's
-handler writes the signal's number into a pipe at once (`signal.set_wakeup_fd`), and a thread reads it there.
+Python's handlers run only in the main thread, which may be busy or wait inside native code. The C handler writes
+the signal's number into a pipe at once (`signal.set_wakeup_fd`), and a thread reads it from there.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from weakref import WeakSet
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 DEADLINE_S = 1.5
-"""How long an orderly ending may take: all is to be over 2 s after the signal."""
+"""How long an orderly exit may take. Everything must be over 2 s after the signal."""
 
 MOST_STARVED_S = 10.0
-"""How much later than that on a machine whose cores are taken: an orderly ending says and saves more."""
+"""Most extra time on a machine whose cores are busy: an orderly exit reports and saves more."""
 
 LEAVING, CTRL_C, ANSWERED = 253, 254, 255
-"""What stands in the pipe beside numbers of signals: all is done; ctrl+c came as a key; the loop is not busy."""
+"""Bytes in the pipe that are not signal numbers: all is done; ctrl+c came as a key; the event loop answers."""
 
 Obey = Callable[[int], None]
-"""Is told of a signal, or of `CTRL_C` pressed twice. Called on a thread of its own."""
+"""Called with a signal, or with `CTRL_C` when it was pressed twice, on a thread of its own."""
 
 
 class Killable(Protocol):
-    """Something that is to be gone when we are."""
+    """Something that must not outlive this process."""
 
     def signal(self, number: int) -> None:
-        """Send it a signal, if it still lives; does not wait."""
+        """Send it a signal if it is still alive; do not wait."""
 
 
 to_kill: WeakSet[Killable] = WeakSet()
-"""What is killed where an ending takes too long."""
+"""Killed when an orderly exit takes too long."""
 
 
 class SignalWatch:
-    """Listens to signals, has them obeyed, and ends the process if that takes too long."""
+    """Listens for signals, calls `obey`, and ends the process if that takes too long."""
 
     def __init__(self, obey: Obey, restore: Callable[[], None], terminal: int | None) -> None:
         self._obey, self._restore, self._terminal = obey, restore, terminal
@@ -54,7 +54,7 @@ class SignalWatch:
         self.has_heard = False
         """Whether a signal has come."""
         self.exit_code = 0
-        """What the process ends with, once that is known."""
+        """Exit code of the process, once that is known."""
         self._presses = self._interrupts = 0
         self._code = 0
         self._ends_s: float | None = None
@@ -63,7 +63,7 @@ class SignalWatch:
         threading.Thread(target=self._serve, name="signals-obeyed", daemon=True).start()
 
     def tell(self, word: int) -> None:
-        """Put a word that is no signal into the pipe."""
+        """Put a byte that is not a signal into the pipe."""
         with suppress(OSError):
             os.write(self.writer, bytes([word]))
 
@@ -75,7 +75,7 @@ class SignalWatch:
         changes = select.poll()
         changes.register(self._reader, select.POLLIN)
         if self._terminal is not None:
-            changes.register(self._terminal, 0)  # POLLHUP alone: a closed terminal, whatever becomes of SIGHUP
+            changes.register(self._terminal, 0)  # POLLHUP only: a closed terminal, even if SIGHUP is ignored
         while True:
             left_s = self._left_s()
             if left_s is not None and left_s <= 0:
@@ -86,7 +86,7 @@ class SignalWatch:
                 self._hear(signal.SIGHUP)
             if self._reader in seen:
                 words = os.read(self._reader, 64)
-                if not words:  # nobody is to be told any more
+                if not words:  # the block that watches has ended
                     os.close(self._reader)
                     self._asked.put(0)
                     return
@@ -139,11 +139,11 @@ _watch: SignalWatch | None = None
 def watch_signals(
     obey: Obey, restore: Callable[[], None] = lambda: None, terminal: int | None = None
 ) -> Iterator[SignalWatch | None]:
-    """Have signals obeyed; those that are ignored already stay so (`nohup`, a shell's background jobs).
+    """Call `obey` for signals. Ignored signals stay ignored (`nohup`, background jobs of a shell).
 
     SIGTERM, SIGHUP and a second SIGINT end the process with 128 + their number after `DEADLINE_S`, whatever the main
-    thread does; `restore` is called before that. The end of a `terminal` counts as SIGHUP. Once a signal has come it
-    stays like that after the block: what is left is to save and to end the agents, which may take too long as well.
+    thread does; `restore` is called before that. A closed `terminal` counts as SIGHUP. After a signal, the watch
+    continues beyond the block: saving and ending the agents may take too long as well.
     """
     global _watch
     if threading.current_thread() is not threading.main_thread():
@@ -165,13 +165,13 @@ def watch_signals(
 
 
 def pressed_ctrl_c() -> None:
-    """Take note of the key: the event loop that is to obey it may be busy."""
+    """Report ctrl+c as a key: the event loop that handles it may be busy."""
     if _watch is not None:
         _watch.tell(CTRL_C)
 
 
 def leave(exit_code: int) -> None:
-    """Let no signal change the exit code of a process that obeys one already and has nothing left to do."""
+    """Fix the exit code of a process that is ending after a signal, so that no further signal changes it."""
     if _watch is not None and _watch.has_heard:
         _watch.exit_code = exit_code
         _watch.tell(LEAVING)
@@ -180,17 +180,17 @@ def leave(exit_code: int) -> None:
 
 
 def loop_answers() -> None:
-    """Take note that the event loop is not busy: ctrl+c is obeyed by its binding."""
+    """Report that the event loop is not busy, so its binding handles ctrl+c."""
     if _watch is not None:
         _watch.tell(ANSWERED)
 
 
 def _wake(_number: int, _frame: object) -> None:
-    """Do nothing: the pipe has the signal."""
+    """Do nothing: the signal is in the pipe."""
 
 
 def _starved_s() -> float:
-    """Return how long the main thread has waited for a core in all; 0 where the kernel does not tell."""
+    """Return how long the main thread has waited for a core so far, s; 0 if the kernel does not report it."""
     try:
         return int(Path("/proc/self/schedstat").read_text().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):

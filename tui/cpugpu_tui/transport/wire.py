@@ -1,4 +1,4 @@
-"""Events ⇄ lines. What arrives is data from a stranger: checked by type, never trusted."""
+"""Converts events to lines and back. Received data is checked by type and never trusted."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from cpugpu_tui.timing.emitter import encode
 __all__ = ["MAX_LINE_BYTES", "BadEvent", "Garbage", "LineReader", "decode", "encode"]
 
 MAX_LINE_BYTES = 1_000_000
-"""A longer line is no event of ours: it is dropped while it arrives, so that memory stays bounded."""
+"""A longer line is not an event. It is dropped while it arrives, so memory stays bounded."""
 
 MAX_TEXT = 10_000
-"""Characters kept of one text: of what a workload raises, for example."""
+"""Most characters kept of one text, such as the message of an exception."""
 
 _BEGINNING = b'{"event":'
-"""How every line of ours begins."""
+"""Beginning of each event line."""
 
 
 class Garbage(ValueError):
-    """A line that is no event: a log line for the curious, never a crash."""
+    """A line that is not an event, such as a log line."""
 
 
 class BadEvent(Garbage):
-    """A line that begins like an event of ours, and is none: cut off, or with fields that do not fit."""
+    """A line that begins like an event but is cut off, or has fields that do not fit."""
 
 
 def decode(line: bytes) -> Event | None:
-    """Return the event on one line, or None for an event of a name unknown here.
+    """Return the event on one line, or None if the event's name is unknown.
 
     Raises:
-        Garbage: the line is no JSON object.
+        Garbage: the line is not a JSON object.
         BadEvent: it begins like an event, but is cut off, or its fields do not fit the event's.
-        ProtocolError: the agent speaks another version.
+        ProtocolError: the agent speaks another protocol version.
     """
     try:
         data = msgspec.json.decode(line)
-        # Short plain ASCII without escapes, which nearly every line is, holds nothing that a terminal obeys.
+        # Nearly every line is short ASCII without escapes, which cannot hold control characters.
         if b"\\" in line or b"\x7f" in line or len(line) > MAX_TEXT or not line.isascii():
             data = _printable(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -55,7 +55,7 @@ def decode(line: bytes) -> Event | None:
     cls = EVENTS.get(name)
     if cls is None:
         return None
-    # A Hello of another version may have other fields: look at the version first.
+    # Check the version first: a Hello of another version may have other fields.
     if cls is Hello and data.get("protocol") != PROTOCOL:
         raise ProtocolError(
             f"The agent speaks protocol {data.get('protocol')!r}, this app speaks {PROTOCOL}.",
@@ -68,7 +68,7 @@ def decode(line: bytes) -> Event | None:
 
 
 def _printable(value: Any) -> Any:
-    """Return JSON data with all text fit for a terminal: workloads raise what they like, and name it so."""
+    """Return JSON data with all text made printable: workloads choose their names and error messages freely."""
     if isinstance(value, str):
         return printable(value, MAX_TEXT)
     if isinstance(value, list):
@@ -89,7 +89,7 @@ class LineReader:
 
     @property
     def partial(self) -> bytes:
-        """What has come of a line that is not complete."""
+        """The bytes of an incomplete line so far."""
         return bytes(self._partial)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:

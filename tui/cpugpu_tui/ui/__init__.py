@@ -1,1 +1,1 @@
-"""The terminal app. Textual is imported here and nowhere else."""
+"""The terminal app. Textual is imported only here."""

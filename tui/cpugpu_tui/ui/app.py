@@ -1,4 +1,4 @@
-"""The app as a person meets it: the shell with its controllers. What a key does is in the controller that it names."""
+"""The app: the shell with its controllers. Each key names the controller that handles it."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from cpugpu_tui.ui.controllers.demo import DemoRunning
 
 GRACE_S = 1.2
-"""How long leaving waits for the run to end: it takes 0.3 s as a rule, and a signal must be obeyed within 2 s."""
+"""How long quitting waits for the run to end. It usually takes 0.3 s, and a signal must be obeyed within 2 s."""
 
 
 def first_state(options: AppOptions, recording: Recording | None) -> AppState:
-    """Return what is shown before anything has been opened."""
+    """Return the state of the first frame, before anything is opened."""
     state = AppState(request=options.request, worker=options.worker, keymap=options.keymap)
     if recording is not None:
         return replace(
@@ -72,7 +72,7 @@ def first_state(options: AppOptions, recording: Recording | None) -> AppState:
 
 
 class CpuGpuApp(Shell[AppResult]):
-    """Times workloads on CPU and GPU and shows it; with a recording in its options it is the demo."""
+    """The app that times workloads on CPU and GPU; with `options.demo` it plays a recording."""
 
     TITLE = "cpugpu-tui"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(), *keys.digits()]
@@ -81,10 +81,10 @@ class CpuGpuApp(Shell[AppResult]):
         self, options: AppOptions, glyphs: Glyphs = UNICODE, backend: Backend | None = None, *,
         theme: str = themes.DEFAULT_THEME, sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
     ) -> None:  # fmt: skip
-        """Take note of the options; everything slow is opened after the first frame.
+        """Store the options; everything slow is opened after the first frame.
 
         Raises:
-            UsageError: there is no theme of that name.
+            UsageError: the theme is unknown.
         """
         self.gate = PaintGate(self)
         super().__init__(
@@ -97,7 +97,7 @@ class CpuGpuApp(Shell[AppResult]):
         self._construct(options.demo)
 
     def _construct(self, recording: Recording | None) -> None:
-        """Make the controllers, each from those that it uses."""
+        """Make the controllers and the routes of messages to them."""
         bridge = self.bridge
         reader = QuietReader(bridge.between_runs)
         self.timings = Timings(self)
@@ -111,7 +111,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.running: Running | DemoRunning = running
         self.leaving = Leaving(
             self, is_busy=lambda: self.state.situation.live, stop=self._stop_run, leave=self._leave,
-            question=("A run is going on. Stop it and quit?", "let it run"), grace_s=GRACE_S,
+            question=("A run is in progress. Stop it and quit?", "let it run"), grace_s=GRACE_S,
         )  # fmt: skip
         self.paging = Paging(
             self, (self.repeating.drop_count, self._close_in_panes, self.history.return_to_present,
@@ -153,7 +153,7 @@ class CpuGpuApp(Shell[AppResult]):
         return MainScreen(self.state, self.glyphs)
 
     def on_mount(self) -> None:
-        """Begin with what is known already; the first paint opens the rest."""
+        """Show the first state; the first paint opens the backend."""
         if self.signals is not None:
             self.signals.answer(self.leaving.leave)
         self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
@@ -163,9 +163,9 @@ class CpuGpuApp(Shell[AppResult]):
         self.themes.follow_files()
 
     def _open_backend(self) -> None:
-        """Start what takes its time, now that there is something to look at."""
+        """Open the backend on a thread, after the first paint."""
         self._is_opened = True
-        # What was made until here stays; without it a full collection is short, and `start` put them all off.
+        # Objects made so far stay: without them a full collection is short. `start` disabled collections.
         gc.freeze()
         gc.enable()
         self.start_thread(self.bridge.open, "open")
@@ -180,7 +180,7 @@ class CpuGpuApp(Shell[AppResult]):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Perform an action, or say why that is impossible now: a key that does nothing seems broken."""
+        """Perform an action, or show why it is impossible now, so that no key seems broken."""
         own = default_namespace is None or default_namespace is self
         command = keys.command_of(action) if isinstance(action, str) and own else None
         why = keys.impossible(command, self.state.situation) if command is not None else ""
@@ -191,7 +191,7 @@ class CpuGpuApp(Shell[AppResult]):
         return await super().run_action(action, default_namespace, namespaces)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse what is impossible now."""
+        """Disable commands that are impossible now."""
         command = keys.command_of(keys.action_of(*parameters)) if action == "do" and len(parameters) == 1 else None
         return True if command is None or command.possible(self.state.situation) else None
 
@@ -205,7 +205,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.timings.highlight(str(message.row_key.value) if message.row_key is not None else None)
 
     def copy_to_clipboard(self, text: str) -> None:
-        """Ask the terminal to take a text, also from inside tmux and screen."""
+        """Send a text to the terminal's clipboard, also through tmux and screen."""
         super().copy_to_clipboard(text)
         self.write_to_terminal(envelope(text, os.environ))
 
@@ -216,7 +216,7 @@ class CpuGpuApp(Shell[AppResult]):
         return self.gate.held
 
     async def on_event(self, event: events.Event) -> None:
-        """Let what a person does be answered at once."""
+        """Open the paint gate for keys, resizes and pastes."""
         if isinstance(event, events.Key | events.Resize | events.Paste) and self.leaving.exit_code is None:
             self.gate.open_window()
         if not isinstance(event, events.Resize):
@@ -229,22 +229,22 @@ class CpuGpuApp(Shell[AppResult]):
             self.lay_out_again()
 
     def laid_out(self) -> None:
-        """Paint anew where the size is the old one: Textual sees no change, the terminal lost all."""
+        """Repaint if the size is unchanged: Textual sees no change, but the terminal's content is lost."""
         if self.screen_stack and self.screen.size == self._terminal_size:
             self.screen.refresh()
 
     def frame_done(self, *, in_vain: bool) -> None:
-        """Tell the gate what Textual painted, or composed in vain."""
+        """Report a written or discarded frame to the gate."""
         if in_vain:
             self.gate.dropped()
             return
         self.gate.painted()
-        # `call_after_refresh` comes before the paint: the imports of that thread would delay it.
+        # Not with `call_after_refresh`, which comes before the paint: the thread's imports would delay it.
         if not self._is_opened:
             self._open_backend()
 
     def watch_theme(self) -> None:
-        """Colour the cells of the table, which carry their colours, in the new theme."""
+        """Recolour the table, whose cells hold their colours."""
         self.call_after_refresh(self._restyle)
 
     def _restyle(self) -> None:
@@ -253,9 +253,9 @@ class CpuGpuApp(Shell[AppResult]):
             main.restyle()
 
     def _come_back(self, _: object) -> None:
-        """Go on after a suspension, on a terminal that shows nothing of ours any more."""
+        """Resume the agents and repaint the whole screen after a suspension."""
         self.bridge.resume_agents()
-        # During a run the gate is shut and Textual would draw only what changes from now on.
+        # During a run the gate is closed, and Textual would draw only later changes.
         self.gate.open_window()
         self.refresh(layout=True)
         self.screen.refresh()
@@ -274,7 +274,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.exit(AppResult(run, number, self.state.notice, code), return_code=code)
 
     def close(self) -> None:
-        """End the run's threads and agents; the history stays open for what is not saved yet."""
+        """End the run's threads and agents. The history stays open for unsaved runs."""
         self.bridge.close()
 
 

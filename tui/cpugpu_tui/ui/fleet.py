@@ -1,4 +1,4 @@
-"""The app of a fleet run: hosts live, their cases, and how to stop them."""
+"""The app of a fleet run: hosts, their cases, and how to stop them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from cpugpu_tui.ui.screens.fleet import FleetScreen
 from cpugpu_tui.ui.shell import Shell
 
 LOOK_S = 0.5
-"""How often what has come in is shown: the hosts are other machines, no paint is in their numbers."""
+"""Seconds between updates. Paints may come at any time, because they do not disturb other machines."""
 
 KEYS = ("stop", "back", "next-theme", "help", "quit")
-"""Commands that work in a fleet."""
+"""Commands that work in a fleet's app."""
 
 ALSO_KEYS = ("back", "next-theme", "help", "quit")
-"""Commands that help lists beside its words on the fleet's own: what a run's panes answer does nothing here."""
+"""Commands that help lists beside those of the fleet's own screen."""
 
 GRACE_S = 1.6
-"""How long leaving waits for the hosts' agents to be gone: a signal must be obeyed within 2 s."""
+"""How long quitting waits for the hosts' agents to end. A signal must be obeyed within 2 s."""
 
 WAIT_S = 5.0
-"""How long its agents may take to be gone once the app is closed; they go with this process in any case."""
+"""How long to wait for agents after the app is closed; they end with this process in any case."""
 
 
 class FleetApp(Shell[int]):
@@ -47,10 +47,10 @@ class FleetApp(Shell[int]):
         self, fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions, glyphs: Glyphs = UNICODE, *,
         theme: str = themes.DEFAULT_THEME, sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
     ) -> None:  # fmt: skip
-        """Show `fleet`; `also` is told everything, too, on the fleet's thread.
+        """Show `fleet`; `also` is called with everything as well, on the fleet's thread.
 
         Raises:
-            UsageError: there is no theme of that name.
+            UsageError: the theme is unknown.
         """
         first = AppState(keymap=options.keymap, situation=Situation(live=True))
         super().__init__(
@@ -61,7 +61,7 @@ class FleetApp(Shell[int]):
         self.paging = Paging(self, help_lists=ALSO_KEYS)
         self.leaving = Leaving(
             self, is_busy=lambda: not self.running.is_over, stop=fleet.kill, leave=self._leave,
-            question=("Hosts are at work. Stop them and quit?", "let them run"), grace_s=GRACE_S,
+            question=("Hosts are still running. Stop them and quit?", "let them run"), grace_s=GRACE_S,
         )  # fmt: skip
 
     def get_default_screen(self) -> Screen[None]:
@@ -69,7 +69,7 @@ class FleetApp(Shell[int]):
         return FleetScreen(self.state, self.running.fleet_state, self.glyphs)
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Start the fleet's run."""
         if self.signals is not None:
             self.signals.answer(self._obey)
         self.running.begin()
@@ -79,7 +79,7 @@ class FleetApp(Shell[int]):
             self.call_after_refresh(self.say, self.state.theme_notice, stays=True)  # the list is not mounted yet
 
     def _look(self) -> None:
-        """Show what has come in; leave, once nothing is left to wait for."""
+        """Show new results; leave if that was requested and all hosts have ended."""
         self.running.look()
         if self.running.is_over:
             self.leaving.go_if_asked()
@@ -92,7 +92,7 @@ class FleetApp(Shell[int]):
         self.exit(code, return_code=code)
 
     def close(self) -> None:
-        """Stop what still runs, and wait for it a little."""
+        """Stop the hosts that still run, and wait briefly for their end."""
         if not self.running.is_over:
             self._fleet.kill()
             self.running.wait(WAIT_S)

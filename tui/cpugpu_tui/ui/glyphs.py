@@ -1,6 +1,6 @@
-"""The characters that carry meaning, in two sets, and text drawn with them.
+"""The characters with a meaning, in two sets (UTF-8 and ASCII), and histories drawn with them.
 
-A terminal that is not UTF-8 gets ASCII; nothing else in `ui/` may name such a character itself.
+No other file in `ui/` may contain such a character.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cpugpu_tui.ui.terminal.guard import Capabilities
 
 @dataclass(frozen=True)
 class Glyphs:
-    """One set of characters, each one cell wide except where it says otherwise."""
+    """One set of characters, each one cell wide unless noted."""
 
     bars: str
-    """Eight heights, lowest first. The lowest is visible: it says `low`, a space says unknown."""
+    """Eight heights, lowest first. The lowest is visible: it means `low`, while a space means unknown."""
     full: str
     """The filled part of a horizontal bar."""
     empty: str
@@ -32,7 +32,7 @@ class Glyphs:
     no: str
     """Does not hold, failed."""
     none: str
-    """In place of a number that does not exist."""
+    """In place of a missing number."""
     times: str
     plus_minus: str
     """Two cells wide in ASCII."""
@@ -45,7 +45,7 @@ class Glyphs:
     """Between two names of one thing."""
     ellipsis: str
     cursor: str
-    """In front of what is chosen, where colour alone would say it."""
+    """Before the selected row, so that colour alone does not show it."""
     spinner: str
     """Frames, in order."""
 
@@ -69,7 +69,7 @@ UNICODE = Glyphs(
     cursor="▸",
     spinner="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏",
 )
-"""For every terminal that shows UTF-8."""
+"""For terminals with UTF-8."""
 
 ASCII = Glyphs(
     bars=".:-=+*#@",
@@ -90,7 +90,7 @@ ASCII = Glyphs(
     cursor=">",
     spinner="|/-\\",
 )
-"""For all others."""
+"""For all other terminals."""
 
 
 def glyphs_for(found: Capabilities) -> Glyphs:
@@ -99,18 +99,18 @@ def glyphs_for(found: Capabilities) -> Glyphs:
 
 
 def trend_text(values: Sequence[float | None], width: int, low: float, high: float, glyphs: Glyphs) -> str:
-    """Return a history as exactly `width` cells of text, newest value right; see `trend_lines`."""
+    """Draw a history as exactly `width` cells, newest value right; see `trend_lines`."""
     return trend_lines(values, width, 1, low, high, glyphs)[0]
 
 
 def trend_lines(
     values: Sequence[float | None], width: int, height: int, low: float, high: float, glyphs: Glyphs
 ) -> tuple[str, ...]:
-    """Return a history as `height` lines of exactly `width` cells, top line first, newest value right.
+    """Draw a history as `height` lines of exactly `width` cells, top line first, newest value right.
 
-    One value is one cell: what does not fit is older than what is shown, and nothing is averaged. The range from `low`
-    to `high` is fixed, so that an even load is an even line at its height; values beyond it are drawn at its edge. When
-    both are equal every value stands in the middle. None and NaN are spaces: unknown is never low.
+    One value is one cell: older values that do not fit are left out, and nothing is averaged. The range from `low` to
+    `high` is fixed, so that a constant load is a level line; values beyond it are drawn at its edge. If both are equal,
+    every value is in the middle. None and NaN are spaces, because unknown is not low.
     """
     shown = list(islice(reversed(values), max(width, 0)))[::-1]
     heights = [_eighths(value, height, low, high) for value in shown]
@@ -121,7 +121,7 @@ def trend_lines(
 
 
 def _eighths(value: float | None, height: int, low: float, high: float) -> int:
-    """Height of a value in eighths of a cell, from 1 to 8 × `height`; 0 stands for no value."""
+    """Height of a value in eighths of a cell, from 1 to 8 × `height`; 0 for no value."""
     if value is None or not isfinite(value):
         return 0
     share = (value - low) / (high - low) if high > low else 0.5

@@ -1,7 +1,7 @@
-"""Which key does what: the registry's keys, and in their place those of the config's table `[keys]`.
+"""The keys in force: those of the registry, replaced by those of the config's table `[keys]`.
 
-Textual takes unknown ids and keys in silence, and a clash steals the key: so all of it is checked here, at load.
-Nothing here imports Textual, for every command checks the config.
+Textual ignores unknown ids and keys, and lets a clash steal the key, so everything is checked here at load.
+Nothing here imports Textual, because every command checks the config.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, keys_text
 
 KEPT = {"open": "enter", "back": "escape", "next-pane": "tab", "quit": "ctrl+c"}
-"""Keys that a command keeps beside those of a keymap: boxes and lists answer them, and a way out must stay."""
+"""Keys that a command keeps beside those of the config: boxes and lists use them, and a way out must remain."""
 
 TAKEN: dict[str, str] = {
     **dict.fromkeys(("j", "k", "G", "up", "down", "left", "right"), "moves in lists"),
     **dict.fromkeys(("home", "end", "pageup", "pagedown"), "moves in lists"),
-    **dict.fromkeys("0123456789", "counts repeats"),
+    **dict.fromkeys("0123456789", "sets the repeats"),
     "g": "goes to the first line of a page",
-    "shift+tab": "goes to the pane before", "ctrl+q": "leaves the app", "l": "writes tags in the history",
+    "shift+tab": "goes to the previous pane", "ctrl+q": "quits the app", "l": "changes tags in the history",
     "d": "deletes in the history", "o": "chooses an older series", "n": "chooses a newer series",
     "X": "changes the chart's sizes", "Y": "changes the chart's times",
 }  # fmt: skip
-"""What a list or a page answers before any command: a command there would be out of reach."""
+"""Keys that a list or a page uses itself, so that a command on them could not be reached → what they do."""
 
 NAMED = frozenset({
     "space", "enter", "escape", "tab", "backspace", "delete", "insert", "home", "end", "pageup", "pagedown", "up",
     "down", "left", "right", *(f"f{number}" for number in range(1, 25)),
 })  # fmt: skip
-"""Keys without a character, as Textual names them."""
+"""Textual's names of keys that type no character."""
 
 ALIASES = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup", "pgdn": "pagedown", "ctrl+i": "tab",
            "ctrl+m": "enter", " ": "space"}  # fmt: skip
-"""Other names of a key; a terminal cannot tell ctrl+i from tab."""
+"""Other names of keys; a terminal cannot tell ctrl+i from tab."""
 
 _MODIFIERS = ("ctrl", "alt", "shift")
 
@@ -47,10 +47,10 @@ class Keymap:
     """The keys in force."""
 
     keys: Mapping[str, tuple[str, ...]]
-    """By id of the command, as people write them; the first is shown."""
+    """Command id → its keys as people write them; the first is shown."""
 
     def of(self, command_id: str) -> str:
-        """Return the key that sentences name."""
+        """Return the first key of a command."""
         return keys_text(self.keys[command_id][:1])
 
     def text(self, command_id: str) -> str:
@@ -58,13 +58,13 @@ class Keymap:
         return keys_text(self.keys[command_id])
 
     def said(self, sentence: str) -> str:
-        """Return a sentence with the key in force for each id in braces: `Press {run}.` → `Press r.`."""
+        """Return a sentence with each command id in braces replaced by its key: `Press {run}.` → `Press r.`."""
         return re.sub(
             r"\{([a-z-]+)\}", lambda found: self.of(found[1]) if found[1] in self.keys else found[0], sentence
         )
 
     def for_textual(self) -> dict[str, str]:
-        """Return what Textual's `set_keymap` takes: the commands that have other keys than in the registry."""
+        """Return the changed keys in the form of Textual's `set_keymap`."""
         return {
             command.id: ",".join(map(_textual_name, self.keys[command.id]))
             for command in COMMANDS
@@ -77,10 +77,10 @@ DEFAULT_KEYMAP = Keymap({command.id: command.keys for command in COMMANDS})
 
 
 def keymap_of(lines: Iterable[KeyLine]) -> Keymap:
-    """Return the keymap that a config asks for.
+    """Return the keymap of a config.
 
     Raises:
-        UsageError: there is no such command or key, or two commands have the same; the sentence names the line.
+        UsageError: a command or key is unknown, or two commands share a key; the message names the line.
     """
     asked = {line.command: line for line in lines}
     keys = dict(DEFAULT_KEYMAP.keys)
@@ -89,8 +89,8 @@ def keymap_of(lines: Iterable[KeyLine]) -> Keymap:
             import difflib
 
             near = difflib.get_close_matches(line.command, keys, 1, cutoff=0.5)
-            remedy = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(keys)}."
-            raise _wrong(line, f"There is no command {printable(line.command)!r}.", remedy)
+            remedy = f"Did you mean {near[0]}?" if near else f"Use one of: {', '.join(keys)}."
+            raise _wrong(line, f"Unknown command {printable(line.command)!r}.", remedy)
         named = tuple(dict.fromkeys(_checked(line, key) for key in line.keys))
         kept = KEPT.get(line.command)
         keys[line.command] = (*named, kept) if kept is not None and kept not in named else named
@@ -103,25 +103,29 @@ def _refuse_clash(line: KeyLine, keys: Mapping[str, tuple[str, ...]], asked: Map
     own = COMMAND_BY_ID[line.command]
     for key in keys[line.command]:
         if key in TAKEN and key not in own.keys:
-            raise _wrong(line, f"The key {key} {TAKEN[key]} already.", "Choose another one.")
+            raise _wrong(line, f"Key {key} already {TAKEN[key]}.", "Choose another key.")
         other = next((each for each in COMMANDS if each is not own and key in keys[each.id]), None)
         if other is not None:
             also = asked.get(other.id)
             where = f" (line {also.line})" if also is not None and also.line else ""
-            raise _wrong(line, f"The key {key} is that of {other.id}{where}, too.", _way_out(other))
+            raise _wrong(line, f"Key {key} already belongs to {other.id}{where}.", _way_out(other))
 
 
 def _way_out(other: Command) -> str:
     if other.id in KEPT:
-        return "Choose another one."
-    return f"Choose another one, or give {other.id} one of its own."
+        return "Choose another key."
+    return f"Choose another key, or give {other.id} another one."
 
 
 def _checked(line: KeyLine, text: str) -> str:
-    """Return a key by the name that we give it."""
+    """Return the key in its normal form.
+
+    Raises:
+        UsageError: no terminal sends it.
+    """
     wrong = _wrong(
-        line, f"There is no key {printable(text)!r}.",
-        "Write one character, space, tab, f5, up or the like, with ctrl+, alt+ or shift+ before it if need be.",
+        line, f"Unknown key {printable(text)!r}.",
+        "Use one character or a name such as space, tab, f5 or up; ctrl+, alt+ or shift+ may precede it.",
     )  # fmt: skip
     if text == "+":
         return text
@@ -135,16 +139,16 @@ def _checked(line: KeyLine, text: str) -> str:
         raise wrong
     if is_character and modifiers:
         if "shift" in modifiers:
-            raise _wrong(line, f"No terminal sends {printable(text)}.", f"Write the character itself, {key.upper()}.")
+            raise _wrong(line, f"No terminal sends {printable(text)}.", f"Use the character itself: {key.upper()}.")
         if not (key.isascii() and key.isalnum()):
-            raise wrong  # what terminals send for these differs
+            raise wrong  # terminals differ in what they send for these
         key = key.lower()
     whole = "+".join([*(each for each in _MODIFIERS if each in modifiers), key])
     return ALIASES.get(whole, whole)
 
 
 def _textual_name(key: str) -> str:
-    """Return a key as Textual names it, `,` → `comma`: a comma stands between two keys there."""
+    """Return Textual's name of a key; a comma separates keys there."""
     return "comma" if key == "," else key
 
 

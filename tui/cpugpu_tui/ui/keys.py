@@ -1,4 +1,4 @@
-"""Everything a key can do, in one table: bindings, footer, help screen and docs/keys.md come from here."""
+"""The table of commands and their keys: bindings, footer, help screen and docs/keys.md come from here."""
 
 from __future__ import annotations
 
@@ -10,25 +10,30 @@ if TYPE_CHECKING:
     from textual.binding import Binding
 
 
+RUN, LOOK, COMPARE, TAKE_AWAY, GO = "Run", "Look", "Compare", "Take away", "Go"
+GROUPS = (RUN, LOOK, COMPARE, TAKE_AWAY, GO)
+"""Groups of keys, in the order in which help and docs/keys.md list them."""
+
+
 @dataclass(frozen=True)
 class Situation:
-    """What decides which commands are possible and what they are called now."""
+    """Which commands are possible now, and how they are labelled."""
 
     live: bool = False
-    """A run is going on (its agent may still be starting)."""
+    """A run has begun (its agent may still be starting)."""
     paused: bool = False
     stopping: bool = False
-    """The person pressed stop once and the block has not ended yet."""
+    """Stop was pressed once, and the block has not ended yet."""
     ran: bool = False
     """A run's rows are on the screen."""
     replay: bool = False
-    """The telemetry is a recorded one: a run beside it would seem to belong to it."""
+    """The telemetry is a recording. Nothing is run beside it, because the run would seem to belong to it."""
     past: bool = False
     """A saved run is on the screen."""
     other: bool = False
-    """Another workload than that of the run on the screen is highlighted: `run` starts it for the first time."""
+    """A workload other than that of the run on the screen is highlighted."""
     demo: bool = False
-    """Recorded runs are played (`replay` is set, too): nothing here disturbs a measurement."""
+    """Recorded runs are played; `replay` is set too, and there is no measurement to disturb."""
 
     @property
     def may_start(self) -> bool:
@@ -37,7 +42,7 @@ class Situation:
 
     @property
     def may_play(self) -> bool:
-        """Whether the recorded runs can be played, again, or looked at one by one."""
+        """Whether the recorded runs can be played or opened."""
         return self.demo and not self.live
 
 
@@ -50,146 +55,136 @@ class Command:
     """One thing a person can do."""
 
     id: str
-    """Name in a keymap; never changes."""
+    """Name in the config's table `[keys]`; never changes."""
     keys: tuple[str, ...]
-    """Keys as people write them, unless a keymap has others (`keymap.Keymap`); the first is shown."""
+    """Default keys as people write them; the first is shown. A `Keymap` may replace them."""
     label: str
     """One or two words for the footer."""
+    group: str
+    """What a person wants to do with it, one of `GROUPS`."""
     help: str
-    """One sentence for the help screen and docs/keys.md."""
+    """One imperative sentence for the help screen, the palette and docs/keys.md."""
     does: str
-    """Controller of the app and its method, `running.run`; or, without a point, an action of Textual's own."""
+    """Controller and method, such as `running.run`; without a dot, an action of Textual itself."""
     possible: Callable[[Situation], bool] = _always
 
     @property
     def action(self) -> str:
-        """What Textual calls it."""
+        """Textual's name of the action."""
         return action_of(self.does) if "." in self.does else self.does
 
 
 def action_of(does: object) -> str:
-    """Return Textual's name for calling a controller's method: `Shell.action_do` finds it."""
+    """Return the Textual action that calls a controller's method through `Shell.action_do`."""
     return f"do('{does}')"
 
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "run", ("r",), "Run",
-        "Run what is highlighted, and run it again; a count before it makes one series of runs, as in 5 r.",
-        "running.run", lambda s: s.may_start or s.may_play,
+        "run", ("r",), "Run", RUN, "Run the highlighted workload, or run it again.", "running.run",
+        lambda s: s.may_start or s.may_play,
     ),
     Command(
-        "run-row", ("R",), "Run row",
-        "Run the highlighted row again alone: a run of its own, compared with the one it comes from, which esc shows.",
-        "running.run_row", lambda s: s.ran and s.may_start and not s.past,
+        "run-row", ("R",), "Run row", RUN, "Run the highlighted row again, alone.", "running.run_row",
+        lambda s: s.ran and s.may_start and not s.past,
     ),
     Command(
-        "pause", ("space",), "Pause", "Pause the run after the block in flight, and resume it.", "running.pause",
+        "pause", ("space",), "Pause", RUN, "Pause or resume the run.", "running.pause",
         lambda s: s.live and not s.stopping,
     ),
     Command(
-        "stop", ("x",), "Stop", "Stop after the block in flight; pressed twice, at once.", "running.stop",
+        "stop", ("x",), "Stop", RUN, "Stop after the current block; pressed twice: at once.", "running.stop",
         lambda s: s.live,
     ),
-    Command("open", ("enter",), "Open", "Open the detail of a row, or the parameters of a workload.", "paging.open"),
-    Command("back", ("escape",), "Back", "Close what is open: a screen, the filter, the zoom.", "paging.close"),
     Command(
-        "filter", ("/",), "Filter", "Show only the rows whose name or verdict holds what you type.", "paging.filter",
+        "open", ("enter",), "Open", LOOK, "Open a row's details or a workload's parameters.", "paging.open",
+    ),
+    Command("back", ("escape",), "Back", GO, "Close the page, the filter or the zoom.", "paging.close"),
+    Command(
+        "filter", ("/",), "Filter", LOOK, "Show only rows that match what you type.", "paging.filter",
         lambda s: s.ran,
     ),
     Command(
-        "sort", ("s",), "Sort", "Sort by the next column (size, speedup, times, limit, run order).",
+        "sort", ("s",), "Sort", LOOK, "Sort by the next column; the title says which.",
         "timings.sort", lambda s: s.ran,
     ),
-    Command("reverse", ("S",), "Reverse", "Reverse the sort order.", "timings.reverse", lambda s: s.ran),
+    Command("reverse", ("S",), "Reverse", LOOK, "Reverse the sort order.", "timings.reverse", lambda s: s.ran),
+    Command("chart", ("g",), "Chart", LOOK, "Show a chart of latency over size.", "timings.toggle_chart"),
     Command(
-        "chart", ("g",), "Chart", "Show both times over size, with the crossover; back again.", "timings.toggle_chart",
-    ),
-    Command(
-        "what-if", ("w",), "What if", "Ask what if: no transfer, pinned memory, no launch cost, one CPU thread.",
+        "what-if", ("w",), "What if", LOOK, "Ask what if copies or launches cost nothing.",
         "timings.what_if", lambda s: s.ran,
     ),
     Command(
-        "find", ("f",), "Find", "Find the crossover of the highlighted workload: sizes are chosen as it goes.",
-        "running.find_crossover", lambda s: s.may_start,
+        "find", ("f",), "Find", RUN, "Find the size from which the GPU wins.", "running.find_crossover",
+        lambda s: s.may_start,
     ),
     Command(
-        "history", ("h",), "History",
-        "List the saved runs, and open one in these panes; pressed there, back to the present run.", "history.toggle",
-        lambda s: s.may_start or s.demo,
+        "history", ("h",), "History", LOOK, "List the saved runs, or return to the present run.",
+        "history.toggle", lambda s: s.may_start or s.demo,
     ),
     Command(
-        "machine", ("m",), "Machine", "Show what CPU, GPU and the cable between reach at most.",
+        "machine", ("m",), "Machine", LOOK, "Show this machine's peak rates and fixed overheads.",
         "paging.toggle_machine",
     ),
     Command(
-        "measure", ("M",), "Measure", "Measure the machine for its card: all cores and the GPU, about 20 s.",
+        "measure", ("M",), "Measure", RUN, "Measure the peak rates of CPU and GPU (about 20 s).",
         "running.measure", lambda s: s.may_start,
     ),
     Command(
-        "claims", ("K", "k"), "Claims",
-        "Show what publications claim, and whether it holds here.", "comparing.toggle_claims",
+        "claims", ("K", "k"), "Claims", COMPARE, "Compare the publications' claims with this machine.",
+        "comparing.toggle_claims",
     ),
     Command(
-        "python", ("p",), "Python",
-        "Use the interpreter that was found, whose torch can use the GPU; search for one if none is known.",
-        "preparing.use_python", lambda s: s.may_start,
+        "python", ("p",), "Python", RUN, "Switch to a Python whose torch can use the GPU.", "preparing.use_python",
+        lambda s: s.may_start,
     ),
     Command(
-        "compare", ("c",), "Compare", "Compare the series on the screen with the previous one, or an older one.",
-        "comparing.toggle", lambda s: s.ran and not s.live,
+        "compare", ("c",), "Compare", COMPARE, "Compare this series with an earlier one.", "comparing.toggle",
+        lambda s: s.ran and not s.live,
     ),
     Command(
-        "baseline", ("b",), "Baseline", "Make this series the baseline, which the status line then compares with.",
+        "baseline", ("b",), "Baseline", COMPARE, "Make this series the baseline of later runs.",
         "comparing.set_baseline", lambda s: s.ran and not s.live,
     ),
     Command(
-        "export", ("e",), "Export", "Write the run to a file: JSON, NDJSON, CSV, Markdown or HTML, as its name ends.",
+        "export", ("e",), "Export", TAKE_AWAY, "Export the run as JSON, NDJSON, CSV, Markdown or HTML.",
         "exporting.ask", lambda s: s.ran and (s.demo or not s.live),
     ),
     Command(
-        "copy-row", ("y",), "Copy row", "Copy the highlighted row as Markdown, where the terminal has a clipboard.",
-        "exporting.copy_row", lambda s: s.ran,
+        "copy-row", ("y",), "Copy row", TAKE_AWAY, "Copy the highlighted row as Markdown.", "exporting.copy_row",
+        lambda s: s.ran,
     ),
     Command(
-        "copy-command", ("C",), "Copy command", "Copy the command that repeats this run, where the terminal allows it.",
+        "copy-command", ("C",), "Copy command", TAKE_AWAY, "Copy the command that repeats this run.",
         "exporting.copy_command", lambda s: s.ran,
     ),
-    Command("next-pane", ("tab",), "Next pane", "Go to the next pane; shift+tab goes back.", "focus_next"),
-    Command(
-        "zoom", ("z",), "Zoom", "Give the pane with the focus the whole screen, and take it back; telemetry: one GPU.",
-        "paging.zoom",
-    ),
-    Command("next-theme", ("t",), "Theme", "Change to the next theme.", "themes.put_on_next"),
-    Command("choose-theme", ("T",), "Themes", "List the themes with a preview.", "themes.choose"),
-    Command(
-        "palette", (":",), "Commands", "Find a command, a preset or a theme by some of its letters.", "palette.open",
-    ),
-    Command("help", ("?",), "Help", "Explain the pane with the focus, and list all keys.", "paging.toggle_help"),
-    Command("suspend", ("ctrl+z",), "Suspend", "Suspend app and run; fg brings both back.", "suspend_process"),
-    Command("quit", ("q", "ctrl+c"), "Quit", "Quit; asks only during a run.", "leaving.ask"),
+    Command("next-pane", ("tab",), "Next pane", GO, "Go to the next pane; shift+tab goes back.", "focus_next"),
+    Command("zoom", ("z",), "Zoom", LOOK, "Zoom the focused pane, or zoom out.", "paging.zoom"),
+    Command("next-theme", ("t",), "Theme", GO, "Switch to the next theme.", "themes.put_on_next"),
+    Command("choose-theme", ("T",), "Themes", GO, "Choose a theme from a list with a preview.", "themes.choose"),
+    Command("palette", (":",), "Commands", GO, "Find a command, a preset or a theme by typing.", "palette.open"),
+    Command("help", ("?",), "Help", GO, "Show the keys of this pane; pressed again: all keys.",
+            "paging.toggle_help"),
+    Command("suspend", ("ctrl+z",), "Suspend", GO, "Suspend the app and its run; fg resumes both.", "suspend_process"),
+    Command("quit", ("q", "ctrl+c"), "Quit", GO, "Quit; asks first during a run.", "leaving.ask"),
 )  # fmt: skip
-"""Every command, in the order in which help lists them."""
+"""Every command, in the order of the footer."""
 
 COMMAND_BY_ID = {command.id: command for command in COMMANDS}
-
-MOVES = "In a list j k G and the arrows move, whatever else they do elsewhere; home goes to its first line."
-"""What the lists answer by themselves, on keys that no keymap changes."""
-
 
 OF_RUN = (
     "compare", "export", "copy-row", "copy-command", "find", "chart", "what-if", "measure", "zoom", "pause", "stop",
     "sort", "reverse", "run-row",
 )  # fmt: skip
-"""Commands that act on the run in the panes: a list of other runs must not let them through."""
+"""Commands that act on the run in the panes. A list of other runs masks them."""
 
 
 def bindings(ids: Iterable[str] | None = None, action: str | None = None) -> list[Binding]:
-    """Return Textual's bindings of commands, of all or of these; `action` in place of their own.
+    """Return Textual's bindings of all commands, or of `ids`; `action` replaces the command's own action.
 
-    Their ids are the commands', also on a screen that answers a key in its own way: a keymap then moves both.
+    The bindings carry the commands' ids, so that a keymap also moves a key that a screen answers in its own way.
     """
-    from textual.binding import Binding  # here, because the keymap of a config is checked where no Textual is wanted
+    from textual.binding import Binding  # every command checks the keymap, and few of them need Textual
 
     wanted = COMMANDS if ids is None else [COMMAND_BY_ID[name] for name in ids]
     return [
@@ -199,7 +194,7 @@ def bindings(ids: Iterable[str] | None = None, action: str | None = None) -> lis
 
 
 def digits() -> list[Binding]:
-    """Return the bindings of the digits, which count; a keymap leaves them alone."""
+    """Return the bindings of the digits, which set how many runs the next key starts; no keymap changes them."""
     from textual.binding import Binding
 
     return [Binding(digit, f"do('repeating.count', {digit})", show=False) for digit in "0123456789"]
@@ -211,7 +206,7 @@ def command_of(action: str) -> Command | None:
 
 
 def label(command: Command, situation: Situation) -> str:
-    """Return what the command is called now: a label follows the state."""
+    """Return the command's label for this situation."""
     if situation.demo and command.id in ("run", "stop"):
         return "Play again" if command.id == "run" else "Skip"
     if command.id == "run" and situation.ran and not situation.other:
@@ -228,34 +223,34 @@ def label(command: Command, situation: Situation) -> str:
 def impossible(command: Command, situation: Situation) -> str:
     """Return why a command is not possible now and what to do about it; empty if it is possible.
 
-    The reason is what would have to be otherwise; `{stop}` and its like stand for the command's key.
+    Command ids in braces, such as `{stop}`, stand for the command's key.
     """
     if command.possible(situation):
         return ""
     if situation.demo and not command.possible(replace(situation, live=not situation.live, ran=True)):
         return DEMO
     if situation.demo:
-        return PLAYING if situation.live else "nothing is playing; {run} plays the demo."
+        return PLAYING if situation.live else "nothing is playing; press {run} to play the demo."
     if situation.replay:
-        return "a replay is shown, and nothing beside it; start cpugpu-tui without --replay."
+        return "a replay is shown; start cpugpu-tui without --replay."
     for changes, reason in REASONS:
         if command.possible(replace(situation, **changes)):
             return reason
     return "not now."
 
 
-DEMO = "this is a demo, which measures nothing; start cpugpu-tui on your own machine."
-PLAYING = "the demo is playing; {stop} skips to the end of a run."
+DEMO = "a demo measures nothing; start cpugpu-tui on your own machine."
+PLAYING = "the demo is playing; press {stop} to skip to the end of a run."
 
 REASONS: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"live": False}, "a run is going on; {stop} stops it."),
-    ({"past": False}, "a saved run is shown; {history} brings the present one back."),
-    ({"stopping": False}, "the run is being stopped; {stop} again stops it at once."),
-    ({"live": True}, "nothing is running; {run} starts a run."),
-    ({"ran": True}, "there is no run on the screen; {run} starts one, {history} opens a saved one."),
-    ({"ran": True, "live": False}, "a run is starting; wait for its end."),
+    ({"live": False}, "a run is in progress; press {stop} to stop it."),
+    ({"past": False}, "a saved run is shown; press {history} to return to the present run."),
+    ({"stopping": False}, "the run is stopping; press {stop} again to stop it at once."),
+    ({"live": True}, "nothing is running; press {run} to start a run."),
+    ({"ran": True}, "no run is shown; press {run} to start one or {history} to open a saved one."),
+    ({"ran": True, "live": False}, "the run is starting; wait until it has ended."),
 )
-"""What would have to be otherwise, and what is said while it is not."""
+"""Changes of the situation that would make a command possible → the reason shown until then."""
 
 
 def key_name(key: str) -> str:
@@ -268,7 +263,16 @@ def keys_text(keys: Iterable[str]) -> str:
     return ", ".join(map(key_name, keys))
 
 
+def by_group() -> dict[str, list[Command]]:
+    """Return the commands of each group, in the order of both tables."""
+    return {group: [command for command in COMMANDS if command.group == group] for group in GROUPS}
+
+
 def markdown() -> str:
     """Return the table of keys in docs/keys.md."""
-    rows = [f"| `{keys_text(command.keys)}` | {command.help} |" for command in COMMANDS]
-    return "\n".join(["| key | does |", "|---|---|", *rows])
+    rows = [
+        f"| {group if place == 0 else ''} | `{keys_text(command.keys)}` | {command.help} |"
+        for group, commands in by_group().items()
+        for place, command in enumerate(commands)
+    ]
+    return "\n".join(["| to | key | does |", "|---|---|---|", *rows])

@@ -1,7 +1,7 @@
-"""Colours that can be read: a theme made elsewhere never saw our table, our tags or CPU and GPU under its cursor.
+"""Corrects a theme's colours for our screens, such as CPU and GPU colours under its cursor.
 
-Contrast is that of WCAG 2.2. A colour below its floor is moved toward white on dark grounds, toward black on light
-ones, until it reaches it; what can be read already stays exactly as its author chose it.
+Contrast is that of WCAG 2.2. A colour below its minimum is moved toward white on dark grounds and toward black on light
+ones until it reaches it. Other colours stay as the theme's author chose them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from textual.color import Color
 
 TEXT_CONTRAST = 4.5
-"""Least contrast of what is read as text, on every ground it stands on."""
+"""Least contrast of text on every background."""
 MARK_CONTRAST = 3.0
-"""Least contrast of series and states where a sign or a word says the same: under the cursor, too."""
+"""Least contrast of series and states, also under the cursor; a sign or a word says the same."""
 
 _SERIES = ("series-cpu", "series-gpu")
 _STATES = ("primary", "accent", "success", "warning", "error")
@@ -22,12 +22,12 @@ _TEXTS = ("foreground", "foreground-muted", "text-muted")
 _GROUNDS = ("background", "surface", "panel")
 _CURSORS = ("block-cursor", "block-cursor-blurred")
 _CURSOR_SHARES = (0.24, 0.12)
-"""How much of `primary` is in the ground under the cursor, with and without the focus, in place of too strong a one."""
+"""Share of `primary` in the cursor's background, with and without focus, where the theme's own is too strong."""
 _CURSOR_CONTRAST = 2.0
-"""Most contrast of the ground under the cursor: on a stronger one no colour of a row could be seen."""
+"""Greatest contrast of the cursor's background: on a stronger one a row's colours could not be seen."""
 _OPACITY = re.compile(r"\s+(\d{1,3})%$")
 _STEPS = 40
-"""A colour is moved by fortieths of the way, which the eye cannot tell apart."""
+"""Steps between a colour and white or black; too small to see."""
 
 
 def luminance(colour: Color) -> float:
@@ -44,19 +44,19 @@ def contrast(one: Color, other: Color) -> float:
 
 
 def legible(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a theme's CSS variables that have to differ for our screens to be read.
+    """Return the CSS variables of a theme that must change for our screens to be legible.
 
-    `variables` are all of them, as Textual generates them.
+    `variables` are all CSS variables that Textual generates.
     """
     grounds = [Color.parse(variables[name]) for name in _GROUNDS]
     if any(ground.a < 1 or ground.ansi is not None for ground in grounds):
-        return {}  # the terminal's own colours: nobody here knows them
+        return {}  # the terminal's own colours, which are unknown
     changed = _cursor_grounds(variables, grounds[0])
     cursors = [Color.parse(changed.get(name, variables[name])) for name in _cursor_names("background")]
     for name in (*_TEXTS, *_STATES, *_SERIES):
         floor = MARK_CONTRAST if name in _SERIES else TEXT_CONTRAST
         floors = [(ground, floor) for ground in grounds] + [(cursor, MARK_CONTRAST) for cursor in cursors]
-        if name == "foreground":  # what stands under the cursor has to be read
+        if name == "foreground":  # also the text under the cursor
             floors += [(cursor, TEXT_CONTRAST) for cursor in cursors]
         _raise(changed, variables, name, floors)
     for ink, ground_name, cursor in zip(_cursor_names("foreground"), _cursor_names("background"), cursors, strict=True):
@@ -72,7 +72,7 @@ def _cursor_names(part: str) -> list[str]:
 
 
 def _cursor_grounds(variables: Mapping[str, str], ground: Color) -> dict[str, str]:
-    """Return calm grounds for the cursor where the theme has none: Textual's own is `primary` in full."""
+    """Return weaker backgrounds of the cursor where the theme's are too strong; Textual's default is full `primary`."""
     primary = Color.parse(variables["primary"])
     found = {}
     for name, share in zip(_cursor_names("background"), _CURSOR_SHARES, strict=True):
@@ -83,10 +83,10 @@ def _cursor_grounds(variables: Mapping[str, str], ground: Color) -> dict[str, st
 
 
 def _raise(changed: dict[str, str], variables: Mapping[str, str], name: str, floors: list[tuple[Color, float]]) -> None:
-    """Note another colour under `name` unless it reaches every floor; (ground, least contrast) each."""
+    """Put a corrected colour into `changed` if it is below one of the floors, pairs of ground and least contrast."""
     ground = floors[0][0]
     given = _on(variables[name], ground)
-    # Where white and black stand out alike.
+    # At this luminance white and black have the same contrast.
     end = Color(255, 255, 255) if luminance(ground) < 0.18 else Color(0, 0, 0)
     for step in range(_STEPS + 1):
         colour = given.blend(end, step / _STEPS)
@@ -97,7 +97,7 @@ def _raise(changed: dict[str, str], variables: Mapping[str, str], name: str, flo
 
 
 def _on(text: str, ground: Color) -> Color:
-    """Return how a CSS colour such as `#ff0000 60%` or `auto 60%` looks on a ground."""
+    """Return a CSS colour such as `#ff0000 60%` or `auto 60%` blended with a ground."""
     found = _OPACITY.search(text)
     named, opacity = (text[: found.start()], int(found[1]) / 100) if found else (text, 1.0)
     colour = ground.get_contrast_text(1.0) if named == "auto" else Color.parse(named)

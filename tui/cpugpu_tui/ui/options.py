@@ -1,4 +1,4 @@
-"""What the app is started with, and what it leaves behind."""
+"""Options and result of the app."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AppOptions:
-    """The command line of the app."""
+    """Options from the app's command line."""
 
     request: PlanRequest = field(default_factory=PlanRequest)
-    """What is highlighted at the start."""
+    """The request that is highlighted at the start."""
     python: str | None = None
-    """Interpreter of the agent; None for this one."""
+    """Interpreter of the agent; None for the current one."""
     worker: str = "process"
     """`process` or `thread`."""
     database: Path | None = None
-    """Database that the person named; None for the default place."""
+    """Database file; None for the default."""
     save: bool = True
     theme: str | None = None
     """Name of a theme; None for the default."""
     config_dir: Path | None = None
-    """Folder whose `themes` are the person's own."""
+    """Folder with the user's `themes`."""
     log_path: Path | None = None
-    """File for what libraries print while the screen is ours; None for the default place."""
+    """File for output of libraries while the app is open; None for the default."""
     replay: Trace | None = None
-    """What the telemetry pane shows in place of this machine; then nothing can be run."""
+    """Recorded telemetry to show in place of this machine's; then nothing can be run."""
     ceilings: bool = True
-    """Whether a run may measure what `limited by` needs, where the history lacks it."""
+    """Whether a run may measure the peak rates for `limited by` if the history lacks them."""
     keymap: Keymap = DEFAULT_KEYMAP
-    """Which key does what."""
+    """Keys by command."""
     demo: Recording | None = None
-    """Runs to be played in place of any of this machine."""
+    """Recorded runs to play in place of new ones."""
     demo_pace: float | None = None
-    """How many times as fast as they were recorded; None for the demo's own pace."""
+    """Speed of the playback relative to the recording; None for the demo's default."""
 
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """How the app of a fleet looks."""
+    """Theme and keys of a fleet's app."""
 
     theme: str | None = None
     """Name of a theme; None for the default."""
     config_dir: Path | None = None
-    """Folder whose `themes` are the person's own."""
+    """Folder with the user's `themes`."""
     keymap: Keymap = DEFAULT_KEYMAP
 
 
 @dataclass(frozen=True)
 class AppResult:
-    """What a person takes along."""
+    """What the app returns when it ends."""
 
     run: RunState
     """The last run; without rows if none was started."""
     number: int | None
-    """Its number in the database, None if it is not saved."""
+    """Its number in the database; None if it is not saved."""
     notice: str | None = None
-    """Why it is not saved, or what else the person should know."""
+    """Why it is not saved, or another notice."""
     exit_code: int = 0
     """129 or 143 after a signal, 1 after a crash of the app."""
     outbox: Outbox | None = None
-    """The way into the history, still open for what is not saved yet; None where nothing is saved."""
+    """Saves runs to the history, still open for unsaved ones; None if nothing is saved."""

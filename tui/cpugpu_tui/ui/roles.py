@@ -1,4 +1,4 @@
-"""Text with roles instead of colours: what a piece of text is; the theme says how that looks."""
+"""Text with roles instead of colours. The theme maps each role to a style."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rich.text import Text
 from textual.widget import Widget
 
 Spans = tuple[tuple[str, str], ...]
-"""A line: pairs of text and role. Plain data, so that the functions that write lines need no widget."""
+"""A line: pairs of text and role. Plain data, so that functions that write lines need no widget."""
 
 ROLES = (
     "text", "muted", "strong", "title", "cpu", "gpu", "good", "warn", "bad", "key", "tag", "stale", "chosen"
@@ -15,17 +15,17 @@ ROLES = (
 """All roles; `app.tcss` has a rule `.role--NAME` for each."""
 
 ROLE_CLASSES = {f"role--{role}" for role in ROLES}
-"""COMPONENT_CLASSES of every screen of ours. Of the screens, not of each widget: with eight widgets the 13 classes cost
-50 ms before the first frame."""
+"""COMPONENT_CLASSES of our screens. Not of each widget: the 13 classes of eight widgets delayed the first frame by
+50 ms."""
 
 
 def role_style(widget: Widget, role: str) -> Style:
-    """Return how a role looks on the widget's screen."""
+    """Return the style of a role on the widget's screen."""
     return widget.screen.get_component_rich_style(f"role--{role}", partial=True)
 
 
 def width_of(spans: Spans) -> int:
-    """Return the cells a line takes."""
+    """Return the width of a line in cells."""
     return sum(Text(text).cell_len for text, _ in spans)
 
 
@@ -35,7 +35,7 @@ def plain(spans: Spans) -> str:
 
 
 def rich_text(widget: Widget, spans: Spans) -> Text:
-    """Return a line as rich text in the widget's styles. Nothing in it is read as markup."""
+    """Return a line as rich text in the widget's styles, without interpreting markup."""
     text = Text(no_wrap=True, overflow="ellipsis", end="")
     for piece, role in spans:
         text.append(piece, role_style(widget, role))

@@ -1,4 +1,4 @@
-"""What rows are called in the table: whole where there is room, else without what all of them share."""
+"""Names of rows in the table: full if there is room, else without the parts that all rows share."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 
 NOT_SAVED = "*"
-"""Mark before the name of a case that is over and not in the history."""
+"""Mark before the name of a finished case that is not in the history."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """How the rows of a run are named in the cells there are."""
+    """How the rows of a run are named at the current width."""
 
     is_short: bool = False
-    """Whether names are without what all of them share: some would not fit."""
+    """Whether the shared parts are left out, because some names would not fit."""
     shared: str = ""
-    """What the names of all workloads begin with."""
+    """Common beginning of the names of all workloads."""
 
 
 NAMES_IN_FULL = Names()
 
 
 def names_of(run: RunState, width: int, glyphs: Glyphs) -> Names:
-    """Return how the rows are named in `width` cells; 0 for as many as it takes."""
+    """Return how to name the rows in `width` cells; 0 for unlimited."""
     return Names(0 < width < name_widths(run, glyphs)[0], shared_start(run))
 
 
@@ -40,36 +40,36 @@ def varying_of(run: RunState) -> frozenset[str]:
     cases = run.run.plan.cases if run.run is not None else ()
     fields = ("workload", "size", "variant", "dtype")
     names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
-    # Sweeps that differ in threads alone are columns of one row, which need not be told.
+    # Sweeps that differ only in threads are columns of one row, so their rows need no name for it.
     if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
         names.add("threads")
     return frozenset(names)
 
 
 def telling(run: RunState, case: Case) -> frozenset[str]:
-    """Return the fields that a row's name tells; threads too where it is the row of fewer threads alone."""
+    """Return the fields in a row's name; also the threads if the row exists only with fewer threads."""
     return varying_of(run) | ({"threads"} if is_column(run, case.sweep) else frozenset())
 
 
 def shared_start(run: RunState) -> str:
-    """Return the words that the names of all workloads begin with: `mnist-mlp` of itself and `mnist-mlp-wide`."""
+    """Return the common first words of all workload names: `mnist-mlp` for itself and `mnist-mlp-wide`."""
     names = {sweep[0] for sweep in run.sweeps}
     words = takewhile(lambda same: len(set(same)) == 1, zip(*(name.split("-") for name in names), strict=False))
     return "-".join(word for word, *_ in words) if len(names) > 1 else ""
 
 
 def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
-    """Return the cells of the longest name of a row, and of the longest without what all of them share."""
-    if "name widths" not in run.derived:  # it is asked for with every key
+    """Return the cells of the longest full name and of the longest short name."""
+    if "name widths" not in run.derived:  # needed at every key press
         shared = shared_start(run)
         longest: dict[SweepKey, Case] = {}
         for row in run.rows.values():
             known = longest.get(row.case.sweep)
             if known is None or len(size_text(row.case.size)) > len(size_text(known.size)):
                 longest[row.case.sweep] = row.case
-        told = [(case, telling(run, case)) for case in longest.values()]
-        full = max((len(case_text(case, names)) for case, names in told), default=0)
-        short = max((len(short_text(case, names, shared, glyphs)) for case, names in told), default=0)
+        named = [(case, telling(run, case)) for case in longest.values()]
+        full = max((len(case_text(case, names)) for case, names in named), default=0)
+        short = max((len(short_text(case, names, shared, glyphs)) for case, names in named), default=0)
         mark = 0 if all(row.saved for row in run.rows.values()) else len(NOT_SAVED)
         run.derived["name widths"] = (full + mark, short + mark)
     found: tuple[int, int] = run.derived["name widths"]
@@ -77,12 +77,12 @@ def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
 
 
 def case_text(case: Case, varying: frozenset[str]) -> str:
-    """Return what tells a case from its neighbours: `matmul 512`, `vector-dot 1M dot`."""
+    """Return the full name of a case: `matmul 512`, `vector-dot 1M dot`."""
     return " ".join([case.workload, *_beside_name(case, varying)])
 
 
 def short_text(case: Case, varying: frozenset[str], shared: str, glyphs: Glyphs) -> str:
-    """Return the same without what all rows share: `512`, `1000 add-out`, `…-wide cuda-graph`."""
+    """Return the name without the parts that all rows share: `512`, `1000 add-out`, `…-wide cuda-graph`."""
     size, *others = _beside_name(case, varying)
     name = case.workload.removeprefix(shared) if "workload" in varying else ""
     start = [spelled("…", glyphs) + name] if shared and name else [name] if name else []
@@ -91,7 +91,7 @@ def short_text(case: Case, varying: frozenset[str], shared: str, glyphs: Glyphs)
 
 
 def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
-    """Return the size, and what else differs between the cases."""
+    """Return the size and the other fields that differ between the cases."""
     parts = [size_text(case.size)]
     if "variant" in varying and case.variant != "default":
         parts.append(case.variant)
@@ -103,9 +103,9 @@ def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
 
 
 def fitted_case(case: Case, names: Names, varying: frozenset[str], width: int, glyphs: Glyphs) -> str:
-    """Return the name of a row; one that is too long even without the shared part is cut in its middle.
+    """Return the name of a row. If even the short name is too long, its middle is cut.
 
-    Sizes stay whole, and so does the end of a variant: `1000 add` and `10000 add-out` look different at every width.
+    The size and the end of the variant stay whole, so that `1000 add` and `10000 add-out` differ at every width.
     """
     if not names.is_short:
         return case_text(case, varying)

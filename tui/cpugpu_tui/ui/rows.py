@@ -1,4 +1,4 @@
-"""From a row of the run to the cells of the table: pure functions, no widget."""
+"""The cells of the table for a row of the run: pure functions."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
 
 PLAIN = (Key.PLUS_MINUS, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.GFLOPS, Key.GBS)
-"""Columns that say what every face says, and nothing else."""
+"""Columns with the same text as in every other face."""
 
 ROUND_RANGE = 0.1
-"""A round's bar spans ±10 % about the median of its device: quiet machines draw a level line."""
+"""Bars of rounds span ± 10 % about the device's median, so that a quiet machine draws a level line."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What is the same for every row of a run."""
+    """Settings shared by all rows of a run."""
 
     varying: frozenset[str]
-    """Fields of `Case` that differ between the cases; the others are not repeated in every row."""
+    """Fields of `Case` that differ between the cases; rows show only these."""
     glyphs: Glyphs
     rounds_width: int
     """Cells of the sparkline column."""
     cpu_only: bool = False
     gpu_only: bool = False
     case_width: int = 0
-    """Cells of the case column; 0 for as many as its text takes."""
+    """Cells of the case column; 0 for unlimited."""
     names: Names = NAMES_IN_FULL
 
 
 def look_of(run: RunState, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
-    """Return how a run's rows look."""
+    """Return the settings for a run's rows."""
     return Look(
         varying=varying_of(run),
         glyphs=glyphs,
@@ -73,7 +73,7 @@ def look_of(run: RunState, glyphs: Glyphs, rounds_width: int, case_width: int = 
 
 
 def gpu_only(run: RunState) -> bool:
-    """Whether a run has GPUs and no CPU."""
+    """Whether a run has GPUs but no CPU."""
     return bool(run.devices) and not any(device.is_cpu for device in run.devices)
 
 
@@ -83,7 +83,7 @@ def cpu_only(run: RunState) -> bool:
 
 
 def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
-    """Return all cells of a row of a run by column key, as text with roles."""
+    """Return all cells of a row by column key, as text with roles."""
     glyphs = look.glyphs
     stand = row_standings(run, row)
     mark = "" if row.saved else NOT_SAVED
@@ -91,7 +91,7 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     is_judged = row.comparison is not None and row.comparison.is_judged
     return {
         Key.CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
-        # The time of a size that fewer threads alone have stands in their column.
+        # A size that was timed only with fewer threads has its time in their column.
         Key.CPU: ((glyphs.none, "muted"),) if is_column(run, row.case.sweep) else _latency(row, row.cpu, look, "cpu"),
         **{threads_key(count): _beside(run, row, count, look) for count in thread_columns(run)},
         Key.GPU: _gpu(row, row.gpu, look, stand),
@@ -106,13 +106,13 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
 
 
 def _cell(key: str, run: RunState, row: Row, glyphs: Glyphs, role: str) -> Spans:
-    """Return a column's text in the signs of this terminal; what is not known is dimmed."""
+    """Return a column's text in the signs of this terminal; missing values are dimmed."""
     text = COLUMNS[key].text(run, row)
     return ((spelled(text.replace(IMPOSSIBLE, f"{BAD} "), glyphs), "muted" if text == NONE else role),)
 
 
 def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyphs, *, wide: bool) -> dict[str, Spans]:
-    """Return the cells that tell of other runs; `wide`: with whole words. None without anything to tell."""
+    """Return the comparison columns' cells, with long words if `wide`; empty without a comparison."""
     if changes is None:
         return {}
     from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS
@@ -129,18 +129,18 @@ def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyph
 
 
 def gpu_key(name: str) -> str:
-    """Return the key of the column of one GPU's times; the first one's is `GPU`."""
+    """Return the column key of one GPU's times; that of the first GPU is `GPU`."""
     return f"{Key.GPU}-{name}"
 
 
 def _gpu(row: Row, times: DeviceTimes | None, look: Look, stand: Mapping[str, Standing]) -> Spans:
-    """Return a GPU's time, with `!` before it where it is slow beside its like."""
+    """Return a GPU's time, with `!` before it if it is slower than equal GPUs."""
     is_slow = times is not None and times.device in stand and stand[times.device].is_slow
     return (((BAD, "bad"),) if is_slow else ()) + _latency(row, times, look, "gpu")
 
 
 def gpu_bars(run: RunState, row: Row, stand: Mapping[str, Standing], glyphs: Glyphs) -> Spans:
-    """Return a bar for each GPU, its time about the median of its model; `!` for a slow one, a dot for one alone."""
+    """Return a bar for each GPU: its time about the median of its model; `!` if slow, a dot if the only one."""
     spans: list[tuple[str, str]] = []
     for gpu in run.gpus if row.times else ():
         found = stand.get(gpu.name)
@@ -163,7 +163,7 @@ def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
 
 
 def verdict(row: Row, look: Look) -> Spans:
-    """Return who wins, or what became of the row, by word and glyph."""
+    """Return the verdict, or the state of an unfinished row, as word and glyph."""
     glyphs, found = look.glyphs, outcome(row)
     signs = {
         FAILED: (glyphs.no, "bad"), SKIPPED: (glyphs.dot, "muted"), NO_CORE: (BAD, "warn"),
@@ -176,7 +176,7 @@ def verdict(row: Row, look: Look) -> Spans:
 
 
 def rounds(row: Row, look: Look) -> Spans:
-    """Return the sparkline of the rounds' latencies: CPU left, GPU right, each about its own median."""
+    """Return the sparkline of latencies per round: CPU left, GPU right, each about its own median."""
     width = look.rounds_width
     if look.cpu_only or not row.times:
         return ((_round_bars(row.cpu, width, look.glyphs), "cpu"),)
@@ -196,13 +196,13 @@ def _round_bars(times: DeviceTimes | None, width: int, glyphs: Glyphs) -> str:
         return " " * width
     middle = median(values)
     relative = [value / middle - 1 for value in values] if middle > 0 else [0.0] * len(values)
-    # Filling from the left shows at a glance how far the case is; newest right only once it is full.
+    # Filled from the left, so that it shows the progress of the case.
     bars = trend_text(relative, width, -ROUND_RANGE, ROUND_RANGE, glyphs)
     return bars.strip().ljust(width)
 
 
 def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Spans:
-    """Return a device's time with its unit, and with `~` before it when something about it was odd."""
+    """Return a device's time with its unit, and `~` before it if it has a mark."""
     text = spelled(time_text_on(row, times), look.glyphs)
     if times is None or text == look.glyphs.none:
         return ((look.glyphs.none, "muted"),)
@@ -210,7 +210,7 @@ def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Span
 
 
 def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
-    """Return whether a row's name, verdict, failure or marks hold every word of a filter, in any case."""
+    """Whether a row's name, verdict, status or marks contain every word of a filter, ignoring case."""
     words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
     words += [NO_CORE_WORD] if row.is_starved else []
     words += [row.comparison.verdict, winner(row.comparison)] if row.comparison is not None else []
@@ -219,7 +219,7 @@ def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
 
 
 def shown_keys(run: RunState, wanted: str, varying: frozenset[str]) -> list[str]:
-    """Return the keys of the rows that are no columns of others and that a filter lets through, in the plan's order."""
+    """Return the keys of the table's rows that match a filter, in plan order."""
     rows = {row.case.key: row for row in table_rows(run)}
     if not wanted.strip():
         return list(rows)

@@ -1,4 +1,4 @@
-"""From the command line to the app and back. Imports Textual only on a terminal that can show the app."""
+"""Start the app from the command line. Textual is imported only on a terminal that can show the app."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ AnyShell = TypeVar("AnyShell", bound="Shell[Any]")
 
 
 def run_app(options: AppOptions) -> AppResult:
-    """Run the app until the person leaves. Whoever called closes the way into the history that it returns.
+    """Run the app until the user quits. The caller closes the outbox of the result.
 
     Raises:
-        UsageError: there is no theme of that name.
-        UnfitError: this terminal cannot show it.
+        UsageError: the theme is unknown.
+        UnfitError: this terminal cannot show the app.
     """
     found = _usable_terminal()
-    # Collections among imports and style sheets take a tenth of the time to the first frame; it turns them on again.
+    # Collections during imports take a tenth of the time to the first frame. The app enables them after it.
     gc.disable()
     from cpugpu_tui.ui.app import CpuGpuApp
 
@@ -38,11 +38,11 @@ def run_app(options: AppOptions) -> AppResult:
 
 
 def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions) -> None:
-    """Run the app of a fleet until the person leaves, and then until no agent is left.
+    """Run the app of a fleet until the user quits and all agents have ended.
 
     Raises:
-        UsageError: there is no theme of that name.
-        UnfitError: this terminal cannot show it.
+        UsageError: the theme is unknown.
+        UnfitError: this terminal cannot show the app.
     """
     found = _usable_terminal()
     from cpugpu_tui.ui.fleet import FleetApp
@@ -53,7 +53,7 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
 
 
 def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | None) -> tuple[AnyShell, Any]:
-    """Run the app that `make` returns on the terminal that was found; return it and its result, None after a crash."""
+    """Run the app that `make` returns; return it with its result, which is None after a crash."""
     from rich.console import Console
 
     from cpugpu_tui.config import paths
@@ -67,7 +67,7 @@ def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | No
         app = make(
             glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=DiffDriver
         )  # fmt: skip
-        # Tracebacks of a crash would otherwise go where fd 2 goes: to the log.
+        # Otherwise tracebacks go to the log, like the rest of fd 2.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
         app.signals = LoopSignals()
         with app.signals.obeyed() as tty:
@@ -80,7 +80,11 @@ def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | No
 
 
 def _usable_terminal() -> Capabilities:
-    """Return what this terminal can do, once it can be drawn on and Textual, not imported yet, will use its colours."""
+    """Return the terminal's capabilities and set Textual's colour system before its import.
+
+    Raises:
+        UnfitError: this terminal cannot show the app.
+    """
     found = this_terminal()
     refusal = refuse(found)
     if refusal is not None:

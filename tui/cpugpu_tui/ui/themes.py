@@ -1,7 +1,7 @@
-"""Themes: TOML files with the fields of `textual.theme.Theme`, shipped ones and the person's own.
+"""Themes: TOML files with the fields of `textual.theme.Theme`, shipped ones and the user's own.
 
-Everything is checked while loading, because Textual checks a colour in `variables` only when the theme is applied, and
-then ends the app with a StylesheetParseError.
+Everything is checked while loading: Textual checks a colour in `variables` only when the theme is applied, and then
+ends the app with a StylesheetParseError.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from cpugpu_tui.config.validation import TomlFile
 
 SERIES_CPU, SERIES_GPU = "series-cpu", "series-gpu"
-"""Names of our own CSS variables: the colours of everything that belongs to the CPU, and to the GPU."""
+"""Names of our CSS variables for the colours of CPU and GPU."""
 
 DEFAULT_THEME = "slate"
-"""The theme of a person who never chose one."""
+"""The default theme."""
 
 
 class BrokenTheme(UsageError):
-    """A theme file that is left out."""
+    """A theme file that is ignored."""
 
     def __init__(self, path: Path, line: int | None, problem: str, remedy: str) -> None:
-        what = f"is left out (line {line}): {problem}" if line else f"is left out: {problem}"
+        what = f"is ignored (line {line}): {problem}" if line else f"is ignored: {problem}"
         super().__init__(f"Theme file {path} {what}", remedy)
         self.path = path
         self.brief = f"Theme {printable(path.name)} {what} {remedy}"
-        """The same without the folder, for the status line, where a path would take all the room."""
+        """The same without the folder, for the status line."""
 
 
 @dataclass(frozen=True)
 class ThemeChoices:
-    """What the list of themes shows."""
+    """Content of the list of themes."""
 
     themes: tuple[tuple[str, str], ...]
-    """Name of each, and what kind it is: `dark`, `light yours`, `dark textual`."""
+    """Name and kind of each: `dark`, `light yours`, `dark textual`."""
     current: str
     broken: tuple[str, ...] = ()
-    """What is wrong with the person's other files, cause and remedy."""
+    """Problems of the user's other files, with cause and remedy."""
     remark: str = ""
-    """Why there are no more, or why they all look alike."""
+    """Why themes are missing, or look alike."""
     config_file: str = ""
-    """Where a choice can be kept."""
+    """The file in which a choice can be saved."""
 
 
 _DARK_SERIES = {SERIES_CPU: "#7cc4ff", SERIES_GPU: "#ffb870"}
@@ -62,14 +62,14 @@ _ANSI_DARK_SERIES = {SERIES_CPU: "ansi_bright_cyan", SERIES_GPU: "ansi_yellow"}
 _ANSI_LIGHT_SERIES = {SERIES_CPU: "ansi_blue", SERIES_GPU: "ansi_magenta"}
 
 _SHARES = ("luminosity_spread", "text_alpha")
-_NAME = re.compile(r"\w[\w .-]*")  # no comma: App.theme takes a list of names apart at commas
+_NAME = re.compile(r"\w[\w .-]*")  # without commas, which separate names in App.theme
 _OPACITY = re.compile(r"\s+\d{1,3}%$")
 
 
 def variable_defaults(theme: Theme) -> dict[str, str]:
-    """Return our own CSS variables for a theme that does not set them, such as Textual's.
+    """Return our CSS variables for a theme that does not set them, such as Textual's.
 
-    For `App.get_theme_variable_defaults`; without it their first use in TCSS fails to parse.
+    For `App.get_theme_variable_defaults`: without them our TCSS does not parse.
     """
     if theme.ansi:
         return dict(_ANSI_DARK_SERIES if theme.dark else _ANSI_LIGHT_SERIES)
@@ -77,23 +77,23 @@ def variable_defaults(theme: Theme) -> dict[str, str]:
 
 
 def shipped_folder() -> Path:
-    """Return the folder of the themes that come with the package: inside it, or the repository's if editable."""
-    package = Path(__file__).resolve().parents[1]  # `importlib.resources` takes 10 ms to say the same
+    """Return the folder of the shipped themes: in the package, or in the repository of an editable install."""
+    package = Path(__file__).resolve().parents[1]  # `importlib.resources` would take 10 ms
     packaged = package / "themes"
     return packaged if packaged.is_dir() else package.parents[1] / "themes"
 
 
 def shipped() -> dict[str, Theme]:
-    """Return the shipped themes by name. They are not checked here: tests do, and the first frame waits for this."""
+    """Return the shipped themes by name. They are checked by tests, not here, to save time before the first frame."""
     texts = [path.read_text(encoding="utf-8") for path in shipped_folder().glob("*.toml")]
     themes = [Theme(**tomllib.loads(text)) for text in texts]
     return {theme.name: theme for theme in themes}
 
 
 def available(person_folder: Path | None = None) -> tuple[list[Theme], list[BrokenTheme]]:
-    """Return the shipped themes and those of the person's folder, sorted by name, and what is wrong with the rest.
+    """Return the shipped themes and those of the user's folder, sorted by name, and the errors of broken files.
 
-    A theme of the person's replaces a shipped one of the same name.
+    A theme of the user replaces a shipped one of the same name.
     """
     own, errors = load_themes(person_folder) if person_folder is not None else ([], [])
     by_name = shipped() | {theme.name: theme for theme in own}
@@ -101,7 +101,7 @@ def available(person_folder: Path | None = None) -> tuple[list[Theme], list[Brok
 
 
 def all_themes(person_folder: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return name, `dark` or `light`, and origin of each theme there is, and what is wrong with the person's others."""
+    """Return (name, `dark` or `light`, origin) of each theme, and the errors of the user's broken files."""
     own, errors = load_themes(person_folder)
     groups = [("your own", own), ("shipped", shipped().values()), ("Textual", BUILTIN_THEMES.values())]
     found: dict[str, tuple[str, str, str]] = {}
@@ -112,22 +112,22 @@ def all_themes(person_folder: Path) -> tuple[list[tuple[str, str, str]], list[st
 
 
 def load_themes(folder: Path) -> tuple[list[Theme], list[BrokenTheme]]:
-    """Return the themes of all `*.toml` files of a folder, and one error for each file that holds none.
+    """Return the themes in a folder's `*.toml` files, and an error for each broken file.
 
-    A broken file never raises. A folder that does not exist has no themes.
+    A broken file does not raise. A missing folder has no themes.
     """
     found = read_folder(folder).values()
     return [each for each in found if isinstance(each, Theme)], [each for each in found if not isinstance(each, Theme)]
 
 
 def read_folder(folder: Path) -> dict[str, Theme | BrokenTheme]:
-    """Return what each `*.toml` file of a folder holds, by the file's name: a theme, or what is wrong with it."""
+    """Return file name → theme or error, for each `*.toml` file of a folder."""
     found: dict[str, Theme | BrokenTheme] = {}
     names: set[str] = set()
     for path in sorted(folder.glob("*.toml")):
         theme = _load(path)
         if isinstance(theme, Theme) and theme.name in names:
-            theme = BrokenTheme(path, None, f"another file of the folder has the `name` {theme.name!r}.", "Rename one.")
+            theme = BrokenTheme(path, None, f"another file also has `name` {theme.name!r}.", "Rename one of them.")
         elif isinstance(theme, Theme):
             names.add(theme.name)
         found[path.name] = theme
@@ -135,24 +135,24 @@ def read_folder(folder: Path) -> dict[str, Theme | BrokenTheme]:
 
 
 def folder_state(folder: Path) -> frozenset[tuple[str, int, int, int]]:
-    """Return what changes when a theme file does: name, inode, size and time of each. Opens no file; 20 µs."""
+    """Return name, inode, size and time of each theme file, to detect changes. Opens no file; takes 20 µs."""
     try:
         with os.scandir(folder) as entries:
             return frozenset(_file_state(entry) for entry in entries if entry.name.endswith(".toml"))
-    except OSError:  # there is none, which is how most people have it
+    except OSError:  # most users have no such folder
         return frozenset()
 
 
 def _file_state(entry: os.DirEntry[str]) -> tuple[str, int, int, int]:
     try:
         found = entry.stat()
-    except OSError:  # a link to nowhere, or gone since
+    except OSError:  # a broken link, or deleted meanwhile
         return entry.name, 0, 0, 0
     return entry.name, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _load(path: Path) -> Theme | BrokenTheme:
-    # Imported here: without themes of the person's own nothing is checked before the first frame.
+    # Imported here, because without themes of the user nothing needs to be checked before the first frame.
     from cpugpu_tui.config.validation import TomlError, TomlFile
 
     try:
@@ -165,7 +165,7 @@ def _load(path: Path) -> Theme | BrokenTheme:
 
 
 def _check(file: TomlFile, theme: Theme) -> None:
-    """Raise TomlError unless Textual can take the values, whose types are right."""
+    """Raise TomlError if Textual cannot use the values. Their types were checked before."""
     if not _NAME.fullmatch(theme.name):
         raise file.wrong_value(("name",), theme.name, "letters, digits, spaces, dots and dashes")
     for key in _SHARES:

@@ -1,4 +1,4 @@
-"""A fleet on this machine that is stopped, or whose hosts die."""
+"""Fleets on this machine that are stopped, or whose agents lose their controller."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def agent(*words: str) -> subprocess.Popen[bytes]:
 
 
 def test_an_agent_whose_controller_is_silent_ends_itself() -> None:
-    """A link that is down ends nobody's stdin."""
+    """A broken link does not end stdin."""
     with agent("--alive", "0.3") as process:
         assert process.wait(PATIENCE_S) == 1
 
 
 @pytest.mark.slow
 def test_an_agent_that_hears_of_its_controller_stays() -> None:
-    """For as long as three silences would take."""
+    """It runs three times as long as a silence may last."""
     with agent("--alive", "2.0") as process:
         assert process.stdin is not None
         for _ in range(12):
@@ -90,7 +90,7 @@ def test_an_agent_that_hears_of_its_controller_stays() -> None:
 
 
 def test_the_commands_that_are_printed_can_be_tried_by_hand(cpugpu: CommandLine, tmp_path: Path) -> None:
-    """Whatever stands in a template or in `options` is one word again when a shell has read it."""
+    """Each word of a template or of `options` is one word again after a shell has parsed it."""
     came = script(tmp_path / "get in", 'shift; echo "$1" >> came; shift; exec "$@"')
     hosts = inventory(
         tmp_path,

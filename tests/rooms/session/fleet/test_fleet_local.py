@@ -1,4 +1,4 @@
-"""A fleet of hosts that are this machine: every way to fail, beside hosts that do not."""
+"""Fleets whose hosts are this machine: every failure, beside hosts that work."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, Outcome
 from tests.helpers.fleet.fleet_command import QUICK, ends, fleet, inventory, objects, states
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
 
@@ -23,7 +24,7 @@ def script(path: Path, text: str) -> Path:
 
 @pytest.fixture
 def buffered(cpugpu: CommandLine) -> Callable[..., Outcome]:
-    """The command with its stdout as in a person's pipe."""
+    """The command with a buffered stdout, as in a pipe."""
     return lambda *arguments: cpugpu(*arguments, PYTHONUNBUFFERED="")
 
 
@@ -37,7 +38,7 @@ def here(tmp_path: Path) -> str:
 
 
 def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Path) -> None:
-    """With an interpreter that has neither us nor anything else."""
+    """The interpreter has no packages installed."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--python", bare_python, "matmul", "--size", "64,2048",
         "--simulate", f"{FAST},gpus=2",
@@ -46,7 +47,7 @@ def test_every_gpu_of_every_host_is_a_line(cpugpu: CommandLine, bare_python: Pat
     assert "SIMULATED" in outcome.out
     rows = [line.split()[:3] for line in outcome.out.splitlines() if line.strip().startswith(("64", "2,048"))]
     assert rows == [[size, host, gpu] for size in ("64", "2,048") for host in ("n1", "n2") for gpu in "01"]
-    assert "2 hosts: 2 done." in outcome.out
+    assert "2 done" in outcome.out
 
 
 def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> None:
@@ -58,8 +59,9 @@ def test_a_slow_gpu_is_found_among_those_of_all_hosts(cpugpu: CommandLine) -> No
     lines = [line.split() for line in outcome.out.splitlines() if line.strip().startswith("2,048")]
     assert [line[1:3] for line in lines if "slow:" in line] == [["n1", "2"], ["n2", "2"]]
     for host in ("n1", "n2"):
-        assert f"{host} cuda:2 is slow: 20% over the median of the 8 " in outcome.out
-    assert "marked in 1 of 1 rows" in outcome.out
+        (sentence,) = (line for line in outcome.out.splitlines() if line.strip().startswith(f"{host} cuda:2"))
+        assert "20" in sentence
+        assert "1 of 1" in outcome.out
 
 
 def test_what_each_host_copies_between_its_gpus_is_said(cpugpu: CommandLine) -> None:
@@ -82,7 +84,7 @@ with open(sys.argv[1], "w") as file:
 def test_a_launcher_whose_child_holds_its_output_holds_up_nobody(
     cpugpu: CommandLine, tmp_path: Path, here: str, end: str
 ) -> None:
-    """A child that called `setsid` cannot be reached; it was waited for, past --start-timeout."""
+    """A child that called `setsid` cannot be killed; the run waited for it beyond --start-timeout."""
     (tmp_path / "leaves.py").write_text(LEAVING.format(end=end))
     hosts = inventory(tmp_path, f"""{here}[launchers]
 leaves = "{sys.executable} {tmp_path}/leaves.py {tmp_path}/pid {{host}}"
@@ -100,13 +102,13 @@ launcher = "local"
 
 
 def test_a_host_says_how_many_cases_it_skipped(cpugpu: CommandLine) -> None:
-    """They do not count among those that it has done."""
+    """Skipped cases do not count as done."""
     outcome = cpugpu(
         "fleet", "run", "-w", "n1", "--launcher", "local", "matmul", "--size", "64,128", "--device", "cuda:7",
         "--simulate", FAST,
     )  # fmt: skip
     assert outcome.code == EXIT_CASES_FAILED
-    assert "0 of 2, 2 skipped" in outcome.out
+    assert "2 skipped" in outcome.out
 
 
 def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
@@ -125,7 +127,7 @@ def test_each_host_is_a_run_of_the_history_under_its_name(cpugpu: CommandLine, t
 
 @pytest.mark.slow
 def test_two_hosts_are_not_copies_of_each_other(cpugpu: CommandLine) -> None:
-    """Made-up ones differ in their noise, as real ones do."""
+    """Simulated hosts differ in their noise, as real ones do."""
     outcome = fleet(cpugpu, "-w", "n1,n2", "--launcher", "local", *QUICK)
     samples = {
         (told["host"], told["device"]): told["samples"]
@@ -158,7 +160,7 @@ def test_the_runs_are_exported_as_everywhere(cpugpu: CommandLine, tmp_path: Path
 
 
 def test_nothing_is_left_on_the_host(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
-    """Neither in its temporary folder nor at home, also when the agent is killed."""
+    """Nothing in its temporary folder or home folder, even if the agent is killed."""
     places = [tmp_path / "tmp", tmp_path / "home"]
     for place in places:
         place.mkdir()
@@ -224,12 +226,12 @@ launcher = "refuses"
             assert host["message"].endswith(".")
             assert host["remedy"].endswith(".")
     said = {name: host["message"] for name, host in ends(outcome).items() if host["message"]}
-    assert "There is no no-such-python" in said["nopython"]
-    assert "cannot be executed" in said["folder"]
+    assert "no-such-python" in said["nopython"]
+    assert str(tmp_path) in said["folder"]
     assert "Python 3.8" in said["old"]
     assert "SIGILL" in said["dies"]
     assert "no module cuda" in said["pre"]
-    assert "no such container: refused" in said["refused"]
+    assert "container: refused" in said["refused"]
     assert [run["fleet_host"] for run in cpugpu.here("history", "--json").objects] == ["fine"]
 
 
@@ -243,8 +245,9 @@ def test_a_host_without_torch_says_so(cpugpu: CommandLine, bare_python: Path) ->
 def test_a_host_in_trouble_stands_under_the_table_with_its_reason(cpugpu: CommandLine) -> None:
     outcome = cpugpu("fleet", "run", "-w", "n1", "--launcher", "local", "--python", "no-such-python", *QUICK)
     assert outcome.code == EXIT_CASES_FAILED
-    assert "n1: no python: There is no no-such-python on n1." in outcome.out
-    assert "1 host: 1 no python." in outcome.out
+    (reason,) = (line for line in outcome.out.splitlines() if line.startswith("n1: no python: "))
+    assert "no-such-python" in reason
+    assert "1 no python." in outcome.out
 
 
 @pytest.mark.slow
@@ -270,7 +273,7 @@ head -c 1200000 /dev/urandom >&2; printf '\\n\\033[2J last words\\n' >&2
 
 
 def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
-    """Banners, garbage, megabytes in a line, what a terminal would obey: before the agent, and around it."""
+    """Banners, garbage, megabytes in a line and control sequences, before and after the agent's output."""
     python = script(tmp_path / "python", f'{NOISE}\n{sys.executable} "$@"\ncode=$?\n{NOISE}\nexit $code')
     broken = script(tmp_path / "broken", f"{NOISE}\nexit 9")
     hosts = inventory(
@@ -288,7 +291,7 @@ def test_what_a_host_prints_is_data(cpugpu: CommandLine, tmp_path: Path, here: s
 
 
 def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, tmp_path: Path, here: str) -> None:
-    """A jump host's banner may be anything, an event of ours among it."""
+    """A jump host's banner may contain anything, even a line that looks like an event."""
     noise = """echo '{"event":"Hello","protocol":99}'; printf 'a line without an end: '"""
     banner = script(tmp_path / "banner", f"""{noise}; shift; exec "$@" """)
     launcher = f"""launcher = "jump"\n[launchers]\njump = "{banner} {{host}}"\n"""
@@ -297,23 +300,24 @@ def test_what_comes_before_the_host_is_reached_is_no_event(cpugpu: CommandLine, 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    "arguments",
     [
-        ((), "No host is named"),
-        (("-w", ""), "No host is named"),
-        (("-w", " , "), "No host is named"),
-        (("-w", "n[2-1]"), "no range"),
-        (("--host=-oProxyCommand=x",), "option"),
-        (("-w", "n1,n1"), "named twice"),
-        (("-w", "n1", "--launcher", "telnet"), "no launcher"),
-        (("-w", "n1", "no-such-preset"), "no preset"),
-        (("-w", "n1", "--export", "x.pdf"), "x.pdf"),
+        (),
+        ("-w", ""),
+        ("-w", " , "),
+        ("-w", "n[2-1]"),
+        ("--host=-oProxyCommand=x",),
+        ("-w", "n1,n1"),
+        ("-w", "n1", "--launcher", "telnet"),
+        ("-w", "n1", "no-such-preset"),
+        ("-w", "n1", "--export", "x.pdf"),
     ],
+    ids=" ".join,
 )
-def test_what_cannot_be_meant_is_said_before_anything_starts(
-    cpugpu: CommandLine, arguments: tuple[str, ...], said: str
+def test_a_wrong_argument_is_an_error_before_anything_starts(
+    cpugpu: CommandLine, arguments: tuple[str, ...], words: GoldenWords
 ) -> None:
     outcome = cpugpu.here("fleet", "run", *arguments)
     assert outcome.code == EXIT_USAGE
-    assert said in outcome.err
+    words(outcome.err)
     assert not cpugpu.database.exists()

@@ -14,7 +14,7 @@ from cpugpu_tui.errors import EXIT_OK
 
 HOSTS = 100
 MOST_MB = 250
-"""Of the controller, which had 93 to 100 where this was written: 2 MB more for each host would be seen."""
+"""Limit of the controller's memory, MB. It used 93 to 100 when this was written; 2 MB more a host would exceed it."""
 
 MEASURED = """
 import sys
@@ -30,7 +30,7 @@ finally:
 
 @pytest.mark.slow
 def test_a_hundred_hosts_finish_in_bounded_memory(cpugpu: CommandLine, tmp_path: Path, bare_python: Path) -> None:
-    """With an interpreter that has no torch: a simulated agent that wanted it would fail."""
+    """The interpreter has no torch, so a simulated agent that imports it fails."""
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, "fleet", "run", "-w", f"n[1-{HOSTS}]", "--launcher", "local",
          "--python", str(bare_python), "matmul", "--size", "64,256,1024", "--rounds", "8",

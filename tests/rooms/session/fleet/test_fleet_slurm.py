@@ -55,7 +55,7 @@ def test_every_gpu_of_every_node_exactly_once(cpugpu: CommandLine, slurm: dict[s
 
 
 def test_a_node_gives_all_its_cpus(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
-    """One CPU a task is Slurm's default, and would make every GPU look fast."""
+    """Slurm's default of one CPU a task would make every GPU look fast."""
     told = cpugpu("fleet", "hosts", *BOTH, "--json").objects
     for host in told:
         assert host["argv"][host["argv"].index("-c") + 1] == "2"

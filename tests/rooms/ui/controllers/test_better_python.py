@@ -53,7 +53,7 @@ async def test_p_says_so_where_there_is_no_better_one() -> None:
     async with opened(new_app(backend=backend), size=SMALL) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("p")
-        await reads(pilot, "No other interpreter was found whose torch can do more.")
+        await reads(pilot, "No better interpreter")
         assert backend.python == ""
 
 

@@ -192,7 +192,9 @@ def test_help_explains_the_pane_with_the_focus() -> None:
     paging = Paging(port)
     paging.toggle_help()
     assert isinstance(port.screen, HelpScreen)
-    assert "Workload" in str(port.screen.page_title())
+    assert "workload" in str(port.screen.page_title())
+    paging.toggle_help()
+    assert "words" in str(port.screen.page_title())
     paging.toggle_help()
     assert port.screen is port.main
 

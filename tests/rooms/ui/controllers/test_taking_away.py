@@ -15,6 +15,7 @@ from tests.helpers.app.looking import done_run, table_of, text_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished, RunStarted
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
@@ -66,10 +67,10 @@ async def test_y_copies_the_row_under_the_cursor() -> None:
         await settled(pilot, lambda: "/50/" in (pilot.app.state.cursor or ""))
         await pilot.press("y")
         head, rule, row = pilot.app.clipboard.splitlines()
-        assert head.startswith("| size | CPU | GPU |")
+        assert head.split()[1:6:2] == ["size", "CPU", "GPU"]
         assert rule.startswith("| ---: |")
         assert row.startswith("| 50 | ")
-        assert "sent to the clipboard" in text_of(pilot, "#status")
+        assert "clipboard" in text_of(pilot, "#status")
 
 
 async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
@@ -77,10 +78,10 @@ async def test_a_new_run_ends_what_an_earlier_key_came_to() -> None:
     async with opened() as pilot:
         await done_run(pilot)
         await pilot.press("y")
-        assert "sent to the clipboard" in text_of(pilot, "#status")
+        assert "clipboard" in text_of(pilot, "#status")
         await pilot.press("r")
         await settled(pilot, lambda: pilot.app.state.situation.live)
-        assert "sent to the clipboard" not in text_of(pilot, "#status")
+        assert "clipboard" not in text_of(pilot, "#status")
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
@@ -107,14 +108,14 @@ async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> 
     async with opened() as pilot:
         await done_run(pilot)
         await ask(pilot, tmp_path)
-        assert "does not say which format" in hint(pilot)
+        assert "format" in hint(pilot)
         pilot.app.screen.query_one(Input).value = str(tmp_path / "missing" / "x.md")
         await pilot.press("enter")
-        assert "There is no folder" in hint(pilot)
-        for name, said in (("~nobody-of-that-name/x.md", "There is no folder"), ("x" * 300 + ".md", "too long")):
+        assert "missing" in hint(pilot)
+        for name, at_fault in (("~nobody-of-that-name/x.md", "~nobody"), ("x" * 300 + ".md", "too long")):
             pilot.app.screen.query_one(Input).value = name
             await pilot.press("enter")
-            assert said in hint(pilot)
+            assert at_fault in hint(pilot)
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, MainScreen)
 
@@ -125,7 +126,7 @@ async def test_a_file_that_is_there_is_asked_for_twice(store: Store, tmp_path: P
         await done_run(pilot)
         keep_run(store, pilot)
         await ask(pilot, tmp_path / "x.md")
-        assert "is there already" in hint(pilot)
+        assert "press enter again" in hint(pilot).lower()
         assert (tmp_path / "x.md").read_text() == "old"
         await pilot.press("enter")
         await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
@@ -137,7 +138,7 @@ async def test_a_run_that_was_not_saved_is_a_sentence(tmp_path: Path) -> None:
         await done_run(pilot)
         await ask(pilot, tmp_path / "x.md")
         await settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert "There is no history here" in str(pilot.app.state.problem)
+        assert isinstance(pilot.app.state.problem, StoreError)
         assert list(tmp_path.iterdir()) == []
 
 

@@ -13,6 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
 from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.golden import GoldenWords
 from textual.color import Color
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -190,26 +191,28 @@ async def test_a_file_that_breaks_is_said_and_its_theme_stays_as_it_was(tmp_path
     async with done(tmp_path, "mine") as pilot:
         write(tmp_path, GOOD + 'accent = "blu"')
         await look_again(pilot)
-        assert "Theme mine.toml is left out" in text_of(pilot, "#status")
+        assert "mine.toml" in text_of(pilot, "#status")
         said = whole_answer(pilot)
-        assert "Theme mine.toml is left out (line 4): `accent` is 'blu'. Write a colour as #rrggbb" in said
+        for fact in ("mine.toml", "line 4", "'blu'"):
+            assert fact in said
         assert pilot.app.theme == "mine"
         assert pilot.app.screen.styles.background == Color.parse("#101010")
         await pilot.press("T")
         await settled(pilot, lambda: len(pilot.app.screen_stack) > 1)
-        assert "Write a colour as" in " ".join(text_of(pilot, "#box Lines").split())
+        assert "'blu'" in text_of(pilot, "#box Lines")
         write(tmp_path, GOOD + 'accent = "blue"')
         await look_again(pilot)
-        assert "not a colour" not in text_of(pilot, "#box Lines")
+        assert "'blu'" not in text_of(pilot, "#box Lines")
         await pilot.press("escape")
-        assert "left out" not in text_of(pilot, "#status")
+        assert "mine.toml" not in text_of(pilot, "#status")
 
 
 async def test_what_was_wished_and_is_broken_is_put_on_once_it_is_mended(tmp_path: Path) -> None:
     write(tmp_path, "name = ")
     async with done(tmp_path, "mine") as pilot:
         assert pilot.app.theme == "slate"
-        assert "Theme mine.toml is left out (line 1): This is not TOML" in whole_answer(pilot)
+        assert "mine.toml" in whole_answer(pilot)
+        assert "line 1" in whole_answer(pilot)
         write(tmp_path, GOOD)
         await look_again(pilot)
         assert pilot.app.theme == "mine"
@@ -217,7 +220,7 @@ async def test_what_was_wished_and_is_broken_is_put_on_once_it_is_mended(tmp_pat
 
 def test_a_name_that_nobody_has_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "name = ", "other")
-    with pytest.raises(UsageError, match="no theme 'mine'"):
+    with pytest.raises(UsageError, match="theme 'mine'"):
         new_app(config_dir=tmp_path, theme="mine")
 
 
@@ -256,7 +259,7 @@ async def test_no_file_is_looked_at_during_a_run_and_none_is_opened_that_did_not
 # ------------------------------------------------------------------ 16 colours
 
 
-async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_path: Path) -> None:
+async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_path: Path, words: GoldenWords) -> None:
     from tests.helpers.app.fake_run import FakeBackend
 
     from cpugpu_tui.ui.app import CpuGpuApp
@@ -265,7 +268,7 @@ async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_pat
     app = CpuGpuApp(AppOptions(theme="paper"), backend=FakeBackend(), sixteen_colours=True)
     async with opened(app) as pilot:
         assert app.theme == "ansi-light"
-        assert "needs 256 colours, this terminal has 16: ansi-light stands in" in text_of(pilot, "#status")
+        words(text_of(pilot, "#status").split("   ")[0].strip())
         await pilot.press("t", "t", "t")
         assert app.theme in ("ansi-dark", "ansi-light")
         await pilot.press("T")

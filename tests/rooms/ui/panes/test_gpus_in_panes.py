@@ -1,4 +1,4 @@
-"""Several GPUs in the app: a column each or a bar each, which is slow, and the copies between them in the detail."""
+"""Several GPUs in the app: columns or bars, slow GPUs, and the copies between GPUs in the detail."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_the_answer_pane_says_which_gpu_it_speaks_of(eight: RunState) -> None:
 
     state = AppState(run=eight, situation=Situation(ran=True))
     said = text_of(pane_lines(state, 117, 4, 4, UNICODE))
-    assert said[0].startswith("workload                       GPU wins from")
-    assert any(line.startswith("cuda:6 is slow: ") for line in said)
+    assert said[0].startswith("workload ")
+    assert any(line.startswith("cuda:6 ") and " slow" in line for line in said)
 
 
 def test_the_detail_has_a_line_for_each_gpu(eight: RunState) -> None:
@@ -113,7 +113,7 @@ def test_the_detail_has_a_line_for_each_gpu(eight: RunState) -> None:
 
 def test_the_detail_of_a_copy_has_the_matrices_and_that_of_a_product_has_not(eight: RunState) -> None:
     copy = text_of(detail_lines(eight.rows[Case("transfer", 1 << 20, variant="d2d").key], eight, 78, UNICODE))
-    at = next(index for index, line in enumerate(copy) if line.startswith("Copies between GPUs in GB/s"))
+    at = next(index for index, line in enumerate(copy) if line.startswith("Copies between "))
     assert copy[at + 1].split() == ["from", *(f"cuda:{index}" for index in range(8))]
     assert copy[at + 2].split()[:2] == ["cuda:0", "–"]
     assert any("peer access" in line for line in copy[:at])

@@ -1,4 +1,4 @@
-"""A table of thousands of rows makes the cells of those in sight, and keeps no others: 10,000 rows took 250 MB."""
+"""A table of thousands of rows makes cells only for rows in sight; cells of 10,000 rows took 250 MB."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from cpugpu_tui.ui.panes.timing_table import KEPT, Column, TimingTable
+from cpugpu_tui.ui.panes.timing_table import MOST_WITH_CELLS, Column, TimingTable
 
 ROWS = 2_000
 
@@ -42,7 +42,7 @@ class ManyRows(App[None]):
 
 
 async def told(pilot: Pilot[None], *keys: str) -> list[str]:
-    """Press keys; return what the rows in sight say."""
+    """Press keys; return the text of the rows in sight."""
     await pilot.press(*keys)
     await pilot.pause()
     assert isinstance(pilot.app, ManyRows)
@@ -63,9 +63,9 @@ async def test_only_rows_in_sight_are_asked_for_their_cells() -> None:
 async def test_cells_of_rows_long_out_of_sight_are_let_go_and_made_again() -> None:
     app = ManyRows()
     async with app.run_test(size=(60, 20)) as pilot:
-        for _ in range(KEPT // 10):
+        for _ in range(MOST_WITH_CELLS // 10):
             await told(pilot, "pagedown")  # rendered each time: a busy machine paints several pages as one
-        assert len(app.table._cells) <= KEPT + 20
+        assert len(app.table._cells) <= MOST_WITH_CELLS + 20
         app.asked.clear()
         assert "row 0" in (await told(pilot, "home"))[0]
         assert "row 0" in app.asked

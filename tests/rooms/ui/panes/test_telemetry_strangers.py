@@ -1,4 +1,4 @@
-"""Names that strangers chose, from /proc to the strips that Textual would write: nothing that a terminal obeys."""
+"""Untrusted names, from /proc to the strips that Textual writes, hold no control characters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cpugpu_tui.ui.roles import Spans, width_of
 from cpugpu_tui.ui.screens.gpu import gpu_lines
 
 NAMES_AT_ONCE = 100
-"""Random names to an example: 100 examples are the ten thousand that the panel was promised to survive."""
+"""Random names per example; 100 examples make ten thousand."""
 SIZES = ((36, 56), (78, 5), (116, 10))
 
 hostile_bytes = st.one_of(
@@ -35,12 +35,12 @@ hostile_bytes = st.one_of(
 
 
 def strips_of(lines: Iterable[Spans]) -> list[Strip]:
-    """Lines as `Lines.render_line` hands them to Textual, the styles aside."""
+    """Return lines as `Lines.render_line` passes them to Textual, without styles."""
     return [Strip([Segment(text) for text, _ in line if text]) for line in lines]
 
 
 def unprintable(strips: Iterable[Strip]) -> set[str]:
-    """What a terminal would obey, or what has no cell of its own to stand in."""
+    """Return control characters, and those without a cell."""
     text = "".join(segment.text for strip in strips for segment in strip)
     text.encode()
     return {
@@ -52,7 +52,7 @@ def unprintable(strips: Iterable[Strip]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A /proc of so many processes; every second one has a command line, the others a name alone."""
+    """A /proc of `NAMES_AT_ONCE` processes; every second one has a command line, the others only a name."""
     root = tmp_path_factory.mktemp("root")
     for pid in range(NAMES_AT_ONCE):
         folder = root / "proc" / str(pid)
@@ -85,7 +85,7 @@ def test_ten_thousand_process_names_of_random_bytes_print_as_text(
 @given(st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x9d\x07\\[]0;m\u202e\ud800\n")), max_size=40),
        st.sampled_from([UNICODE, ASCII]))  # fmt: skip
 def test_an_event_from_a_file_or_another_machine_is_made_harmless_here(text: str, glyphs: Glyphs) -> None:
-    """What did not come through /proc of this machine was not made harmless there."""
+    """Such names were not cleaned by our reader of /proc."""
     process = GpuProcess(7, None, text, text, own=False)
     slices = (MigInstance(0, f"MIG-{text}", text, {"memory_used_bytes": Reading(1e9)}, (process,)),)
     found = gpu(processes=(process,), name=text, uuid=f"GPU-{text}", pci_bus_id=text, instances=slices,

@@ -42,7 +42,7 @@ class TableApp(App[None]):
 
 @contextmanager
 def repaints(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[Region, ...]]]:
-    """Collect what Textual is told to repaint: the regions of each call, () for a whole widget."""
+    """Collect the regions of each repaint; () for a whole widget."""
     calls: list[tuple[Region, ...]] = []
     original = Widget._set_dirty
 

@@ -18,6 +18,7 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
+from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -94,20 +95,16 @@ async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained() -> None:
+async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(words: GoldenWords) -> None:
     async with opened(new_app(backend=SavingBackend(SLOWER)), (80, 24)) as pilot:
         await show(pilot, "p3-batch-100")
         lines = text_of(pilot, "#page-text").splitlines()
         assert len(lines) == len(CLAIMS)
         assert max(map(len, lines)) <= 76
         (chosen,) = [line for line in lines if line.startswith("▸")]
-        assert "Batch 100: the GPU is slower" in chosen
+        assert "P3" in chosen
         assert "✓ holds" in chosen
-        about = text_of(pilot, "#claim").replace("\n", " ")
-        assert "P3: Batch 100: the GPU is slower, 19.5 s against 11.1 s." in about
-        assert "✓ holds. GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower" in about
-        assert "Measured in run 3." in about
-        assert "enter: run jacobian --size 100 --variant loop" in about
+        words(text_of(pilot, "#claim"))
         assert "1 hold" in text_of(pilot, "#page-title")
 
 
@@ -124,22 +121,22 @@ async def test_the_cursor_stays_in_sight_and_within_the_list() -> None:
         assert (screen.chosen.claim, scroll.scroll_y) == (CLAIMS[0], 0)
 
 
-async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end() -> None:
+async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end(words: GoldenWords) -> None:
     backend = SavingBackend(SLOWER)
     request = PlanRequest(("jacobian",), sizes="100", variant="loop")
     async with opened(new_app(request, backend)) as pilot:
         session = await start_run(pilot)
         await pilot.press("K")
-        assert "after it, enter measures" in text_of(pilot, "#claim").replace("\n", " ")
+        words(text_of(pilot, "#claim").splitlines()[-1])
         session.put(*whole(session.plan.cases, 9e9, 4e9))
         session.gap()
-        await settled(pilot, lambda: "does not hold here" in text_of(pilot, "#page-text"))
+        await settled(pilot, lambda: "does not hold" in text_of(pilot, "#page-text"))
         assert backend.read_times == 0
         await pilot.press(*["j"] * IDS.index("p3-batch-100"))
-        assert "Measured in this run." in text_of(pilot, "#claim")
+        assert "in this run" in text_of(pilot, "#claim")
         await finish(pilot, session)
         await settled(pilot, lambda: backend.read_times == 1)
-        assert "Measured in this run." in text_of(pilot, "#claim")
+        assert "in this run" in text_of(pilot, "#claim")
 
 
 async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
@@ -151,7 +148,7 @@ async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_op
         assert "not measured yet" in text_of(pilot, "#claim")
         backend.points = (SLOWER,)
         pilot.app.change(agent_ready=True)
-        await settled(pilot, lambda: "Measured in run 3." in text_of(pilot, "#claim"))
+        await settled(pilot, lambda: "in run 3" in text_of(pilot, "#claim"))
 
 
 def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
@@ -182,15 +179,15 @@ async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() ->
         assert app.backend.sessions[1].plan.cases == plan.cases
 
 
-async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it() -> None:
+async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it(words: GoldenWords) -> None:
     async with opened() as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p1-cpu-rises")
         assert "enter again" not in text_of(pilot, "#claim")
         await pilot.press("enter")
         said = text_of(pilot, "#claim").replace("\n", " ")
-        assert "enter again: run matmul-sweep --size 1,51," in said
-        assert "9951 (7 cases, about 14 s; more where a call" in said
+        assert "enter again: run matmul-sweep" in said
+        words(said[said.index("Press") :])
         # Another claim has another price, and is not started by the first one's enter.
         await pilot.press("j", "k")
         assert "enter again" not in text_of(pilot, "#claim")

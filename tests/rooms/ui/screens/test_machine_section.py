@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, timed
 
 from cpugpu_tui.model import LATENCY, DeviceSampled, EnergyMeasured, GpuProcess, MachineRead, Reading
@@ -44,12 +45,14 @@ def said(*events: Any, glyphs: Glyphs = UNICODE) -> str:
     return "\n".join(" ".join(line.split()) for line in raw(*events, glyphs=glyphs))
 
 
-def test_clock_throttling_heat_and_company_stand_in_words() -> None:
+def facts(text: str, *names: str) -> list[str]:
+    """The lines of these facts."""
+    return [line for line in text.splitlines() if line.startswith(names)]
+
+
+def test_clock_throttling_heat_and_company_stand_in_words(words: GoldenWords) -> None:
     text = said(watched_half(watched_ns=2e9, power_capped=0.8e9), edge("end", temperature_c=52.0))
-    assert "clock SM clock 1,942 MHz (median), 1,905 to 1,980" in text
-    assert "throttled power-capped 40 % of the time, which is normal under load" in text
-    assert "temperature 36 C as the case began, 52 C at its end" in text
-    assert "others nobody else on this GPU" in text
+    words(facts(text, "clock", "throttled", "temperature", "others"))
 
 
 def test_a_calm_gpu_was_never_throttled_whatever_its_counters_had_before() -> None:
@@ -57,55 +60,60 @@ def test_a_calm_gpu_was_never_throttled_whatever_its_counters_had_before() -> No
 
 
 @pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "✗"), (ASCII, "x")])
-def test_failing_cooling_is_told_by_a_sign_and_words_not_by_colour_alone(glyphs: Glyphs, sign: str) -> None:
+def test_failing_cooling_is_told_by_a_sign_and_words_not_by_colour_alone(
+    glyphs: Glyphs, sign: str, words: GoldenWords
+) -> None:
     text = said(watched_half(), edge("end", throttled_hw_thermal_ns=15_814e9 + 0.02e9), glyphs=glyphs)
-    assert f"{sign} hw-thermal 2.0 %, counted over the whole case: cooling or power supply" in text
+    assert f"{sign} hw-thermal 2.0 %" in text
+    words(facts(text, "throttled"))
 
 
-def test_energy_that_nobody_asked_for_says_how_to_ask() -> None:
+def test_energy_that_nobody_asked_for_says_how_to_ask(words: GoldenWords) -> None:
     text = said(watched_half(), edge("end"))
-    assert "energy – not asked for: run with --energy" in text
-    assert "power – the half-rounds are shorter than its sensor can tell" in text
+    assert "--energy" in text
+    words(facts(text, "power", "energy"))
 
 
-def test_energy_of_a_call_has_its_uncertainty_and_idle_beside_it() -> None:
+def test_energy_of_a_call_has_its_uncertainty_and_idle_beside_it(words: GoldenWords) -> None:
     window = EnergyMeasured(case=ALL.key, device="cuda:0", end_mj=1e9 + 560e3, **ENERGY)  # type: ignore[arg-type]
     idle = EnergyMeasured(case="", device="cuda:0", end_mj=1e9 + 192e3, **{**ENERGY, "calls": 0})  # type: ignore[arg-type]
     text = said(watched_half(), edge("end"), idle, window)
-    assert "power 350 W ±6.2 %" in text
-    assert "energy 560 mJ a call ±6.2 %, 368 mJ of it above idle" in text
+    for number in ("350 W ± 6.2 %", "560 mJ", "368 mJ"):
+        assert number in text
+    words(facts(text, "energy"))
     assert "disputed" not in text
 
 
-def test_a_counter_that_the_power_contradicts_says_so() -> None:
+def test_a_counter_that_the_power_contradicts_says_so(words: GoldenWords) -> None:
     window = EnergyMeasured(
         case=ALL.key, device="cuda:0", end_mj=1e9 + 560e3, power_mw=(600_000.0,), scope="board", **ENERGY  # type: ignore[arg-type]
     )  # fmt: skip
     text = said(watched_half(), edge("end"), window)
-    assert "whole board, all MIG instances" in text
-    assert "~ disputed: read directly, the power was 600 W, more than 10 % off" in text
+    words(facts(text, "energy", "~ disputed"))
 
 
 @pytest.mark.parametrize(
-    ("window", "words"),
+    ("window", "reason"),
     [
         ({"end_mj": 5.0}, "counter was reset"),
-        ({"end_mj": 1e9}, "the window is shorter than its sensor can tell"),
-        ({"end_mj": 2e9, "elapsed_ns": 30e6}, "the window is shorter than its sensor can tell"),
+        ({"end_mj": 1e9}, "the window is shorter"),
+        ({"end_mj": 2e9, "elapsed_ns": 30e6}, "the window is shorter"),
         ({"reason": "no-permission"}, "no permission"),
     ],
 )
-def test_no_number_is_a_reason_and_never_0(window: dict[str, Any], words: str) -> None:
+def test_no_number_is_a_reason_and_never_0(window: dict[str, Any], reason: str) -> None:
     event = EnergyMeasured(case=ALL.key, device="cuda:0", **{**ENERGY, **window})
-    assert f"energy – {words}" in said(watched_half(), edge("end"), event)
+    assert f"energy – {reason}" in said(watched_half(), edge("end"), event)
 
 
 def test_strangers_are_named_and_cannot_write_on_the_terminal() -> None:
     rude = GpuProcess(12, 3 << 30, "bob", "evil\x1b[2J\x07\u202etxt", own=False)
     unseen = GpuProcess(99999, None, None, None, own=False)
     text = said(watched_half(), edge("end", (OURS, rude, unseen), memory_used_bytes=9e9))
-    assert "others ~ shared: pid 12 (bob, eviltxt), 3.0 GiB; pid 99999 (outside namespace)" in text
-    assert "shared-gpu: another process was on the GPU" in text
+    assert "~ shared:" in text
+    for name in ("pid 12 (bob, eviltxt), 3.0 GiB", "pid 99999 (outside namespace)"):
+        assert name in text
+    assert "shared-gpu: " in text
     assert text.replace("\n", "").isprintable()
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled, start_run
 from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import SWEEP, HistoryBackend, list_runs, stream
+from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store
@@ -70,10 +71,10 @@ async def test_esc_does_nothing() -> None:
         assert pilot.app.is_running
 
 
-async def test_the_impossible_is_dimmed_says_why_and_stays_undone() -> None:
+async def test_the_impossible_is_dimmed_says_why_and_stays_undone(words: GoldenWords) -> None:
     async with opened(size=(80, 24)) as pilot:
         await pilot.press(":", *"export")
-        assert "There is no run on the screen; r starts one" in lines(pilot)[0]
+        words(lines(pilot)[0])
         styles = [role for _, role in pilot.app.screen.query_one("#found").lines[0]]
         assert "chosen" not in styles
         await pilot.press("enter")
@@ -89,11 +90,11 @@ async def test_a_preset_is_highlighted_and_run() -> None:
         assert "+".join(pilot.app.state.request.names) == "vector-dot"
 
 
-async def test_during_a_run_presets_wait() -> None:
+async def test_during_a_run_presets_wait(words: GoldenWords) -> None:
     async with opened() as pilot:
         await start_run(pilot)
         await pilot.press(":", *"run vec", "enter")
-        assert "A run is going on; x stops it." in lines(pilot)[0]
+        words(lines(pilot)[0])
         assert len(pilot.app.backend.sessions) == 1
 
 
@@ -119,13 +120,15 @@ async def test_a_letter_finds_after_the_cursor_moved_and_begins_at_the_best() ->
         assert lines(pilot)[0].startswith("▸ Zoom")
 
 
-async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(tmp_path: Path) -> None:
+async def test_in_the_history_it_acts_on_the_run_under_the_cursor_or_says_that_it_does_not(
+    tmp_path: Path, words: GoldenWords
+) -> None:
     with closing(Store.open(tmp_path / "x.db")) as store:
         store.import_run(stream("one"))
         async with opened(new_app(backend=HistoryBackend(store))) as pilot:
             await list_runs(pilot)
             await pilot.press(":", *"export")
-            assert "That is for the run in the panes" in lines(pilot)[0]
+            words(lines(pilot)[0])
             await pilot.press(*["backspace"] * 6, *"run", "enter")
             await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
             assert pilot.app.backend.sessions[-1].plan.cases == SWEEP.cases, "its plan, not what is highlighted"

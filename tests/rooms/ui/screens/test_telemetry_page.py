@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled
 from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, moving, reading, state, sweep, text_of
+from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.machine.nvml.value_names import KEYS
@@ -59,7 +60,7 @@ def test_age_is_told_in_words_and_dimmed() -> None:
     text = text_of(lines)
     assert "12 s old" in row_of(text, "power now")
     assert "now" in row_of(text, "SM clock")
-    assert "< 6 s old" in row_of(text, "limit in force")
+    assert "< 6 s" in row_of(text, "limit in force")
     assert "9 s old" in row_of(text, "energy"), "late, but not yet old"
     assert {role for line in lines for words, role in line if "12 s old" in words} == {"stale"}
     assert {role for line in lines for words, role in line if "9 s old" in words} == {"muted"}
@@ -67,83 +68,83 @@ def test_age_is_told_in_words_and_dimmed() -> None:
 
 def test_a_history_stands_beside_its_number_with_the_end_of_its_range() -> None:
     text = page_of(gpu(), sweeps=40)
-    assert row_of(text, "power now").endswith("█ to 700 W")
-    assert row_of(text, "GPU ").endswith("▆ to 87 C")
-    assert row_of(text, "PCIe, GPU to host").endswith("▁ to 63 GB/s")
+    assert row_of(text, "power now").endswith("700 W")
+    assert row_of(text, "GPU ").endswith("87 C")
+    assert row_of(text, "PCIe, GPU to host").endswith("63 GB/s")
     assert "to " not in row_of(text, "energy"), "a counter has no range"
 
 
-def test_remarks_say_what_to_do_and_an_idle_gpu_has_none() -> None:
+def test_remarks_say_what_to_do_and_an_idle_gpu_has_none(words: GoldenWords) -> None:
     seen = gpu(values={"pcie_generation": 1.0, "ecc_uncorrected_count": 2.0}, throttle=("power-capped", "power-brake"),
                persistence=False)  # fmt: skip
     text = page_of(seen, 116, sweeps=BUSY_SWEEPS + 1)
-    remarks = [line[:14] for line in text.splitlines() if line.startswith(("!", "▼"))]
-    assert remarks == ["!! power-brake", "▼ power-capped", "! PCIe gen 1 ×", "!! memory erro", "! persistence "]
-    assert "nvidia-smi -pm 1" in text
+    remarks = [" ".join(line.split()[:2]) for line in text.splitlines() if line.startswith(("!", "▼"))]
+    assert remarks == ["!! power-brake:", "▼ power-capped", "! PCIe", "!! ECC", "! persistence"]
+    words(text.split("\n\n")[0])
     assert "!" not in page_of(idle(), 116)
 
 
-def test_the_whole_identity_stands_there_and_how_torchs_number_comes_to_be_known() -> None:
+def test_the_whole_identity_stands_there_and_how_torchs_number_comes_to_be_known(words: GoldenWords) -> None:
     seen = gpu(3)
     devices = (Device("cuda:0", "NVIDIA H200", seen.uuid),)
     full = "NVML 3 ↔ GPU-3234abcd-1111-2222-3333-444455556666 ↔ 0000:07:00.0"
     assert f"cuda:0 ↔ {full}" in page_of(seen, devices=devices)
-    assert "known once a run has found its devices" in page_of(seen)
-    assert "the run on the screen does not use this GPU" in page_of(gpu(1), devices=devices)
+    for page in (page_of(seen), page_of(gpu(1), devices=devices)):
+        words(line for line in page.splitlines() if line.startswith("torch's number"))
 
 
 def test_processes_are_told_in_full() -> None:
     long = replace(PROCESSES[0], command="python " + "argument " * 12 + "end")
     text = page_of(gpu(processes=(long, *PROCESSES[1:])))
-    assert "pid 99999 (outside namespace)  memory unknown" in text
+    assert "memory unknown" in row_of(text, "pid 99999 (outside namespace)")
     assert "12.0 GiB" in row_of(text, "pid 4242")
     assert "".join(long.command.split()) in "".join(text.split())
     assert "(ours)" in row_of(text, "pid 77")
     assert page_of(gpu(processes=None)).endswith("cannot be listed")
 
 
-def test_slices_are_told_with_their_names_for_torch() -> None:
+def test_slices_are_told_with_their_names_for_torch(words: GoldenWords) -> None:
     slices = mig()
     text = page_of(slices, devices=(Device("cuda:0", "H200 MIG", slices.instances[1].uuid),))
-    assert "cuda:0 ↔ MIG 1 of NVML 0 ↔ MIG-1bcd0000-1111-2222-3333-444455556666" in text
-    assert "those of the whole board" in text
-    assert "torch's own number" not in text
+    assert "cuda:0 ↔" in row_of(text, "cuda:0")
+    assert "MIG-1bcd0000-1111-2222-3333-444455556666" in text
+    words(line for line in text.splitlines() if "MIG: " in line or "MIG 1 of" in line)
+    assert "torch's number" not in text
 
 
 def test_the_whole_name_of_a_slice_and_the_age_of_its_memory_stand_there() -> None:
     board = mig()
     named = replace(board.instances[0], name="H200 of another name MIG 3g.71gb+me.all")
     (stale,) = aged((replace(board, instances=(named,)),), 12.0)
-    assert "MIG 0 H200 of another name MIG 3g.71gb+me.all  2.1/17.5 GiB  12 s old" in page_of(stale, 116)
-    assert "MIG 0 1g.18gb  2.1/17.5 GiB  now" in page_of(board)
+    assert row_of(page_of(stale, 116), "MIG 0 ").strip() == f"MIG 0 {named.name}  2.1/17.5 GiB  12 s old"
+    assert row_of(page_of(board), "MIG 0 ").split()[2:] == ["1g.18gb", "2.1/17.5", "GiB", "now"]
 
 
 def test_a_label_never_touches_what_stands_beside_it() -> None:
     for reason in REASONS:
         text = page_of(gpu(values={key: Reading(None, reason) for key in KEYS}), 76)
-        assert "energy since driver load " in text
+        assert f"{GPU['energy_mj'].label} " in text
         assert not re.search(r"\w–", text), reason
 
 
-def test_what_is_said_of_an_idle_gpu_does_not_contradict_the_numbers_below() -> None:
+def test_what_is_said_of_an_idle_gpu_does_not_contradict_the_numbers_below(words: GoldenWords) -> None:
     """The bit is of this moment, kernel-active of the second before it, and an H200 keeps its clock at idle."""
     text = page_of(idle(kernel_active_pct=37.0, sm_clock_mhz=1980.0), 116)
-    assert "idle: nothing ran at the moment of asking" in text
+    words(line for line in text.splitlines() if line.startswith("idle"))
     assert "clock is low" not in text
 
 
-def test_a_reason_without_a_name_and_a_reserve_within_used_are_explained() -> None:
+def test_a_reason_without_a_name_and_a_reserve_within_used_are_explained(words: GoldenWords) -> None:
     seen = gpu(values={"memory_reserved_bytes": Reading(None, "in-used"), "throttle_bits": float(0x400)},
                throttle=("unknown 0x400",))  # fmt: skip
     text = page_of(seen, 116)
-    assert "▼ unknown 0x400: a reason that came after this version." in text
-    assert "memory used holds the driver's own reserve" in text
-    assert "– counted as used (old driver)" in row_of(text, "kept by the driver")
+    words(line for line in text.splitlines() if "0x400:" in line or "reserve" in line)
+    assert "counted as used" in row_of(text, "kept by the driver")
     assert "reserve" not in page_of(gpu(), 116)
 
 
 def test_what_the_app_does_not_ask_for_names_what_does() -> None:
-    assert page_of(gpu()).count("read by `cpugpu-tui telemetry --gpm`") == 3
+    assert page_of(gpu()).count("telemetry --gpm") == 3
 
 
 def test_a_process_of_a_slice_stands_below_it_and_not_once_more() -> None:
@@ -154,7 +155,7 @@ def test_a_process_of_a_slice_stands_below_it_and_not_once_more() -> None:
     text = page_of(seen)
     assert text.count("4242") == 1
     assert text.index("MIG 0") < text.index("4242") < text.index("MIG 1")
-    assert "Processes outside the instances" in text
+    assert "outside the instances" in text
 
 
 @pytest.mark.parametrize("width", [56, *WIDTHS])
@@ -224,7 +225,7 @@ async def test_the_page_opens_on_the_gpu_that_the_run_uses() -> None:
         await pilot.press("z")
         await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
         assert "▸GPU 2" in shown(pilot, "#page-title")
-        assert "cuda:0 ↔ NVML 2" in shown(pilot)
+        assert "NVML 2" in row_of(shown(pilot), "cuda:0")
 
 
 async def test_the_page_is_live_and_a_gpu_that_goes_leaves_a_sentence() -> None:
@@ -236,14 +237,14 @@ async def test_the_page_is_live_and_a_gpu_that_goes_leaves_a_sentence() -> None:
         app.backend.read(moving(1, 2))
         await settled(pilot, lambda: row_of(shown(pilot), "SM clock ") != before)
         app.backend.read(sweep(gpu(0)))
-        await settled(pilot, lambda: "GPU 1 is not there any more." in shown(pilot))
+        await settled(pilot, lambda: shown(pilot).startswith("GPU 1 ") and "\n" not in shown(pilot))
 
 
 async def test_without_a_gpu_the_page_is_the_hosts() -> None:
     async with opened(app_with(sweep(problem="No NVIDIA driver found. CPU results only."))) as pilot:
         await zoomed(pilot)
         assert "▸host" in shown(pilot, "#page-title")
-        assert "No NVIDIA driver found." in shown(pilot)
+        assert "NVIDIA driver" in shown(pilot)
 
 
 async def test_a_long_page_scrolls_by_keys_and_another_gpu_begins_at_its_top() -> None:

@@ -1,4 +1,4 @@
-"""The app on a real pseudo-terminal: what it writes, how it ends, what it leaves behind."""
+"""The app on a real pseudo-terminal: its output, its end, and the terminal afterwards."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path: Path) -> None:
 
 
 def run_slowly(app: PtyApp, until: str = r"\d of 5") -> None:
-    """Start a run and get to where rounds are timed, or further; a gap may show several steps at once."""
+    """Start a run and wait until rounds are timed."""
     app.send("r")
     app.until(lambda app: re.search(until, app.text) is not None)
 
 
 def until_done(app: PtyApp) -> None:
-    """Wait for the end of a run; a search like `quick` says how many cases it took only then."""
+    """Wait for the end of a run."""
     app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
 
 
 def all_agents(pid: int) -> set[int]:
-    """Children of the app, whichever thread started them."""
+    """Return the pids of the app's children, of all its threads."""
     tasks = Path(f"/proc/{pid}/task")
     return {int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()}
 
@@ -74,7 +74,7 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
     app = start()
     app.send("r")
     until_done(app)
-    app.until_text("The GPU wins from n")
+    app.until_text("GPU wins")
     app.send("q")
     assert app.exit_code() == 0
     end = bytes(app.output[app.output.find(ALTERNATE_SCREEN_OFF) :])
@@ -170,7 +170,7 @@ def test_a_key_is_answered_during_a_run(start: Start) -> None:
     app = start(pace=1.2)
     run_slowly(app)
     app.send("?")
-    app.until_text("Help Timings")
+    app.until_text("timings pane")
     app.send("\x1b")
     app.until_text("Telemetry")
 
@@ -185,7 +185,7 @@ def test_resized_during_a_run_it_lays_itself_out_anew(start: Start) -> None:
 
 
 def is_whole(app: PtyApp) -> bool:
-    """Whether a finished run is on the screen, everything once, the footer in the last line."""
+    """Whether a finished run is on the screen: each pane once, and the footer in the last line."""
     parts = (
         "done",
         "Workload",

@@ -1,4 +1,4 @@
-"""Every screen without UTF-8: no sign outside ASCII, at any size."""
+"""Every screen without UTF-8 is ASCII at every size."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from cpugpu_tui.ui.options import AppOptions
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 PAGES = ("T", "enter", "question_mark", "m", "K", "g", "h", "c", "e", "shift+tab enter", "tab z")
-"""Keys that open a page or a box over the main screen with a finished run."""
+"""Keys that open a page or a dialog over the main screen with a finished run."""
 IN_PLACE = ("slash", "escape", "z", "z", "w", "w", "g w w", "g")
-"""Keys that change what a screen shows."""
+"""Keys that change the main screen."""
 
 
 def strange(pilot: Pilot[Any]) -> set[str]:
-    """Characters on the screen that are no ASCII."""
+    """Return the characters on the screen outside ASCII."""
     strips = pilot.app.screen._compositor.render_strips()
     return {char for strip in strips for char in strip.text if ord(char) > 126}
 
@@ -31,7 +31,7 @@ def shown(pilot: Pilot[Any]) -> str:
 
 
 async def test_a_range_of_sizes_is_no_comparison() -> None:
-    """`n = 16 … 2048` was spelled `n = 16 > 2048`."""
+    """In ASCII the range `n = 16 … 2048` must not become `n = 16 > 2048`."""
     backend = FakeBackend()
     app = CpuGpuApp(AppOptions(), ASCII, backend=backend)
     app.backend = backend  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The clipboard is that of the terminal in front of the person, through tmux and screen."""
+"""Copying reaches the user's own terminal, also through tmux and screen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import pytest
 from tests.helpers.app.fake_run import new_app, opened
 from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.repeat_command import repeat_text
@@ -15,19 +16,19 @@ from cpugpu_tui.ui.terminal.clipboard import envelope, way
 
 
 def taken(stream: str) -> str:
-    """What a terminal that knows OSC 52 would take from this output."""
+    """Return the text that a terminal with OSC 52 takes from this output."""
     found = re.findall(r"\x1b\]52;c;([A-Za-z0-9+/=]*)\a", stream)
     assert len(set(found)) == 1, stream
     return base64.b64decode(found[0]).decode()
 
 
 def through_tmux(stream: str) -> str:
-    """What tmux with `allow-passthrough` hands to its terminal."""
+    """Return the output that tmux with `allow-passthrough` passes to its terminal."""
     return "".join(body.replace("\x1b\x1b", "\x1b") for body in re.findall(r"\x1bPtmux;(.*?\a)\x1b\\", stream))
 
 
 def through_screen(stream: str) -> str:
-    """What screen hands to its terminal; envelopes over 256 bytes it drops."""
+    """Return the output that screen passes to its terminal; it drops envelopes above 256 bytes."""
     bodies = re.findall(r"\x1bP(.*?)\x1b\\", stream)
     assert all(len(body) <= 256 for body in bodies)
     return "".join(bodies)
@@ -42,10 +43,8 @@ def test_each_way_carries_the_whole_text(text: str) -> None:
         assert taken(through_screen(envelope(text, environ))) == text
 
 
-def test_who_has_to_allow_it_is_named() -> None:
-    assert way({"TMUX": "x"}) == "tmux and the terminal allow it"
-    assert way({"STY": "x"}) == "screen and the terminal allow it"
-    assert way({"TERM": "xterm"}) == "the terminal allows it"
+def test_who_has_to_allow_it_is_named(words: GoldenWords) -> None:
+    words([way({"TMUX": "x"}), way({"STY": "x"}), way({"TERM": "xterm"})])
 
 
 async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

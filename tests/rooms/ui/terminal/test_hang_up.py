@@ -1,5 +1,4 @@
-"""The terminal of a command is closed: the run is stopped and saved, what was to be written is, and the exit code is
-that of SIGHUP."""
+"""When the terminal of a command is closed, its run is stopped and saved, and the exit code is that of SIGHUP."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ def test_a_closed_terminal_ends_a_run_in_order(cpugpu: CommandLine, tmp_path: Pa
 
 
 def test_with_nohup_a_closed_terminal_ends_nothing(cpugpu: CommandLine) -> None:
-    """Nor does SIGINT where a shell's background job is to ignore it."""
+    """The same holds for SIGINT, which background jobs of a shell ignore."""
     short = ("run", "matmul", "--size", "64:70", "--simulate", f"{FAST},pace=0.5")
     words = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", *COMMAND, *short]
     with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:

@@ -1,4 +1,4 @@
-"""What a terminal can send to the app, on a real pseudo-terminal: it is answered, or dropped with a sentence."""
+"""Hostile input on a real pseudo-terminal is handled, or dropped with a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LONG_S = 60.0
 
 @pytest.fixture
 def app(tmp_path: Path) -> Iterator[PtyApp]:
-    """The app before its first run, where runs take seconds."""
+    """The app before its first run, with a simulation in which runs take seconds."""
     with PtyApp([sys.executable, REAL_APP, tmp_path, "1.2"], columns=80, rows=24) as started:
         started.until_text("ready", LONG_S)
         yield started
@@ -45,9 +45,9 @@ def test_bytes_that_are_no_key_end_neither_app_nor_keyboard(app: PtyApp) -> None
     ]  # fmt: skip
     for each in garbage:
         app.send(each + b"?")
-        app.until_text("Help Workload", LONG_S)
+        app.until_text("Keys of the", LONG_S)
         app.send(b"\x1b")
-        app.until(lambda app: "Help Workload" not in app.text, LONG_S)
+        app.until(lambda app: "Keys of the" not in app.text, LONG_S)
     assert leaves_on_sigterm(app)
 
 
@@ -55,7 +55,7 @@ def test_a_long_paste_of_coloured_text_during_a_run_is_cut_and_said(app: PtyApp)
     app.send("r")
     app.until_text("▼ CPU", LONG_S)
     app.send("/")
-    app.until_text("enter keeps", LONG_S)
+    app.until_text("esc show all", LONG_S)
     before_mb = resident_mb(app)
     app.send(b"\x1b[200~" + COLOURED * 8_000 + b"\x1b[201~")
     app.until_text("Dropped 99,904 characters", LONG_S)
@@ -70,7 +70,7 @@ def test_a_megabyte_of_keys_is_cut_and_leaves_the_app_to_its_person(app: PtyApp)
     app.until_text("Commands", LONG_S)
     before_s, before_mb = cpu_s(app), resident_mb(app)
     assert app.send(COLOURED * 80_000) == len(COLOURED) * 80_000
-    app.until_text("nothing is called that", LONG_S)
+    app.until_text("no match", LONG_S)
     app.until(lambda app: not app._read(0.5), LONG_S)
     app.send("\x1b")
     app.until_text("Dropped 1,", LONG_S)

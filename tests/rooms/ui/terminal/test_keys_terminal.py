@@ -1,4 +1,4 @@
-"""Keys of the person's own, the palette and the clipboard on a real pseudo-terminal."""
+"""Configured keys, palette and clipboard on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIMULATED = [sys.executable, "-m", "cpugpu_tui", "--simulate", "default", "--no-
 
 
 def configured(folder: Path, text: str) -> dict[str, str]:
-    """An environment whose config says this."""
+    """Return an environment with this config file."""
     path = folder / "config" / "cpugpu-tui" / "config.toml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
@@ -25,7 +25,7 @@ def test_keys_of_the_config_work_where_a_terminal_sends_them(tmp_path: Path) -> 
     with PtyApp(SIMULATED, columns=80, rows=24, env=env) as app:
         app.until_text("f1 Help")
         app.send("\x1bOP")
-        app.until_text("Help Workload: what r runs")
+        app.until_text("Keys of the workload")
         app.send("\x02")
         app.until_text("Machine card")
         app.send("Q")
@@ -36,7 +36,8 @@ def test_a_wrong_key_is_one_line_and_no_screen(tmp_path: Path) -> None:
     with PtyApp(SIMULATED, env=configured(tmp_path, '[keys]\nrun = "x"\n')) as app:
         assert app.exit_code() == 2
         said = app.output.decode().replace("\r\n", "")
-        assert "line 2: The key x is that of stop, too. Choose another one, or give stop one of its own." in said
+        assert "line 2" in said
+        assert "stop" in said, "the command that has the key"
         assert b"\x1b[?1049h" not in app.output
 
 
@@ -47,11 +48,11 @@ def test_the_palette_runs_a_preset_and_the_command_that_repeats_it_reaches_the_t
     with PtyApp([*SIMULATED, "--worker", "thread"], columns=80, rows=24, env=env) as app:
         app.until_text("ready")
         app.send(":")
-        app.until_text("some letters of a command")
+        app.until_text("Commands")
         app.send("run quick\r")
         app.until_text("✓ done")
         app.send("C")
-        app.until_text("Copied, if tmux and the terminal allow")
+        app.until_text("Copied")
         plain, envelope = re.findall(rb"\x1b\]52;c;([A-Za-z0-9+/=]+)\a", bytes(app.output))
         assert plain == envelope
         assert base64.b64decode(plain).startswith(b"cpugpu-tui run quick")

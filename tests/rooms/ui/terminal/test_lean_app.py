@@ -1,4 +1,4 @@
-"""The guard and the lean widgets on a real pseudo-terminal: what is written, and to whom."""
+"""The guard and the lean widgets on a real pseudo-terminal: what they write, and where."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def app(log: Path) -> Iterator[PtyApp]:
 
 
 def bytes_for(app: PtyApp, keys: str, sign: str) -> int:
-    """Return how many bytes keys cause, the screen showing `sign` at the end."""
+    """Press keys until the screen shows `sign`; return the number of bytes written."""
     before = len(app.output)
     app.send(keys)
     app.until_text(sign)
@@ -40,7 +40,7 @@ def bytes_for(app: PtyApp, keys: str, sign: str) -> int:
 
 
 def test_output_per_update_stays_lean(app: PtyApp) -> None:
-    """Textual's own table writes 9641 bytes for each of the first three at this size."""
+    """Textual's own table writes 9641 bytes for each of the first three changes at this size."""
     assert bytes_for(app, "u", cells(3, 1)["cpu"]) <= 250
     assert bytes_for(app, "u", cells(3, 2)["cpu"]) <= 250
     assert bytes_for(app, "a", cells(ROWS - 1, 3)["cpu"]) <= 200 * ROWS
@@ -94,7 +94,7 @@ def test_a_crash_shows_its_traceback_on_the_restored_terminal(app: PtyApp, log: 
 
 
 def test_a_closed_terminal_leaves_no_process_behind(app: PtyApp) -> None:
-    """SIGHUP without a handler kills at once; what counts is that the harness hangs up as a lost connection does."""
+    """SIGHUP without a handler kills at once. This tests that the harness hangs up like a lost connection."""
     app.hang_up()
     assert app.exit_code() == -signal.SIGHUP
 
@@ -108,4 +108,4 @@ def test_this_terminal_is_described_before_textual_is_imported() -> None:
     with PtyApp([sys.executable, "-c", script], columns=101, rows=31, env=env) as app:
         app.until_text("101 31 256 True None False")
     with PtyApp(["sh", "-c", '"$0" -c "$1" < /dev/null', sys.executable, script], columns=101, rows=31, env=env) as app:
-        app.until_text("needs a terminal")
+        app.until_text("not a terminal")

@@ -1,4 +1,4 @@
-"""Signals and ctrl+c end the app whatever its event loop does, and the terminal is as it was before."""
+"""Signals and ctrl+c end the app even if its event loop is blocked, and the terminal is restored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GONE_WITHIN_S = 60.0
 
 
 class Visit:
-    """The app on a simulated machine, its help replaced by something that never ends."""
+    """The app on a simulated machine, with a help page that never returns."""
 
     def __init__(self, folder: Path, wedge: str, *, ignore: signal.Signals | None = None) -> None:
         command = [sys.executable, REAL_APP, folder, "0.5", wedge]
@@ -34,7 +34,7 @@ class Visit:
         self.folder = folder
 
     def run_and_wedge(self) -> list[psutil.Process]:
-        """Finish a case, then press the key that never comes back; return everything that was started."""
+        """Finish a case, then press the key that blocks; return the pids of all processes."""
         self.app.until_text("ready")
         self.app.send("r")
         self.app.until_text("▲ GPU")
@@ -84,7 +84,7 @@ def test_ctrl_c_twice_ends_an_app_that_never_looks_up(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_twice_in_an_app_that_looks_up_is_two_keys(tmp_path: Path) -> None:
-    """The first closes the form, the second quits; neither is obeyed past the event loop."""
+    """The first closes the form and the second quits, both in the event loop."""
     visit = Visit(tmp_path, "never")
     with visit.app as app:
         app.until_text("ready")
@@ -108,7 +108,7 @@ def test_a_suspended_app_obeys_when_it_is_continued(tmp_path: Path) -> None:
 
 
 def test_a_signal_that_was_ignored_before_is_ignored(tmp_path: Path) -> None:
-    """`nohup`: a shell's `trap ""` is inherited."""
+    """`nohup` and a shell's `trap ""` are inherited."""
     visit = Visit(tmp_path, "never", ignore=signal.SIGHUP)
     with visit.app as app:
         app.until_text("ready")

@@ -1,4 +1,4 @@
-"""What eight live GPUs cost on the line, on a real pseudo-terminal."""
+"""Bytes per second that eight live GPUs write to a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.command_line import ROOT
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
+from cpugpu_tui.ui.panes.telemetry.quantities import GPU
+
 __all__ = ["fake_nvml", "nvml_library"]
 
 SWEEPS = 60
-"""Readings before bytes are counted: by then the histories of a column are full, and all of their cells move."""
+"""Readings before bytes are counted, so that histories are full and all of their cells change."""
 COUNTED = 5
 LIMIT = 6000
-"""Bytes a second with eight GPUs at 200×60, one sweep a second."""
+"""Most bytes per second with eight GPUs at 200×60, one reading per second."""
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def app(request: pytest.FixtureRequest) -> Iterator[PtyApp]:
 
 
 def bytes_of_a_sweep(app: PtyApp) -> float:
-    """Mean bytes of one sweep, of which there is one a second."""
+    """Return the mean bytes of one reading."""
     for _ in range(SWEEPS):
         app.signal(signal.SIGUSR1)
         assert app.bytes_until_quiet(0.02) >= 0
@@ -60,14 +62,14 @@ def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app: PtyApp
 @pytest.mark.parametrize("app", [(200, 60)], indirect=True)
 def test_a_page_of_one_gpu_stays_within_it_too(app: PtyApp) -> None:
     app.send("\tz")
-    app.until_text("kept by the driver")
+    app.until_text(GPU["memory_reserved_bytes"].label)
     written = bytes_of_a_sweep(app)
     print(f"{written:.0f} bytes a sweep")
     assert written <= LIMIT
 
 
 def test_a_run_beside_eight_gpus_of_the_real_library_stays_within_it(fake_nvml: FakeNvml, tmp_path: Path) -> None:
-    """Everything that is between a driver and a terminal, and a run that moves its own rows meanwhile."""
+    """With everything between driver and terminal, during a run that updates its rows."""
     fake_nvml.set("count", 8)
     environment = {key: fake_nvml.environment[key] for key in ("LD_LIBRARY_PATH", "FAKE_NVML_STATE")}
     command = [sys.executable, REAL_APP, tmp_path, "2.0", "watched", "endless"]

@@ -88,7 +88,7 @@ def test_utf8_needs_an_encoding_and_no_locale_against_it(
 
 
 def test_terminals_that_cannot_be_drawn_on_are_refused_with_a_way_out() -> None:
-    for capable, word in ((found(isatty=False, TERM="xterm"), "needs a terminal"), (found(TERM="dumb"), "cursor")):
+    for capable, word in ((found(isatty=False, TERM="xterm"), "not a terminal"), (found(TERM="dumb"), "cursor")):
         error = refuse(capable)
         assert error is not None
         assert word in error.message
@@ -110,7 +110,7 @@ class Terminal:
         tty.setraw(self.slave)
 
     def seen(self) -> str:
-        """Return what was written to the terminal since the last call; a mark of our own says that it was all."""
+        """Return the output since the last call, up to a mark that is written first."""
         os.write(self.slave, self.END)
         data = b""
         while not data.endswith(self.END):
@@ -120,7 +120,7 @@ class Terminal:
 
 @contextmanager
 def on_terminal() -> Iterator[Terminal]:
-    """Not a fixture: pytest takes file descriptors 1 and 2 back between a test's set-up and its call."""
+    """Not a fixture, because pytest restores file descriptors 1 and 2 between set-up and call."""
     terminal = Terminal()
     before = os.dup(1), os.dup(2)
     try:
@@ -135,7 +135,7 @@ def on_terminal() -> Iterator[Terminal]:
 
 
 def noise(word: str) -> None:
-    """Write as native code and children do: past Python, to both file descriptors."""
+    """Write to both file descriptors like native code and children, without Python's streams."""
     os.write(1, f"{word} one\n".encode())
     os.write(2, f"{word} two\n".encode())
     subprocess.run([sys.executable, "-Ec", f"import os; os.write(2, b'{word} child')"], check=True)

@@ -1,4 +1,4 @@
-"""What a terminal sends: every byte is taken, a paste is one piece with a cap, and the rest is counted."""
+"""A terminal's input: every byte is read, a paste is one piece with a limit, and the rest is counted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 
 
 def taken(data: bytes, *cuts: int) -> list[str | Paste]:
-    """What comes of these bytes, read in pieces, and after the pause that follows; text that was cut is joined."""
+    """Return the pieces of these bytes, read in parts, with a pause at the end; adjoining text is joined."""
     terminal, pieces = TerminalInput(), list[str | Paste]()
     for begin, end in zip((0, *cuts), (*cuts, len(data)), strict=True):
         pieces += terminal.feed(data[begin:end])

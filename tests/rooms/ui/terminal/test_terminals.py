@@ -1,4 +1,4 @@
-"""The app on terminals of every kind: which colours and signs reach them, and which terminal is refused."""
+"""The app on different terminals: colours, signs, and a terminal that is refused."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.golden import GoldenWords
 
 LEAVES = b"\x1b[?1049l"
 
@@ -20,11 +21,11 @@ KINDS = [
     ({"TERM": "tmux-256color", "COLORTERM": None, "TMUX": "/tmp/t,1,0", "LC_ALL": "C"}, "256", False),
     ({"TERM": "xterm", "COLORTERM": "truecolor"}, "truecolor", True),
 ]
-"""Environment, colours that it has, and whether it has UTF-8."""
+"""Environment, its colours, and whether it has UTF-8."""
 
 
 def kinds_of_colour(output: bytes) -> set[str]:
-    """What kinds of colour were written: `16`, `256`, `truecolor`."""
+    """Return the kinds of colour that were written: `16`, `256`, `truecolor`."""
     found = set()
     for parameters in re.findall(rb"\x1b\[([0-9;]*)m", output):
         codes = iter(parameters.decode().split(";"))
@@ -40,13 +41,13 @@ def kinds_of_colour(output: bytes) -> set[str]:
 
 
 def visit(app: PtyApp) -> list[str]:
-    """Run something, look at pages and at two themes, leave; return the screens."""
+    """Run a workload, open pages, try two themes and quit; return the screens."""
     app.until_text("ready")
     app.send("r")
     app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
     app.until_text("GPU wins from")
     screens = [app.text]
-    for keys, seen in (("?", "The latencies of the rounds"), ("T", "as it was"), ("Tjj", "as it was")):
+    for keys, seen in (("?", "Keys of the"), ("T", "esc cancel"), ("Tjj", "esc cancel")):
         app.send(keys)
         app.until_text(seen)
         screens.append(app.text)
@@ -71,19 +72,19 @@ def test_a_terminal_gets_the_colours_and_signs_it_has_and_no_others(
         assert re.search(rb"\x1b\[[0-9;]*\b7[;m]", drawn), "the cursor is the reversed row"
 
 
-def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path: Path) -> None:
+def test_a_dumb_terminal_is_refused_in_two_sentences_and_never_drawn_on(tmp_path: Path, words: GoldenWords) -> None:
     command = [sys.executable, "-m", "cpugpu_tui", "--no-save"]
     with PtyApp(command, env={"TERM": "dumb", "XDG_CONFIG_HOME": str(tmp_path)}) as app:
         assert app.exit_code() == 4
         said = " ".join(app.output.decode().split())
-    assert "This terminal cannot move its cursor (TERM says so), and the app needs that." in said
+    words(said)
     assert "Use `cpugpu-tui run`" in said
     assert "\x1b" not in said
 
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_the_app_inside_tmux(tmp_path: Path) -> None:
-    """A server of its own, which ends with its only window."""
+    """Uses a separate tmux server, which ends with its only window."""
     inside = f"{sys.executable} {REAL_APP} {tmp_path} 0"
     command = [
         "tmux",

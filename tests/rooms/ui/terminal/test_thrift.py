@@ -53,7 +53,7 @@ def frames(draw: st.DrawFn) -> list[str]:
 
 
 class Terminal:
-    """A terminal that can be looked at."""
+    """A terminal whose cells can be read."""
 
     def __init__(self) -> None:
         self.screen = pyte.Screen(COLUMNS, ROWS)
@@ -67,7 +67,7 @@ class Terminal:
 
 
 def _seen(cell: pyte.screens.Char) -> object:
-    """What a person sees of a cell: a blank has no ink, unless something is drawn on it."""
+    """Return the visible part of a cell: a blank has no ink unless an attribute shows on it."""
     if cell.data == " " and not (cell.underscore or cell.reverse or cell.strikethrough):
         return (" ", cell.bg)
     return cell

@@ -1,6 +1,6 @@
-"""NVML calls for one value each: `(pynvml, handle) -> number`, and what is made of a refusal or a mask of bits.
+"""NVML calls for one value each, `(pynvml, handle) -> number`, and the decoding of errors and bit masks.
 
-Each value is asked on its own, so that one unsupported value hides nothing else.
+Each value has its own call, so that an unsupported value does not affect the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Call = Callable[[Any, Any], Any]
 
 
 def newest(nvml: Any, names: tuple[str, ...], *arguments: Any) -> Any:
-    """Call the first of `names` that both pynvml and the driver have: NVIDIA renames, drivers lag behind."""
+    """Call the first of `names` that both pynvml and the driver have, because NVIDIA renames functions."""
     for name in names:
         with suppress(nvml.NVMLError_FunctionNotFound):
             if hasattr(nvml, name):
@@ -27,19 +27,19 @@ def newest(nvml: Any, names: tuple[str, ...], *arguments: Any) -> Any:
 
 
 def ask(nvml: Any, handle: Any, call: Call) -> Any:
-    """Return what a call returns, or a Reading with the reason why not; raise NVMLError when the GPU is lost."""
+    """Return the result of a call, or a Reading with a reason; raise NVMLError if the GPU is lost."""
     try:
         return call(nvml, handle)
     except nvml.NVMLError as error:
         if error.value in GONE:
             raise
         return Reading(None, reason_of(error.value))
-    except Exception:  # noqa: BLE001 - ctypes, a name that is not UTF-8, no memory: it costs this one value
+    except Exception:  # noqa: BLE001 - ctypes, invalid UTF-8, no memory: only this value is lost
         return Reading(None, "call-failed")
 
 
 def reading(result: Any, attribute: str | None = None) -> Reading:
-    """Return a result of `ask` (or one attribute of it) as a Reading; what stands for no number is none."""
+    """Return a result of `ask`, or one of its attributes, as a Reading; NVML's "no value" numbers become a reason."""
     if isinstance(result, Reading):
         return result
     number = result if attribute is None else getattr(result, attribute)
@@ -50,13 +50,13 @@ def reading(result: Any, attribute: str | None = None) -> Reading:
 
 
 def text(nvml: Any, handle: Any, call: Call) -> str | None:
-    """Return a name that the driver gives, sanitised; None if it gives none or it is not UTF-8."""
+    """Return a name from the driver, sanitised; None if it has none or it is not UTF-8."""
     found = ask(nvml, handle, call)
     return None if isinstance(found, Reading) else printable(str(found)) or None
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
-    """Return total, used and, in version 2, reserved bytes: version 1 counts the driver's own reserve as used."""
+    """Return total, used and, in version 2, reserved bytes; version 1 counts the reserve as used."""
     with suppress(nvml.NVMLError):
         return nvml.nvmlDeviceGetMemoryInfo(handle, version=nvml.nvmlMemory_v2)
     return nvml.nvmlDeviceGetMemoryInfo(handle)
@@ -65,7 +65,7 @@ def _memory(nvml: Any, handle: Any) -> Any:
 def memory_readings(nvml: Any, handle: Any) -> dict[str, Reading]:
     """Return used, reserved and total bytes of a GPU or of a MIG instance.
 
-    Where the reserve is `in-used`, an old driver's number of used bytes holds it: 0.6 GB more on an H200.
+    With the reason `in-used`, an old driver counts the reserve as used: 0.6 GB more on an H200.
     """
     memory = ask(nvml, handle, _memory)
     known = isinstance(memory, Reading) or hasattr(memory, "reserved")
@@ -77,24 +77,24 @@ def memory_readings(nvml: Any, handle: Any) -> dict[str, Reading]:
 
 
 def utilisation_readings(nvml: Any, handle: Any) -> dict[str, Reading]:
-    """Return the shares of the driver's last sample period (1 s at most) with a kernel, and with a memory access."""
+    """Return the shares of the last sample period (at most 1 s) with a kernel and with a memory access."""
     rates = ask(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetUtilizationRates(handle))
     return {"kernel_active_pct": reading(rates, "gpu"), "memory_active_pct": reading(rates, "memory")}
 
 
 def power_usage_mw(nvml: Any, handle: Any) -> int:
-    """Return what drivers without field 186 call the power: an average over 1 s from Ampere on (not on GA100)."""
+    """Return the power from drivers without field 186: from Ampere (except GA100), an average over 1 s."""
     return int(nvml.nvmlDeviceGetPowerUsage(handle))
 
 
 def _temperature_c(nvml: Any, handle: Any) -> int:
-    """Return the GPU's temperature; the older name goes away with CUDA 14."""
+    """Return the GPU's temperature; CUDA 14 removes the older name."""
     names = ("nvmlDeviceGetTemperatureV", "nvmlDeviceGetTemperature")
     return int(newest(nvml, names, handle, nvml.NVML_TEMPERATURE_GPU))
 
 
 def _performance_state(nvml: Any, handle: Any) -> int:
-    """Return 0 (fastest) to 15; NVML's 32 is its word for unknown."""
+    """Return 0 (fastest) to 15; NVML reports 32 for unknown."""
     names = ("nvmlDeviceGetPerformanceState", "nvmlDeviceGetPowerState")
     state = int(newest(nvml, names, handle))
     if not 0 <= state <= 15:
@@ -114,7 +114,7 @@ FAST: dict[str, Call] = {
     "memory_clock_mhz": lambda nvml, handle: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
     "temperature_c": _temperature_c,
 }
-"""At every sample: below 0.01 ms each on an H200."""
+"""Read at every sample: below 0.01 ms each on an H200."""
 
 SLOW: dict[str, Call] = {
     "power_limit_mw": lambda nvml, handle: nvml.nvmlDeviceGetEnforcedPowerLimit(handle),
@@ -129,19 +129,19 @@ SLOW: dict[str, Call] = {
     "pcie_max_generation": lambda nvml, handle: nvml.nvmlDeviceGetMaxPcieLinkGeneration(handle),
     "pcie_max_width": lambda nvml, handle: nvml.nvmlDeviceGetMaxPcieLinkWidth(handle),
 }
-"""Every 5 s: they seldom change, and the fan takes 0.14 ms (on a laptop's GPU)."""
+"""Read every 5 s: they rarely change, and the fan takes 0.14 ms on a laptop GPU."""
 
 COSTLY: dict[str, Call] = {
     "ecc_corrected_count": _ecc_count("CORRECTED"),
     "ecc_uncorrected_count": _ecc_count("UNCORRECTED"),
 }
-"""Every 5 s, but never while a run is live: what they cost was not measured."""
+"""Read every 5 s, but not during a run, because their cost was not measured."""
 
 ONCE: dict[str, Call] = {
     "sm_clock_max_mhz": lambda nvml, handle: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
     "memory_clock_max_mhz": lambda nvml, handle: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
 }
-"""Once: 1.6 ms each on an H200, and they do not change."""
+"""Read once: 1.6 ms each on an H200, and they do not change."""
 
 
 THROTTLE_WORDS = {
@@ -155,28 +155,28 @@ THROTTLE_WORDS = {
     0x80: "power-brake",
     0x100: "display",
 }
-"""Bits of nvmlClocksEventReasons in words."""
+"""Bits of nvmlClocksEventReasons as words."""
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
-"""NVML_VALUE_NOT_AVAILABLE: no mask."""
+"""NVML_VALUE_NOT_AVAILABLE instead of a mask."""
 
 
 def throttle_bits(nvml: Any, handle: Any) -> int:
-    """Return the clock event reasons, by the name that drivers before 535 know if need be; raise NVMLError."""
+    """Return the clock event reasons, with the older name for drivers before 535; raise NVMLError."""
     names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
     return int(newest(nvml, names, handle))
 
 
 def mask_reading(bits: Any) -> Reading:
-    """Return what `ask` made of the mask as a Reading. It stays an integer: a float has 53 of its 64 bits."""
+    """Return the mask from `ask` as a Reading; it stays an integer, because a float holds 53 of its 64 bits."""
     if isinstance(bits, Reading):
         return bits
     return Reading(None, "no-value") if bits == ALL_BITS else Reading(int(bits))
 
 
 def throttle_words(bits: float | None) -> tuple[str, ...]:
-    """Return the words for a mask of throttle reasons; none for an unknown mask.
+    """Return the words for a mask of throttle reasons, or nothing for an unknown mask.
 
-    Bits without a word, which newer drivers may set, are told as they are: `unknown 0x400`.
+    Bits of newer drivers without a word become `unknown 0x400`.
     """
     if bits is None:
         return ()

@@ -1,8 +1,8 @@
-"""Field values: many numbers in one call, each with its own time stamp, type and return code; and their differences.
+"""Field values (many numbers in one call, each with time stamp, type and return code) and their differences.
 
-Their numbers are ours to name: nvidia-ml-py and drivers learn the names years apart, the numbers never change. A
-counter that goes backwards has wrapped if it is as narrow as 32 bits, and was reset otherwise: 64 bits of bytes last
-nine years at 64 GB/s. A 32-bit counter that may have gone round more than once says nothing.
+Fields are named by number here, because nvidia-ml-py and drivers learn their names years apart. A counter that
+decreases has wrapped if it has 32 bits; otherwise it was reset (64 bits of bytes last nine years at 64 GB/s). A 32-bit
+counter that may have wrapped more than once is useless.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cpugpu_tui.model import Reading
 
 @dataclass(frozen=True)
 class Stamped:
-    """A value with the moment at which it was true, or a reason why there is none."""
+    """A value with its time, or the reason why it is missing."""
 
     value: float | None
     reason: str | None = None
@@ -27,25 +27,25 @@ class Stamped:
     at_us: int = 0
     """Microseconds since the epoch."""
     is_stamped: bool = False
-    """Whether the driver said so; otherwise it is when we asked."""
+    """Whether `at_us` comes from the driver; otherwise it is the time of the call."""
     bits: int = 64
-    """Width of the value: a counter starts at 0 again after 2 to this power."""
+    """Width of the value: a counter wraps at 2 to this power."""
 
     def reading(self, now_us: int) -> Reading:
-        """Return it as a Reading with its age at `now_us`, never below 0."""
+        """Return a Reading with the age at `now_us`, at least 0."""
         if self.value is None:
             return Reading(None, self.reason)
         return Reading(float(self.value), None, max(0, now_us - self.at_us) / 1e6, self.is_stamped)
 
 
 NOT_YET = Stamped(None, "not-yet")
-"""There is nothing to take the difference to."""
+"""No earlier value to take the difference from."""
 
 
 def share_pct(before: Stamped | None, after: Stamped) -> Stamped:
-    """Return the share of the time between two readings of a counter of nanoseconds, in % of it.
+    """Return how much a counter of nanoseconds grew, in % of the time between two readings.
 
-    At most 100: the counter and its time stamp are not taken at the very same instant.
+    At most 100, because the counter and its time stamp are not taken at the same instant.
     """
     rate = rate_per_s(before, after)
     if rate.value is None:
@@ -55,10 +55,10 @@ def share_pct(before: Stamped | None, after: Stamped) -> Stamped:
 
 
 def rate_per_s(before: Stamped | None, after: Stamped, most_per_s: float = 0.0) -> Stamped:
-    """Return the increase of a counter per second between two readings, as of the later one.
+    """Return the increase of a counter per second between two readings, with the time of the later one.
 
-    `most_per_s` is the largest increase that is possible: a 32-bit counter that could have gone round in this time
-    is `window-too-long`. `not-yet` without an earlier number or without time between them.
+    `most_per_s` is the largest possible increase: a 32-bit counter that could have wrapped is `window-too-long`. The
+    reason is `not-yet` without an earlier number or without time between them.
     """
     if after.value is None:
         return after
@@ -78,18 +78,18 @@ def rate_per_s(before: Stamped | None, after: Stamped, most_per_s: float = 0.0) 
 
 
 SANE_US = 60_000_000
-"""A stamp older than this, or as far in the future, is no stamp: an H200's are microseconds old, its sensors' 0.1 s."""
+"""Stamps further away than this are ignored. On an H200 they are microseconds old, 0.1 s for sensors."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """What is asked under which key."""
+    """A field and the key of its value."""
 
     key: str
     number: int
     """NVML_FI_DEV_…"""
     scope: int = 0
-    """Which part of the GPU; for NVLink the link."""
+    """Part of the GPU; for NVLink, the link."""
 
 
 POWER_AVERAGE, POWER_INSTANT = Field("power_average_mw", 185), Field("power_mw", 186)
@@ -98,16 +98,16 @@ THROTTLED_BY = {
     "sync-boost": Field("throttled_sync_boost_pct", 76),
     "thermal": Field("throttled_thermal_pct", 269),
 }
-"""Throttle word → its counter: nanoseconds since the driver was loaded; below 0.01 ms each."""
+"""Throttle word → its counter, ns since the driver was loaded; below 0.01 ms each."""
 THROTTLED_BY_COSTLY = {
     "hw-thermal": Field("throttled_hw_thermal_pct", 270),
     "power-brake": Field("throttled_power_brake_pct", 271),
 }
-"""The same, but 0.7 ms each."""
+"""The same for counters that take 0.7 ms each."""
 THROTTLED, THROTTLED_COSTLY = tuple(THROTTLED_BY.values()), tuple(THROTTLED_BY_COSTLY.values())
 PCIE = (Field("pcie_tx_bytes_per_s", 197), Field("pcie_rx_bytes_per_s", 198))
-"""Bytes; 0.13 ms each. An H200 gives them as 32-bit numbers, which is what the kernel module counts them in
-(NV2080_CTRL_CMD_BUS_GET_PEX_UTIL_COUNTERS): at 63 GB/s such a counter goes round every 68 ms."""
+"""Bytes; 0.13 ms each. An H200 reports 32-bit numbers, as its kernel module counts
+(NV2080_CTRL_CMD_BUS_GET_PEX_UTIL_COUNTERS): at 63 GB/s such a counter wraps every 68 ms."""
 MEMORY_TEMPERATURE = Field("memory_temperature_c", 82)
 ENERGY = Field("energy_mj", 83)
 """Millijoules since the driver was loaded; 2.8 to 16 ms."""
@@ -118,7 +118,7 @@ _BITS = {1: 32, 5: 32, 6: 16}
 
 
 def decoded(raw: Any, now_us: int) -> Stamped:
-    """Return one answered c_nvmlFieldValue_t; `now_us` is its time when the driver gives none."""
+    """Decode a c_nvmlFieldValue_t; `now_us` is its time if the driver gives none."""
     kind = int(raw.valueType)
     if raw.nvmlReturn != 0:
         return Stamped(None, reason_of_field(raw.nvmlReturn))
@@ -132,7 +132,7 @@ def decoded(raw: Any, now_us: int) -> Stamped:
 
 
 def read_fields(nvml: Any, handle: Any, fields: Sequence[Field], now_us: int) -> dict[str, Stamped]:
-    """Return all fields in one call by their keys; raise NVMLError when the GPU is lost.
+    """Return all fields by key, in one call; raise NVMLError if the GPU is lost.
 
     `now_us` is the host's clock, microseconds since the epoch.
     """
@@ -153,16 +153,16 @@ def read_fields(nvml: Any, handle: Any, fields: Sequence[Field], now_us: int) ->
 
 
 LINKS = Field("nvlink_links", 91)
-"""How many links the GPU has, connected or not."""
+"""Number of links of the GPU, connected or not."""
 LINK_KEYS = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
-"""Their counters are of data in KiB, without the protocol's share, 64 bits wide."""
+"""Their counters hold data in KiB, without protocol overhead, in 64 bits."""
 _LINK_NUMBERS = (138, 139)
 _ALL_LINKS = 0xFFFF_FFFF
 _REFUSED = ("not-supported", "function-missing")
 
 
 def summed_bytes(links: Sequence[Stamped]) -> Stamped:
-    """Return the sum over links that answered, in bytes; the first reason when none did."""
+    """Return the sum over all links that answered, in bytes, or the first reason if none did."""
     known = [link for link in links if link.value is not None]
     if not known:
         return links[0]
@@ -171,21 +171,21 @@ def summed_bytes(links: Sequence[Stamped]) -> Stamped:
 
 
 class NvLink:
-    """The byte counters of one GPU's links, asked the way its driver answers."""
+    """The byte counters of one GPU's links, read in the way that its driver supports."""
 
     def __init__(self) -> None:
         self._way: Sequence[int] = (_ALL_LINKS,)
         self._refused = ""
 
     def read(self, nvml: Any, handle: Any, links: Stamped, now_us: int) -> dict[str, Stamped]:
-        """Return bytes sent and received so far; `links` is what `LINKS` gave. Raise NVMLError when the GPU is lost."""
+        """Return bytes sent and received so far; `links` is the value of `LINKS`. Raise NVMLError for a lost GPU."""
         if links.value is None or self._refused:
             return dict.fromkeys(LINK_KEYS, Stamped(None, self._refused or links.reason))
         if not 0 < links.value <= MOST_LINKS:
             return dict.fromkeys(LINK_KEYS, Stamped(None, "not-supported"))
         found = self._ask(nvml, handle, now_us)
         if self._way == (_ALL_LINKS,) and all(value.reason in _REFUSED for value in found.values()):
-            self._way = tuple(range(int(links.value)))  # drivers that know the sum of all links are the newer ones
+            self._way = tuple(range(int(links.value)))  # only newer drivers know the sum of all links
             found = self._ask(nvml, handle, now_us)
             if all(value.reason in _REFUSED for value in found.values()):
                 self._refused = found[LINK_KEYS[0]].reason or ""

@@ -1,7 +1,7 @@
-"""GPM, the counters of Hopper and later: how full the SMs are, not only whether a kernel runs. Read only if asked for.
+"""GPM, the counters of Hopper and later: how full the SMs are, not only whether a kernel runs. Off by default.
 
-A number is the difference of two samples. On an H200 it takes 0.7 ms, and names what `kernel_active_pct` cannot:
-a matrix product that keeps the tensor cores at 56 %, and a loop that keeps one SM busy, are both 100 % there.
+A number is the difference of two samples and takes 0.7 ms on an H200. It shows more than `kernel_active_pct`, which is
+100 % both for a matrix product with the tensor cores at 56 % and for a loop on one SM.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from cpugpu_tui.machine.nvml.returns import reason_of
 from cpugpu_tui.model import Reading
 
 METRICS = {"sm_occupancy_pct": 3, "tensor_active_pct": 5, "dram_active_pct": 10}
-"""Key → NVML_GPM_METRIC_…: warps against the most possible, time with tensor work, DRAM bandwidth; all in %."""
+"""Key → NVML_GPM_METRIC_…: warps of the maximum, time with tensor work, DRAM bandwidth; all in %."""
 APART_S = 0.1
-"""The driver wants at least this much between two samples."""
+"""Shortest time between two samples that the driver accepts."""
 _FINAL = ("not-supported", "function-missing")
 
 
@@ -26,12 +26,12 @@ def every(reason: str) -> dict[str, Reading]:
 
 
 def _named(name: str, *arguments: Any) -> Call:
-    """Return the call of a function that older nvidia-ml-py or drivers may lack."""
+    """Return a call that older nvidia-ml-py or drivers may lack."""
     return lambda nvml, _: newest(nvml, (name,), *arguments)
 
 
 def _refusal(nvml: Any, handle: Any) -> str:
-    """Return why this GPU has no GPM, nothing if it has."""
+    """Return why this GPU has no GPM; empty if it has."""
     support = ask(nvml, handle, _named("nvmlGpmQueryDeviceSupport", handle))
     if isinstance(support, Reading):
         return support.reason or "unknown"
@@ -45,15 +45,15 @@ class Gpm:
         self._refused = ""
         self._is_supported = False
         self._samples: list[Any] = []
-        """The earlier and the later one: both are ours to free."""
+        """The earlier and the later sample, both to be freed here."""
         self._taken_s: list[float] = []
-        """When those that hold something were taken; as many as there are such samples."""
+        """Times of the samples that hold values."""
         self._last = every("not-yet")
 
     def read(self, nvml: Any, handle: Any, now_s: float) -> dict[str, Reading]:
-        """Return what happened between the last two samples; raise NVMLError when the GPU is lost."""
+        """Return the metrics between the last two samples; raise NVMLError if the GPU is lost."""
         if not self._is_supported:
-            # A refusal for good is not asked about again; one in passing is.
+            # Final refusals are remembered; others are tried again.
             reason = self._refused or _refusal(nvml, handle)
             self._refused = reason if reason in _FINAL else ""
             if reason:
@@ -69,7 +69,7 @@ class Gpm:
         return self._aged(now_s)
 
     def close(self, nvml: Any) -> None:
-        """Free the samples: each is some KiB that the driver holds until then."""
+        """Free the samples, which take some KiB of the driver each."""
         for sample in self._samples:
             with suppress(nvml.NVMLError):
                 nvml.nvmlGpmSampleFree(sample)
@@ -78,7 +78,7 @@ class Gpm:
         self._refused, self._is_supported, self._last = "", False, every("not-yet")
 
     def _sample(self, nvml: Any, handle: Any, now_s: float) -> str:
-        """Take a sample over the elder of the two; return why not if it is refused."""
+        """Replace the older sample; return why not if the driver refuses."""
         if len(self._samples) < 2:
             sample = ask(nvml, handle, _named("nvmlGpmSampleAlloc"))
             if isinstance(sample, Reading):
@@ -114,7 +114,7 @@ class Gpm:
 
 
 def _metric(metric: Any) -> Reading:
-    """Return one metric, which has a return code of its own, and is NaN where nothing was counted."""
+    """Return one metric, which has its own return code and is NaN if nothing was counted."""
     if metric.nvmlReturn != 0:
         return Reading(None, reason_of(metric.nvmlReturn))
     return Reading(float(metric.value)) if metric.value == metric.value else Reading(None, "unknown")

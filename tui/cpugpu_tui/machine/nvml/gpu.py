@@ -1,4 +1,4 @@
-"""One GPU through its losses and returns."""
+"""One GPU, which may be lost and come back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cpugpu_tui.machine.nvml.values import FastTier, SlowTier, pcie_most_bytes_p
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
 
 SLOW_S = 5.0
-"""Limits, names and processes are read this rarely; a lost GPU or a missing driver is tried again as rarely."""
+"""Interval for limits, names and processes, and for retries of a lost GPU or a missing driver."""
 
 _VITAL_KEYS = (
     "kernel_active_pct",
@@ -25,14 +25,14 @@ _VITAL_KEYS = (
     "power_mw",
     "temperature_c",
 )
-"""Any of them tells that the GPU answers; no permission for any of them is no permission for the GPU."""
+"""A number for any of them means that the GPU answers; no permission for all of them, no permission for the GPU."""
 
 
 class Gpu:
     """One GPU, by NVML's index."""
 
     def __init__(self, index: int, root: str, gpm: bool, wall_us: Callable[[], int]) -> None:
-        """`root` is where `proc` is found, `gpm` whether GPM is wanted, `wall_us` the clock of the driver's stamps."""
+        """`root` is the folder that holds `proc`, `gpm` enables GPM, `wall_us` is the clock of the driver's stamps."""
         self.index = index
         self._root = root
         self._wants_gpm = gpm
@@ -42,11 +42,11 @@ class Gpu:
         self._pci_bus_id: str | None = None
         self._minor: int | None = None
         self.answered = False
-        """Whether the last sample brought any vital number."""
+        """Whether the last sample had any vital number."""
         self._forget()
 
     def _forget(self) -> None:
-        """Forget the handle and what was read with it, but not who this GPU is."""
+        """Drop the handle and its values, but keep the GPU's identity."""
         self._handle: Any = None
         self._tried_s = float("-inf")
         self._problem, self._reason = "", "not-yet"
@@ -58,23 +58,23 @@ class Gpu:
         self._persistence: bool | None = None
 
     def detach(self, nvml: Any) -> None:
-        """Give back what the session holds for this GPU; it is read anew in the next one."""
-        with suppress(Exception):  # samples of GPM that cannot be given back are the driver's affair
+        """Release what the session holds for this GPU."""
+        with suppress(Exception):  # GPM samples that cannot be freed do not matter here
             self._fast.close(nvml)
         self._forget()
 
     def refresh(self, nvml: Any, now_s: float, quiet: bool) -> None:
-        """Open the GPU if it is not, and read what seldom changes, if that is due."""
+        """Open the GPU if necessary, and read the slow tier if it is due."""
         if now_s - self._tried_s < SLOW_S:
             return
         self._tried_s = now_s
         try:
             self._read_slow(nvml, now_s, quiet)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other GPUs are still worth reading
+        except Exception as error:  # noqa: BLE001 - the other GPUs must still be read
             self._lose(nvml, error)
 
     def glance(self, nvml: Any) -> bool:
-        """Read what has to be read twice shortly after each other; return whether `read` should come 20 ms later."""
+        """Read counters that need two readings close together; return whether `read` should follow after 20 ms."""
         try:
             return self._handle is not None and self._fast.glance(nvml, self._handle, self._wall_us())
         except Exception as error:  # noqa: BLE001 - as above
@@ -82,7 +82,7 @@ class Gpu:
             return False
 
     def read(self, nvml: Any, now_s: float, own_pids: Collection[int]) -> GpuTelemetry:
-        """Return this GPU's row; never raises for what the driver says."""
+        """Return this GPU's row; errors of the driver become reasons."""
         self.answered = False
         try:
             if self._handle is not None:
@@ -92,14 +92,14 @@ class Gpu:
         return self._unreadable_row(self._reason)
 
     def _lose(self, nvml: Any, error: Exception) -> None:
-        """Note why this GPU cannot be read, and start afresh when it is next tried."""
+        """Note why this GPU cannot be read, and reopen it at the next attempt."""
         tried_s = self._tried_s
         self.detach(nvml)
         self._tried_s = tried_s
         self._reason, self._problem = gpu_problem(error, self.index, self._minor)
 
     def _read_slow(self, nvml: Any, now_s: float, quiet: bool) -> None:
-        """Get the handle if there is none, and everything that seldom changes; raise NVMLError if the GPU is lost."""
+        """Get the handle if necessary, and read the slow tier; raise NVMLError if the GPU is lost."""
         if self._handle is None:
             handle = nvml.nvmlDeviceGetHandleByIndex(self.index)
             name = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetName(handle))
@@ -143,19 +143,19 @@ class Gpu:
         )
 
     def _in_no_slice(self) -> tuple[GpuProcess, ...] | None:
-        """Return the processes that no slice lists: the driver gives a GPU's list those of its slices once more."""
+        """Return the processes outside all slices, because the driver's list of a GPU repeats those of its slices."""
         if self._processes is None:
             return None
         sliced = {process.pid for each in self._slices for process in each.processes or ()}
         return tuple(process for process in self._processes if process.pid not in sliced)
 
     def silent_row(self) -> GpuTelemetry:
-        """Return the row of a GPU that is not asked because a call for it hangs."""
+        """Return the row of a GPU that is skipped because a call for it hangs."""
         self.answered = False
         return self._unreadable_row("timeout")
 
     def _unreadable_row(self, reason: str) -> GpuTelemetry:
-        """Return the row of a GPU that is lost, or that we may not open."""
+        """Return the row of a GPU that is lost or may not be opened."""
         readings = {key: Reading(None, reason) for key in KEYS}
         return GpuTelemetry(
             self.index, self._uuid, self._name, self._pci_bus_id, readings, problem=self._problem or None

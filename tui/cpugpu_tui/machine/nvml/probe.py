@@ -1,7 +1,7 @@
-"""One GPU as a benchmark asks it: between timed blocks, in a session of its own.
+"""One GPU as the benchmark reads it between timed blocks, in a session of its own.
 
-`edge` is for every half-round (0.03 ms on an H200), `state` and `energy` are for the begin and the end of a case:
-the energy counter takes 2.8 to 16 ms there, the counters of hardware slow-downs 0.7 ms (method.md).
+`edge` is read at every half-round (0.03 ms on an H200), `state` and `energy_mj` at the start and end of a case: the
+energy counter takes 2.8 to 16 ms, the counters of hardware slowdowns 0.7 ms (method.md).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _CASE = tuple(Field(THROTTLED_KEYS[word], field.number) for word, field in (THRO
 
 
 class GpuProbe:
-    """Clock, throttle reasons, counters and company of one GPU; every answer may be unknown, none is an exception."""
+    """Clock, throttle reasons, counters and processes of one GPU; missing values have reasons, nothing raises."""
 
     def __init__(self, uuid: str, root: str = "/", visible: str | None = None) -> None:
-        """Open a session of its own for the GPU of this UUID, and remember who was there before us.
+        """Open a session for the GPU with this UUID, and note its present processes.
 
-        `visible` is what CUDA_VISIBLE_DEVICES holds: where it names a slice of this GPU, that slice is the one.
+        `visible` is the value of CUDA_VISIBLE_DEVICES; if it names a slice of this GPU, the probe reads that slice.
         """
         self._root = root
         self.uuid = uuid
-        """As NVML spells it, `GPU-…` or `MIG-…`: what telemetry is matched by."""
+        """NVML's spelling, `GPU-…` or `MIG-…`, which matches telemetry."""
         self._handle: Any = None
         self._board: Any = None
         self._why_not = "no-driver"
@@ -66,37 +66,37 @@ class GpuProbe:
         self._before_us = frozenset(process.pid for process in self._listed() or ())
 
     def _take_slice(self, named: str) -> None:
-        """Take the one slice of this GPU whose UUID begins like that, if there is one: CUDA may tell the GPU's own."""
+        """Use the only slice whose UUID begins with `named`, because CUDA may report the UUID of the whole GPU."""
         slices = find_slices(self._nvml, self._board, self._root)
         found = [each for each in slices if each.uuid and each.uuid.lower().startswith(named.lower())]
         if len(found) == 1:
             self._handle, self.uuid = found[0].handle, found[0].uuid or self.uuid
 
-    # ---------------------------------------------------------------- cheap: at every half-round
+    # ---------------------------------------------------------------- cheap, for every half-round
 
     def sm_clock_mhz(self) -> float | None:
-        """Return the SM clock, None where it cannot be read."""
+        """Return the SM clock, or None if it cannot be read."""
         return self._clock().value
 
     def throttle(self) -> tuple[str, ...]:
-        """Return the throttle reasons in force, in words."""
+        """Return the current throttle reasons as words."""
         return throttle_words(mask_reading(self._call(throttle_bits)).value)
 
     def processes(self) -> int:
-        """Return how many processes compute on this GPU, ours included; 0 where they cannot be listed."""
-        # Without their owners: this is asked before every half-round.
+        """Return the number of compute processes on this GPU, including ours; 0 if they cannot be listed."""
+        # Without owners, because this runs before every half-round.
         found = self._call(lambda nvml, handle: len(running(nvml, handle)), own=True)
         return 0 if isinstance(found, Reading) else int(found)
 
     def edge(self) -> Edge:
-        """Return what stands at one side of a half-round."""
+        """Return the values at one edge of a half-round."""
         clock, throttle = self.sm_clock_mhz(), self.throttle()
-        # Not `read_fields`, whose reasons and stamps for each value take 35 us of 60 here, twice every half-round.
+        # `read_fields` would take 35 µs more of 60 µs for reasons and stamps, twice every half-round.
         found = self._call(lambda nvml, handle: nvml.nvmlDeviceGetFieldValues(handle, _EDGE))
         at_ns = float(time.perf_counter_ns())
         if isinstance(found, Reading):
             return Edge(at_ns, clock, throttle, power_mw=found)
-        # All are unsigned, and the rest of the union is 0.
+        # All values are unsigned, and the rest of the union is 0.
         counters = {
             word: float(raw.value.ullVal)
             for word, raw in zip(THROTTLED_BY, found, strict=False)
@@ -111,17 +111,17 @@ class GpuProbe:
         return Edge(at_ns, clock, throttle, counters, power_mw, is_average)
 
     def power_mw(self) -> Reading:
-        """Return the instantaneous power of GPU and memory; unknown where the driver only has an average."""
+        """Return the instantaneous power of GPU and memory; unknown if the driver only has an average."""
         return self._fields((POWER_INSTANT,))[POWER_INSTANT.key]
 
-    # ---------------------------------------------------------------- costly: at the edges of a case
+    # ---------------------------------------------------------------- costly, for the edges of a case
 
     def energy_mj(self) -> Reading:
         """Return the energy counter."""
         return self._fields((ENERGY,))[ENERGY.key]
 
     def state(self) -> State:
-        """Return what stands at one side of a case."""
+        """Return the values at one edge of a case."""
         throttled = self._fields(_CASE)
         readings = {
             "sm_clock_mhz": self._clock(),
@@ -133,7 +133,7 @@ class GpuProbe:
         return State({key: readings[key] for key in EDGE_KEYS}, self._company())
 
     def is_mig(self) -> bool:
-        """Whether this is a slice of a GPU, or a GPU cut into slices: power and energy are then the whole board's."""
+        """Return whether MIG mode is on, so that power and energy are those of the whole GPU."""
         return bool(self._ask(lambda nvml, handle: nvml.nvmlDeviceGetMigMode(handle)[0]).value)
 
     # ---------------------------------------------------------------- inside
@@ -142,9 +142,9 @@ class GpuProbe:
         return plausible("sm_clock_mhz", self._ask(FAST["sm_clock_mhz"]))
 
     def _memory_used_bytes(self) -> Reading:
-        """Return what is used without the driver's reserve; unknown where an old driver does not tell them apart.
+        """Return the used memory without the driver's reserve; unknown if an old driver counts the reserve as used.
 
-        A reserve of 0.6 GB that no process has would pass for a neighbour's memory.
+        A reserve of 0.6 GB without a process would look like memory of another user.
         """
         found = self._call(memory_readings, own=True)
         if isinstance(found, Reading):
@@ -154,12 +154,12 @@ class GpuProbe:
         return Reading(None, "function-missing") if is_with_reserve else used
 
     def _call(self, call: Callable[[Any, Any], Any], *, own: bool = False) -> Any:
-        """Return what a call returns for the board, or for our `own` slice of it; or a Reading with the reason."""
+        """Return the result of a call for the GPU, or its slice if `own`; or a Reading with the reason."""
         if self._handle is None:
             return Reading(None, self._why_not)
         try:
             return call(self._nvml, self._handle if own else self._board)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it costs this one value
+        except Exception as error:  # noqa: BLE001 - only this value is lost
             code = code_of(error)
             return Reading(None, "call-failed" if code is None else reason_of(code))
 
@@ -167,7 +167,7 @@ class GpuProbe:
         return reading(self._call(call))
 
     def _fields(self, fields: Sequence[Field]) -> dict[str, Reading]:
-        """Return fields by key, from one call, each with the driver's own time and verdict."""
+        """Return fields by key, from one call, each with the driver's own time and return code."""
         now_us = time.time_ns() // 1000
         found = self._call(lambda nvml, handle: read_fields(nvml, handle, fields, now_us))
         if isinstance(found, Reading):
@@ -179,10 +179,10 @@ class GpuProbe:
         return None if isinstance(found, Reading) else owned(found, {os.getpid()})
 
     def _company(self) -> tuple[GpuProcess, ...] | None:
-        """Return the processes, our own marked.
+        """Return the processes, with ours marked.
 
-        In a namespace of its own a container knows its processes under other numbers than the driver: then ours is
-        the one that nobody here knows and that was not there before we were.
+        In a container the driver uses other process ids than we do. Then ours is the only unknown process that was
+        not there before the probe opened.
         """
         listed = self._listed()
         if listed is None or any(process.own for process in listed):
@@ -192,8 +192,7 @@ class GpuProbe:
 
 
 def _handle(nvml: Any, uuid: str) -> tuple[Any, str]:
-    """Return the GPU of a UUID, and the UUID as NVML has it: torch leaves the prefix out, so that a slice's may have
-    come as a GPU's."""
+    """Return the handle for a UUID, and NVML's spelling: torch drops the prefix, so a slice's may come as a GPU's."""
     try:
         return nvml.nvmlDeviceGetHandleByUUID(uuid), uuid
     except nvml.NVMLError:

@@ -1,6 +1,6 @@
-"""The compute processes of a GPU, and its slices in MIG mode: each with a memory, a UUID and processes of its own.
+"""The compute processes of a GPU, and its MIG slices with their own memory, UUID and processes.
 
-Graphics processes take 4.5 ms to list: not asked for."""
+Graphics processes are not listed, because that takes 4.5 ms."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LEAST, _MOST = LIMITS["memory_used_bytes"]
 def running(nvml: Any, handle: Any) -> list[tuple[int, int | None]]:
     """Return pid and memory (None if unknown) of each compute process, by pid; raise NVMLError.
 
-    Not nvidia-ml-py's own function: it makes room for as many processes as the driver says there are, which for
-    2,000,000,000 of them is 96 GB.
+    This replaces nvidia-ml-py's function, which allocates room for as many processes as the driver reports: 96 GB for
+    2,000,000,000 of them.
     """
     for name in _NAMES:
-        # Looked up in nvidia-ml-py first, which notes what a call that hangs waits for.
+        # The lookup in nvidia-ml-py records the function, to name it if the call hangs.
         function = getattr(nvml.nvmlLib, name, None) if hasattr(nvml, name) else None
         if function is not None:
             return _listed(nvml, function, handle)
@@ -50,9 +50,9 @@ def _memory_bytes(told: int) -> int | None:
 
 
 def compute_processes(nvml: Any, handle: Any, root: str) -> tuple[GpuProcess, ...] | None:
-    """Return them by pid (`own` is set later), None when they cannot be listed; raise NVMLError when the GPU is lost.
+    """Return them by pid (`own` is set later), or None if they cannot be listed; raise NVMLError if the GPU is lost.
 
-    A pid that `root`/proc does not know keeps its row, without user and command: it is of another namespace.
+    A pid that is not in `root`/proc belongs to another namespace and has no user and command.
     """
     found = ask(nvml, handle, running)
     if isinstance(found, Reading):
@@ -61,7 +61,7 @@ def compute_processes(nvml: Any, handle: Any, root: str) -> tuple[GpuProcess, ..
 
 
 def owned(processes: tuple[GpuProcess, ...] | None, own_pids: Collection[int]) -> tuple[GpuProcess, ...] | None:
-    """Return the processes with ours marked: our agents come and go between two lists."""
+    """Return the processes with ours marked."""
     if processes is None:
         return None
     return tuple(replace(process, own=process.pid in own_pids) for process in processes)
@@ -70,23 +70,23 @@ def owned(processes: tuple[GpuProcess, ...] | None, own_pids: Collection[int]) -
 WHOLE_GPU_ONLY = frozenset(
     ("kernel_active_pct", "memory_active_pct", "nvlink_links", "nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 )
-"""What a GPU in MIG mode refuses because of it: there `not-supported` is `mig`."""
+"""Values that a GPU in MIG mode does not support; their reason becomes `mig`."""
 
 
 def explained(key: str, reading: Reading, is_mig: bool) -> Reading:
-    """Return the reading, with MIG named where it is what stands in the way."""
+    """Return the reading, with the reason `mig` if MIG mode makes it unsupported."""
     return Reading(None, "mig") if is_mig and key in WHOLE_GPU_ONLY and reading.reason == "not-supported" else reading
 
 
 def is_mig(nvml: Any, handle: Any) -> bool:
-    """Return whether the GPU is cut into slices now."""
+    """Return whether the GPU is in MIG mode."""
     mode = ask(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetMigMode(handle)[0])
     return not isinstance(mode, Reading) and mode == nvml.NVML_DEVICE_MIG_ENABLE
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A MIG instance as it was found; its memory is read at every sample."""
+    """A MIG instance; its memory is read at every sample."""
 
     index: int
     handle: Any
@@ -95,7 +95,7 @@ class Slice:
     processes: tuple[GpuProcess, ...] | None
 
     def read(self, nvml: Any, own_pids: Collection[int]) -> MigInstance:
-        """Return it with its memory now."""
+        """Return the instance with its current memory."""
         memory = memory_readings(nvml, self.handle)
         readings = {key: plausible(key, memory[key]) for key in ("memory_used_bytes", "memory_total_bytes")}
         return MigInstance(self.index, self.uuid, self.name, readings, owned(self.processes, own_pids))

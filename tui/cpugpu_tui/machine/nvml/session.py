@@ -1,4 +1,4 @@
-"""All GPUs through one session with the driver, which opens itself, and opens again when driver or GPUs come back."""
+"""All GPUs through one session with the driver; it reopens when the driver or GPUs come back."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cpugpu_tui.machine.nvml.returns import NO_GPU, NO_PYNVML, count_problem, dr
 from cpugpu_tui.model import GpuTelemetry
 
 PCIE_WINDOW_S = 0.02
-"""Between the two readings that a PCIe rate is the difference of, where the counters have 32 bits. They go round in
-68 ms at generation 5, 16 lanes, so the time between two samples would be too long. nvmlDeviceGetPcieThroughput counts
-as long, but holds the driver meanwhile, for each direction of each GPU; we sleep, once for all."""
+"""Time between the two readings of a PCIe rate if its counters have 32 bits. These wrap after 68 ms at generation 5
+with 16 lanes, so two samples are too far apart. nvmlDeviceGetPcieThroughput measures as long, but blocks the driver for
+each direction of each GPU; we sleep once for all GPUs."""
 
 
 def _wall_us() -> int:
@@ -26,17 +26,17 @@ def _wall_us() -> int:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The call under way, or the last one."""
+    """The current call, or the last one."""
 
     gpu_index: int | None
-    """None for what is asked of the driver as a whole."""
+    """None for calls to the driver as a whole."""
     function: str
     since_s: float
     """`time.monotonic`."""
 
 
-class _Noted:
-    """pynvml, which notes the function that was looked up last: where a call hangs, that is it."""
+class _TracedNvml:
+    """Wrapper of pynvml that records the last function, to name it if its call hangs."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -51,9 +51,9 @@ class _Noted:
 
 
 class Nvml:
-    """NVML as one session.
+    """One NVML session.
 
-    All its calls must come from one thread: `nvmlShutdown` of the last session beside another call crashes the process.
+    Use it from one thread only: `nvmlShutdown` of the last session beside another call crashes the process.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Nvml:
         pause: Callable[[float], None] = time.sleep,
         without: Container[int] = (),
     ) -> None:
-        """`root` is where `proc` is found; `gpm` asks for SM occupancy, tensor and DRAM activity, 0.7 ms a sample.
+        """`root` is the folder that holds `proc`; `gpm` adds SM occupancy, tensor and DRAM activity (0.7 ms a sample).
 
-        GPUs that are in `without` at a sample are not asked: their rows say that they do not answer.
+        GPUs in `without` are skipped; their rows say that they do not answer.
         """
         self._root = root
         self._clock_s = clock_s
@@ -75,20 +75,20 @@ class Nvml:
         self._wall_us = wall_us
         self._pause = pause
         self._without = without
-        self._noted: _Noted | None = None
+        self._traced: _TracedNvml | None = None
         self._nvml: Any = None
         self._gpus: list[Gpu] = []
         self._problem: str | None = None
         self._tried_s = float("-inf")
 
     def read(self, own_pids: Collection[int] = (), quiet: bool = False) -> tuple[tuple[GpuTelemetry, ...], str | None]:
-        """Return a row per GPU, and a problem (one sentence of cause, one of remedy) when there are no GPUs to read.
+        """Return a row per GPU, and a problem (one sentence of cause, one of remedy) if no GPU can be read.
 
-        Processes in `own_pids`, and this process, are marked as ours. `quiet` leaves out what costs the driver more
-        than 0.2 ms, except GPM if that was asked for. Takes 20 ms, asleep. Never raises for what the driver says.
+        Processes in `own_pids`, and this process, are marked as ours. `quiet` skips values that cost the driver more
+        than 0.2 ms, except GPM. Takes 20 ms, mostly asleep. Errors of the driver become reasons or the problem.
         """
         now_s = self._clock_s()
-        # Not a single value: the driver may have been unloaded or reset, which only a new session survives.
+        # Without a single value the driver may have been unloaded or reset, which requires a new session.
         if not any(gpu.answered for gpu in self._gpus) and now_s - self._tried_s >= SLOW_S:
             self._tried_s = now_s
             self._open()
@@ -96,7 +96,7 @@ class Nvml:
             return (), self._problem
         asked = [gpu for gpu in self._gpus if gpu.index not in self._without]
         for gpu in asked:
-            gpu.refresh(self._for(gpu), now_s, quiet)  # up to 18 ms each: not between the two looks at a PCIe counter
+            gpu.refresh(self._for(gpu), now_s, quiet)  # up to 18 ms each, so not between the two PCIe readings
         if any([gpu.glance(self._for(gpu)) for gpu in asked]):  # all of them, then one pause
             self._pause(PCIE_WINDOW_S)
         own = {os.getpid(), *own_pids}
@@ -105,21 +105,21 @@ class Nvml:
 
     @property
     def waiting(self) -> Waiting | None:
-        """What a call that hangs waits for; None before the first. To be asked from another thread."""
-        return self._noted.waiting if self._noted is not None else None
+        """The call that may hang; None before the first. Read it from another thread."""
+        return self._traced.waiting if self._traced is not None else None
 
     @property
     def gpu_count(self) -> int:
-        """How many GPUs there are, as far as is known."""
+        """Number of GPUs that the driver has listed so far."""
         return len(self._gpus)
 
     def _for(self, gpu: Gpu) -> Any:
-        """Return pynvml to ask this GPU with."""
+        """Return pynvml, with calls recorded for this GPU."""
         self._nvml.gpu_index = gpu.index
         return self._nvml
 
     def close(self) -> None:
-        """End the session with the driver; a later `read` starts another."""
+        """Close the session with the driver; a later `read` opens another."""
         if self._nvml is not None:
             self._nvml.gpu_index = None
             for gpu in self._gpus:
@@ -130,19 +130,19 @@ class Nvml:
         self._nvml = None
 
     def _open(self) -> None:
-        """Start a session, or set the problem. Rows and names of GPUs outlive sessions: a lost GPU has no name."""
+        """Open a session, or set the problem; GPUs keep their rows and names, because a lost GPU has no name."""
         self.close()
         try:
             import pynvml
         except ImportError:
             self._problem = NO_PYNVML
             return
-        noted = self._noted = _Noted(pynvml)
+        traced = self._traced = _TracedNvml(pynvml)
         try:
-            noted.nvmlInit()
-            self._nvml = noted
-            count = noted.nvmlDeviceGetCount()
-        except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
+            traced.nvmlInit()
+            self._nvml = traced
+            count = traced.nvmlDeviceGetCount()
+        except Exception as error:  # noqa: BLE001 - a broken library raises anything
             self.close()
             self._problem = driver_problem(error)
             return

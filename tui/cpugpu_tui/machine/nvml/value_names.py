@@ -1,4 +1,4 @@
-"""Keys of `GpuTelemetry.readings`, with their units in their names, and how often each is read."""
+"""Keys of `GpuTelemetry.readings`, with units in their names, and how often each is read."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ FAST_KEYS = (
     "dram_active_pct",
 )
 """Read at every sample: below 0.01 ms each on an H200, the PCIe counters 0.13 ms. Rates and shares of time are
-differences of the driver's counters by its own time stamps, since the sample before; PCIe rates over the last 20 ms,
-where counters of 32 bits go round too often for more. The last three are GPM's: `not-asked` unless asked for."""
+differences of the driver's counters since the last sample, by its own time stamps. PCIe rates cover the last 20 ms if
+the counters have 32 bits and wrap too often. The last three come from GPM and are `not-asked` by default."""
 
 SLOW_KEYS = (
     "power_limit_mw",
@@ -49,7 +49,7 @@ SLOW_KEYS = (
     "throttled_hw_thermal_pct",
     "throttled_power_brake_pct",
 )
-"""Read every 5 s at most: energy takes 2.8 to 16 ms, the last two 0.7 ms each, the largest clocks 1.6 ms."""
+"""Read at most every 5 s: energy takes 2.8 to 16 ms, the last two 0.7 ms each, the maximum clocks 1.6 ms."""
 
 KEYS = (*FAST_KEYS, *SLOW_KEYS)
-"""Every key of `GpuTelemetry.readings`; all are always there, as a number or as a reason."""
+"""All keys of `GpuTelemetry.readings`; each is always there, with a number or a reason."""

@@ -1,7 +1,7 @@
-"""What is read at every sample, and what is read rarely, of one GPU that answers.
+"""The fast and the slow tier of values of one GPU.
 
-On an H200 the fast tier takes 0.6 ms, of which the PCIe byte counters are 0.5, and the slow one 4 to 18 ms,
-nearly all of it the energy counter. While a run is live the slow tier leaves out what costs over 0.2 ms.
+On an H200 the fast tier takes 0.6 ms (0.5 ms for the PCIe byte counters) and the slow one 4 to 18 ms, nearly all for
+the energy counter. During a run the slow tier skips values that take over 0.2 ms.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from cpugpu_tui.machine.nvml.value_names import SLOW_KEYS
 from cpugpu_tui.model import Reading
 
 _FINAL = ("not-supported", "function-missing")
-"""Reasons that asking again does not change."""
+"""Reasons that a retry does not change."""
 
 
 def pcie_most_bytes_per_s(generation: float | None, width: float | None) -> float:
-    """Return an upper bound of a link's rate: 0.25 GB/s a lane in generation 1, at most doubled by each since.
+    """Return an upper bound of a link's rate: 0.25 GB/s per lane in generation 1, doubled by each generation.
 
-    Where the link is not known it is the fastest there is: generation 6, 16 lanes.
+    An unknown link counts as generation 6 with 16 lanes.
     """
     return 0.25e9 * 2 ** ((generation or 6) - 1) * (width or 16)
 
 
 class FastTier:
-    """Values that change all the time, and the counters that rates are the differences of."""
+    """Values that change all the time, and the counters behind the rates."""
 
     def __init__(self, gpm: Gpm | None) -> None:
-        """`gpm` is None if nobody asked for it."""
+        """`gpm` is None unless it is enabled."""
         self._gpm = gpm
         self._links = NvLink()
         self._counts: dict[str, Stamped] = {}
         self._glanced: dict[str, Stamped] = {}
 
     def glance(self, nvml: Any, handle: Any, now_us: int) -> bool:
-        """Read PCIe counters that go round within one sample (32 bits: 4.3 GB), and return whether there are any.
+        """Read PCIe counters that wrap between samples (32 bits: 4.3 GB), and return whether there are any.
 
-        The sample proper has to follow within some ten milliseconds. Raise NVMLError when the GPU is lost.
+        `read` must follow within some ten milliseconds. Raise NVMLError if the GPU is lost.
         """
         if any(self._counts.get(field.key, NOT_YET).bits < 64 for field in fields.PCIE):
             self._glanced = fields.read_fields(nvml, handle, fields.PCIE, now_us)
@@ -51,9 +51,9 @@ class FastTier:
     def read(
         self, nvml: Any, handle: Any, links: Stamped, pcie_most_per_s: float, now_s: float, now_us: int
     ) -> dict[str, Reading]:
-        """Return all readings of FAST_KEYS; raise NVMLError when the GPU is lost.
+        """Return all readings of FAST_KEYS; raise NVMLError if the GPU is lost.
 
-        `links` is how many NVLinks there are. `now_s` is monotonic, `now_us` microseconds since the epoch.
+        `links` is the number of NVLinks. `now_s` is monotonic, `now_us` microseconds since the epoch.
         """
         asked = (fields.POWER_INSTANT, fields.POWER_AVERAGE, *fields.THROTTLED, *fields.PCIE)
         found = fields.read_fields(nvml, handle, asked, now_us)
@@ -73,7 +73,7 @@ class FastTier:
         return readings
 
     def _derived(self, found: dict[str, Stamped], pcie_most_per_s: float) -> dict[str, Stamped]:
-        """Return powers as they are, and counters as shares and rates since they were last read."""
+        """Return powers unchanged, and counters as shares and rates since their last reading."""
         shares = {field.key for field in fields.THROTTLED}
         pcie = {field.key for field in fields.PCIE}
         derived: dict[str, Stamped] = {}
@@ -89,24 +89,24 @@ class FastTier:
         return derived
 
     def close(self, nvml: Any) -> None:
-        """Give back what the driver holds for us."""
+        """Free what the driver holds for us."""
         if self._gpm:
             self._gpm.close(nvml)
 
 
 class SlowTier:
-    """Values that seldom change or are dear, each with the moment it was read."""
+    """Values that rarely change or are costly, each with its time."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Reading, float]] = {}
+        self._values: dict[str, tuple[Reading, float]] = {}
         self._counts: dict[str, Stamped] = {}
         self.links = NOT_YET
-        """How many NVLinks there are."""
+        """Number of NVLinks."""
 
     def read(self, nvml: Any, handle: Any, quiet: bool, now_s: float, now_us: int) -> None:
-        """Read what is due; raise NVMLError when the GPU is lost. With `quiet`, dear values keep growing older."""
-        dear = () if quiet else (fields.ENERGY, *fields.THROTTLED_COSTLY)
-        found = fields.read_fields(nvml, handle, (fields.MEMORY_TEMPERATURE, LINKS, *dear), now_us)
+        """Read the values; raise NVMLError if the GPU is lost. With `quiet`, costly values are left to age."""
+        costly = () if quiet else (fields.ENERGY, *fields.THROTTLED_COSTLY)
+        found = fields.read_fields(nvml, handle, (fields.MEMORY_TEMPERATURE, LINKS, *costly), now_us)
         self.links = found[LINKS.key]
         for field in fields.THROTTLED_COSTLY:
             if (count := found.get(field.key)) is not None:
@@ -115,7 +115,7 @@ class SlowTier:
         readings = {key: value.reading(now_us) for key, value in found.items()}
         asked = {**calls.SLOW, **({} if quiet else {**calls.COSTLY, **self._still_unknown()})}
         readings |= {key: calls.reading(calls.ask(nvml, handle, call)) for key, call in asked.items()}
-        self._kept |= {key: (reading, now_s) for key, reading in plausible_all(readings).items()}
+        self._values |= {key: (reading, now_s) for key, reading in plausible_all(readings).items()}
 
     def readings(self, now_s: float) -> dict[str, Reading]:
         """Return all readings of SLOW_KEYS with their ages."""
@@ -123,17 +123,17 @@ class SlowTier:
 
     def value(self, key: str) -> float | None:
         """Return the last number under a key."""
-        return self._kept[key][0].value if key in self._kept else None
+        return self._values[key][0].value if key in self._values else None
 
     def _still_unknown(self) -> dict[str, calls.Call]:
-        """Return the calls of ONCE that may still bring something."""
+        """Return the calls of ONCE without a final result yet."""
         known = {
-            key for key, (reading, _) in self._kept.items() if reading.value is not None or reading.reason in _FINAL
+            key for key, (reading, _) in self._values.items() if reading.value is not None or reading.reason in _FINAL
         }
         return {key: call for key, call in calls.ONCE.items() if key not in known}
 
     def _aged(self, key: str, now_s: float) -> Reading:
-        if key not in self._kept:
+        if key not in self._values:
             return Reading(None, "not-yet")
-        reading, read_s = self._kept[key]
+        reading, read_s = self._values[key]
         return replace(reading, age_s=reading.age_s + now_s - read_s)

@@ -1,4 +1,4 @@
-"""Runs a plan on every host of a fleet: a session for each, all of them told to one listener, in its own thread."""
+"""Runs a plan on every host of a fleet, with a session for each, and delivers all events in one thread."""
 
 from __future__ import annotations
 
@@ -26,37 +26,40 @@ if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
 
 Deliver = Callable[[str, Told], None]
-"""Is told which host, and what; always in the thread that called `Fleet.run`."""
+"""Called with a host and what happened there, always in the thread that called `Fleet.run`."""
 
 AT_ONCE = 128
-"""Hosts that work at the same time: each takes three threads and, by ssh, a client of 10 MB."""
+"""Most hosts at work at the same time: each needs three threads and, for ssh, a client of 10 MB."""
 
 CONNECTING_AT_ONCE = 16
-"""Hosts that are being connected to at the same time: sshd of a jump host drops more than 10 to 100 (MaxStartups)."""
+"""Most connections that are being opened at the same time: sshd drops more than 10 to 100 (MaxStartups)."""
 
 WAITING_EVENTS = 2_000
-"""Events that may wait for the listener; whoever has more waits, so that memory stays bounded."""
+"""Most events that wait for the listener. Sessions with more wait, so memory stays bounded."""
 
 TEND_S = 1.0
-"""How often agents are looked after."""
+"""How often agents get a heartbeat."""
+
+INTERNAL_ERROR = "Internal error"
+"""Beginning of the message about a bug of this program."""
 
 SEEDS_APART = 1_000
-"""Between the noise of two made-up hosts: runs of a series count up by one."""
+"""Distance between the seeds of two simulated hosts; within a series the seed grows by one for each run."""
 
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """What is run on each host, and how."""
+    """The hosts, and what each of them runs."""
 
     hosts: tuple[Host, ...]
     plan: Plan
     repeat: int = 1
-    """Runs of each host's series."""
+    """Number of runs in each host's series."""
     case_timeout_s: float | None = None
     hello_limit_s: float = HELLO_LIMIT_S
     at_once: int = AT_ONCE
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What rides with every run beside what its agent says."""
+    """Facts that are added to the environment of every run."""
 
 
 class Fleet:
@@ -65,32 +68,32 @@ class Fleet:
     def __init__(self, asked: FleetPlan, outbox: Outbox | None = None) -> None:
         self._asked, self._outbox = asked, outbox
         self.fleet_id = new_id()
-        """Rides with every run of it."""
+        """Saved with each of its runs."""
         self.signal_exit = 0
-        """Exit code that a signal asked for (143, 129); 0 for none."""
-        self._told: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
+        """Exit code requested by a signal (143, 129); 0 without one."""
+        self._queue: queue.Queue[tuple[str, Told] | None] = queue.Queue(WAITING_EVENTS)
         self._doors = threading.Semaphore(CONNECTING_AT_ONCE)
         self._stop, self._kill, self._over = threading.Event(), threading.Event(), threading.Event()
-        # A signal's handler may come while another one is at it, in the same thread.
+        # Reentrant: a signal handler may interrupt another one in the same thread.
         self._lock = threading.RLock()
         self._live: dict[str, tuple[Agents, Session]] = {}
 
-    # ---------------------------------------------------------------- what others ask for
+    # ---------------------------------------------------------------- requests
 
     @property
     def stopping(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stop.is_set()
 
     def stop(self) -> None:
-        """Stop every host after its block in flight; begin none."""
+        """Stop every host after its block in flight, and start no other."""
         self._stop.set()
         self._doors.release(len(self._asked.hosts))
         for _, session in self._sessions():
             session.stop()
 
     def kill(self) -> None:
-        """Stop every host at once; finished cases are safe."""
+        """Stop every host at once. Finished cases are saved."""
         self._kill.set()
         self.stop()
         for _, session in self._sessions():
@@ -103,9 +106,9 @@ class Fleet:
     # ---------------------------------------------------------------- the run
 
     def run(self, deliver: Deliver) -> None:
-        """Run it to its end. Whatever goes wrong on a host is that host's last `HostChanged`, never an exception.
+        """Run on all hosts. A failure of a host is its last `HostChanged`, not an exception.
 
-        An exception of `deliver` ends all agents before it goes on.
+        An exception of `deliver` ends all agents and is raised again.
         """
         hosts = self._asked.hosts
         threading.Thread(target=self._tend, name="fleet-beat", daemon=True).start()
@@ -115,7 +118,7 @@ class Fleet:
                 pool.submit(self._run_host, index, host)
             left = len(hosts)
             while left:
-                told = self._told.get()
+                told = self._queue.get()
                 if told is None:
                     left -= 1
                 else:
@@ -129,10 +132,10 @@ class Fleet:
             self._over.set()
 
     def _drain(self) -> None:
-        """Take what nobody listens to any more, for whoever waits to tell it could not end."""
+        """Discard events that nobody listens to any more, so that no session waits for the queue."""
         while not self._over.is_set():
             with suppress(queue.Empty):
-                self._told.get(timeout=0.1)
+                self._queue.get(timeout=0.1)
 
     def _tend(self) -> None:
         while not self._over.wait(TEND_S):
@@ -141,22 +144,22 @@ class Fleet:
 
     def _run_host(self, index: int, host: Host) -> None:
         def tell(told: Told) -> None:
-            self._told.put((host.host, told))
+            self._queue.put((host.host, told))
 
         try:
             tell(self._runs_of(index, host, tell))
         except CpuGpuError as error:
             tell(_changed(error))
-        except Exception as error:  # noqa: BLE001 - one host's mishap, ours included, must not hold up the others
-            tell(HostChanged(CRASHED, f"This program failed at {host.host}: {error!r}.", "Report it."))
+        except Exception as error:  # noqa: BLE001 - a failure on one host, bugs included, must not stop the others
+            tell(HostChanged(CRASHED, f"{INTERNAL_ERROR} on {host.host}: {error!r}.", "Please report it."))
         finally:
-            self._told.put(None)
+            self._queue.put(None)
 
     def _runs_of(self, index: int, host: Host, tell: Callable[[Told], None]) -> HostChanged:
         """Run a host's series and return how it ended."""
         if self._stop.is_set():
             return _STOPPED
-        door = _Door(self._doors, has_one=host.launcher != "srun")  # Slurm's nodes wait in its own line
+        door = _Door(self._doors, has_one=host.launcher != "srun")  # Slurm has a queue of its own
         if self._stop.is_set():
             door.leave()
             return _STOPPED
@@ -190,7 +193,7 @@ class Fleet:
         session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts)
         with self._lock:
             self._live[host.host] = agents, session
-        # Asked for between the last look and now: the session would not have been among those that were stopped.
+        # A stop that came before the session was listed did not reach it.
         if self._kill.is_set():
             session.kill()
         elif self._stop.is_set():
@@ -198,7 +201,7 @@ class Fleet:
         finished = session.run(tell)
         session.saver.tag(host.tags)
         if self._kill.is_set() and finished.status == "failed":
-            return _STOPPED  # what a host says of an agent that we killed is not why
+            return _STOPPED  # the failure comes from our kill
         return _ended(finished, session.error)
 
 
@@ -206,7 +209,7 @@ _STOPPED = HostChanged(STOPPED, "Stopped by request.")
 
 
 class _Door:
-    """A place among those that connect, left once."""
+    """A place among the hosts that connect; it is given back once."""
 
     def __init__(self, doors: threading.Semaphore, *, has_one: bool) -> None:
         self._doors = doors
@@ -216,7 +219,7 @@ class _Door:
             doors.acquire()
 
     def leave(self) -> None:
-        """Make room for the next one."""
+        """Give the place back."""
         with self._lock:
             if self._is_inside:
                 self._is_inside = False
@@ -224,31 +227,31 @@ class _Door:
 
 
 def facts_of(host: Host, fleet_id: str) -> dict[str, Any]:
-    """Return what a run's environment says of the fleet that it is part of."""
+    """Return the facts about the fleet for a run's environment."""
     return {"fleet": fleet_id, "fleet_host": host.host, "launcher": host.launcher}
 
 
 def fleet_devices(plan: Plan, asked: Sequence[str] | None) -> Plan:
-    """Return the plan on every GPU of a host, and its CPU, unless devices were named."""
+    """Return the plan for the CPU and every GPU of a host, unless devices were named."""
     return plan if asked else replace(plan, devices=("all",))
 
 
 def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:
-    """Return the state that a run leaves its host in."""
+    """Return the state of a host after its run."""
     if finished.status == "done":
         return HostChanged(DONE)
     if finished.status == "stopped":
         return HostChanged(STOPPED, finished.message or "Stopped by request.", finished.remedy)
     if error is not None:
         return _changed(error)
-    return HostChanged(FAILED, finished.message or "Its run failed.", finished.remedy)
+    return HostChanged(FAILED, finished.message or "The run failed.", finished.remedy)
 
 
 def _changed(error: CpuGpuError) -> HostChanged:
     if isinstance(error, HostError):
         return HostChanged(error.kind, error.message, error.remedy)
     if isinstance(error, NoTorchError):
-        remedy = "Name an interpreter that has torch by `python` in the hosts file, or load one in `pre`."
+        remedy = "Set `python` in the hosts file to an interpreter that has torch, or load one in `pre`."
         return HostChanged(NO_TORCH, error.message, remedy)
     states = {MisbehavedError: MISBEHAVING, ProtocolError: VERSION}
     return HostChanged(states.get(type(error), CRASHED), error.message, error.remedy)

@@ -1,4 +1,4 @@
-"""What a fleet looks like now: each host's state and run, folded from one stream of all of them."""
+"""The state of a fleet: each host's state and run, folded from one stream of events of all hosts."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ WAITING, CONNECTING, STARTING, RUNNING = "waiting", "connecting", "starting", "r
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
 TROUBLES = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, MISBEHAVING, FAILED)
-"""States of a host that could not do its part."""
+"""States of a host that failed."""
 
 OVER = (DONE, STOPPED, *TROUBLES)
-"""States that nothing comes after."""
+"""Final states."""
 
 
 @dataclass(frozen=True)
 class HostChanged:
-    """A host's state is another one."""
+    """A change of a host's state."""
 
     state: str
     """`waiting`, `connecting`, `starting`, `running`, or one of `OVER`."""
     message: str = ""
-    """Why, one sentence; of troubles always."""
+    """Why, in one sentence; never empty for `TROUBLES`."""
     remedy: str = ""
 
 
 Told = Event | HostChanged
-"""What a fleet's stream is made of; who tells is said beside it."""
+"""An item of a fleet's stream; the host is given beside it."""
 
 
 @dataclass(frozen=True)
@@ -58,42 +58,42 @@ class HostState:
     message: str = ""
     remedy: str = ""
     run: RunState = field(default_factory=RunState)
-    """Its run, the last one of a series."""
+    """Its current run, or the last one of its series."""
     runs: tuple[MeasuredRun, ...] = ()
-    """Its runs that are over, for comparisons."""
+    """Its finished runs, for comparisons."""
     failed_before: int = 0
-    """Cases that failed in runs before this one."""
+    """Number of cases that failed in earlier runs."""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes from it."""
+        """Whether its state is final."""
         return self.state in OVER
 
     @property
     def in_trouble(self) -> bool:
-        """Whether it could not do its part."""
+        """Whether it failed."""
         return self.state in TROUBLES
 
     @property
     def failed(self) -> int:
-        """Cases that failed, in all its runs."""
+        """Number of cases that failed in all its runs."""
         return self.failed_before + self.run.failed
 
     @property
     def gpus(self) -> tuple[Device, ...]:
-        """Its GPUs, as its agent told."""
+        """Its GPUs, as its agent reported them."""
         return tuple(device for device in self.run.devices if not device.is_cpu)
 
     @property
     def why(self) -> str:
-        """Message and remedy, as one text; empty where all is well."""
+        """Message and remedy as one text; empty without a problem."""
         return f"{self.message} {self.remedy}".strip()
 
     def apply(self, told: Told) -> HostState:
-        """Return the state after this."""
+        """Return the state after an event or a change."""
         if isinstance(told, HostChanged):
             if told.state == STARTING and self.state not in (WAITING, CONNECTING):
-                return self  # another agent after a crash: the run goes on
+                return self  # a new agent after a crash: the run continues
             return replace(self, state=told.state, message=told.message, remedy=told.remedy)
         after = replace(self, run=self.run.apply(told))
         if isinstance(told, RunStarted):
@@ -111,41 +111,41 @@ class FleetState:
 
     @classmethod
     def of(cls, hosts: Iterable[Host]) -> FleetState:
-        """Return the state before anything happened."""
+        """Return the initial state."""
         return cls({host.host: HostState(host) for host in hosts})
 
     def apply(self, host: str, told: Told) -> FleetState:
-        """Return the state after something came from a host."""
+        """Return the state after an event or a change of a host."""
         before = self.hosts[host]
         after = before.apply(told)
         return self if after is before else FleetState({**self.hosts, host: after})
 
     @property
     def troubled(self) -> tuple[HostState, ...]:
-        """Hosts that could not do their part."""
+        """Hosts that failed."""
         return tuple(each for each in self.hosts.values() if each.in_trouble)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes."""
+        """Whether all hosts are in a final state."""
         return all(each.is_over for each in self.hosts.values())
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """State → how many hosts, in the order of a host's life."""
+        """State → number of hosts, in the order of a host's life."""
         order = (DONE, RUNNING, STARTING, CONNECTING, WAITING, STOPPED, *TROUBLES)
         states = [each.state for each in self.hosts.values()]
         return {state: states.count(state) for state in order if state in states}
 
     @property
     def cases_text(self) -> str:
-        """How many cases have finished or failed: `41 of 112 cases`."""
+        """Number of cases that have finished or failed: `41 of 112 cases`."""
         runs = [each.run for each in self.hosts.values()]
         return f"{sum(run.settled - run.skipped for run in runs)} of {sum(len(run.rows) for run in runs)} cases"
 
     @property
     def exit_code(self) -> int:
-        """0; 3 where a host or a case failed; 130 where somebody stopped it."""
+        """0 if all is well, 3 if a host or a case failed, 130 if a host was stopped."""
         if any(each.state == STOPPED for each in self.hosts.values()):
             return EXIT_INTERRUPTED
         failed = self.troubled or any(each.failed for each in self.hosts.values())
@@ -153,21 +153,21 @@ class FleetState:
 
     @property
     def crowded(self) -> tuple[str, ...]:
-        """Which hosts are one machine, as its own name tells: their runs were in each other's way."""
+        """Sentences about hosts that are one machine, by its own name, and whose runs disturbed each other."""
         by_machine: dict[str, list[HostState]] = {}
         for each in self.hosts.values():
             if each.run.run is not None and not each.run.simulated:
                 by_machine.setdefault(str(each.run.run.environment.get("hostname")), []).append(each)
         return tuple(
-            f"{some_of([each.host.host for each in group])} are one machine ({machine}) and were timed on the same "
-            "cores at the same time: the CPU's times are too long. Time them one after another with --at-once 1."
+            f"{some_of([each.host.host for each in group])} are one machine ({machine}), and their runs overlapped. "
+            "CPU times are too long. Time them one after another with --at-once 1."
             for machine, group in by_machine.items()
             if _overlap(group)
         )
 
     @property
     def sentence(self) -> str:
-        """How many hosts are how, and which of them are in trouble."""
+        """Number of hosts in each state, and of failed cases, as a sentence."""
         counts = self.counts
         said = ", ".join(f"{count} {state}" for state, count in counts.items())
         failed = sum(each.failed for each in self.hosts.values())
@@ -176,13 +176,13 @@ class FleetState:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """Return `a, b and c`; of more than four the first two and how many others there are."""
+    """Return `a, b and c`; for more than four names the first two and the number of others."""
     shown = [*names[:2], f"{len(names) - 2} others"] if len(names) > 4 else list(names)
     return joined(shown)
 
 
 def _overlap(hosts: Iterable[HostState]) -> bool:
-    """Return whether a run began before another one ended; a machine's clock tells, which all of these share."""
+    """Return whether a run began before another one ended, by the clock of the machine that all of these share."""
     spans = sorted(
         (each.run.run.wall_ns, each.run.finished.wall_ns if each.run.finished is not None else math.inf)
         for each in hosts

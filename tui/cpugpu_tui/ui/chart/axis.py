@@ -1,4 +1,4 @@
-"""One axis of a chart: which cell a value falls into, and where numbers are written beside it."""
+"""One axis of a chart: the cell of each value, and the numbers beside the axis."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from cpugpu_tui.model.quantities import size_text
 
 FEW_DECADES = 3
-"""A logarithmic axis over fewer decades than this has numbers at 1, 2 and 5 as well."""
+"""A logarithmic axis over few decades also has numbers at 2 and 5."""
 
 MARGIN = 0.03
-"""Part of the axis left free at either end, so that a sign never stands on the frame."""
+"""Share of the axis left free at either end, so that no sign covers the frame."""
 
 
 @dataclass(frozen=True)
@@ -25,22 +25,22 @@ class Axis:
     linear: bool = False
 
     def scaled(self, value: float) -> float:
-        """Return a value on the scale that is even on the screen."""
+        """Return a value in the axis' scale: itself, or its logarithm."""
         return value if self.linear else math.log10(value)
 
     @property
     def limits(self) -> tuple[float, float]:
-        """Both ends on that scale; they are the middles of the first and the last cell."""
+        """Both ends in that scale, at the middle of the first and the last cell."""
         return self.scaled(self.low), self.scaled(self.high)
 
     def cell(self, value: float) -> int:
-        """Return the cell of a value, that of the nearer end for a value outside."""
+        """Return the cell of a value; values outside get the nearest end."""
         low, high = self.limits
         share = (self.scaled(min(max(value, self.low), self.high)) - low) / (high - low)
         return math.floor(share * (self.cells - 1) + 0.5)
 
     def between(self, a: tuple[float, float], b: tuple[float, float], at: float, other: Axis) -> float:
-        """Return the value on `other`, in its scale, where a line from a to b passes `at` on this axis."""
+        """Return the value on `other` where a straight line from a to b passes `at` on this axis."""
         span = self.scaled(b[0]) - self.scaled(a[0])
         share = (self.scaled(at) - self.scaled(a[0])) / span if span else 0.0
         value = other.scaled(a[1]) + share * (other.scaled(b[1]) - other.scaled(a[1]))
@@ -48,22 +48,22 @@ class Axis:
 
 
 def axis_over(values: Iterable[float], cells: int, *, linear: bool, least_ratio: float = 1.0) -> Axis:
-    """Return an axis on which all these positive values have their place; a linear one starts at 0.
+    """Return an axis that holds all these positive values; a linear one starts at 0.
 
-    A logarithmic one spans at least `least_ratio`, so that noise of a percent does not fill it.
+    A logarithmic one spans at least `least_ratio`, so that noise of 1 % does not fill it.
     """
     known = list(values)
     low, high = min(known), max(known)
     if linear:
         return Axis(0.0, high * (1 + MARGIN), cells, linear=True)
-    if high == low or high < least_ratio * low:  # they stand in the middle
+    if high == low or high < least_ratio * low:  # put them into the middle
         low, high = low / 1.5, high * 1.5
     margin = (high / low) ** MARGIN
     return Axis(low / margin, high * margin, cells)
 
 
 def round_numbers(axis: Axis, most: int) -> list[float]:
-    """Return at most about `most` values within an axis that are easy to read, rising."""
+    """Return about `most` round values within an axis, ascending."""
     if axis.linear:
         return _even_steps(axis.low, axis.high, most)
     first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
@@ -85,21 +85,21 @@ def _even_steps(low: float, high: float, most: int) -> list[float]:
 
 
 def number_text(value: float) -> str:
-    """Return a round number beside an axis: `0.5`, `20`, `10,000`."""
+    """Format a number beside an axis: `0.5`, `20`, `10,000`."""
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
 
 
 def time_labels(axis: Axis, unit_ns: float) -> dict[int, str]:
-    """Return cell → number in the unit, for an axis of times in ns; on every second cell at most."""
+    """Return cell → number in the unit, for an axis of times in ns; at most every second cell has one."""
     own = Axis(axis.low / unit_ns, axis.high / unit_ns, axis.cells, axis.linear)
     return {own.cell(value): number_text(value) for value in round_numbers(own, max(2, axis.cells // 2))}
 
 
 def size_labels(axis: Axis, sizes: Sequence[int]) -> str:
-    """Return the line below an axis of sizes, one character a cell: the sizes that were timed, as far as they fit.
+    """Return the line below an axis of sizes, one character per cell, with the timed sizes that fit.
 
-    The largest and the smallest first; the others from left to right where two cells stay free beside them. Many sizes
-    say less than round numbers, which are then written instead.
+    The largest and the smallest come first, then the others from left to right where two cells stay free beside them.
+    Above 16 sizes, round numbers are written instead.
     """
     wanted: list[float] = [*sizes[-1:], *sizes[:-1]]
     if len(sizes) > 16:

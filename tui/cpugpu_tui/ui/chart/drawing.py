@@ -1,7 +1,6 @@
-"""The chart: times over sizes on both devices, with the crossover and what would move it.
+"""The chart: times over sizes on both devices, with the crossover and the chosen what-if.
 
-Everything but the curves' lines is text, so that it says the same in ASCII and without colour: each curve has a letter
-that stands at every size that was timed.
+Each curve has a letter at every size that was timed, so that the chart also reads in ASCII and without colour.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from cpugpu_tui.ui.panes.lines import spelled, wrapped
 from cpugpu_tui.ui.roles import Spans, width_of
 
 LEAST_CELLS = (30, 6)
-"""Columns and rows of the field below which curves say nothing."""
+"""Fewest columns and rows in which curves can be read."""
 
 CROSSING, HIGHLIGHT, SEVERAL, FRAME = "X", ":", "*", "|"
-"""Signs that are no curve's: where the lead changes, the highlighted size, several curves at one place, the edge."""
+"""Signs of the crossover, the highlighted size, several curves in one cell, and the left edge."""
 
 Cell = tuple[str, str]
 """Sign and role."""
@@ -40,17 +39,17 @@ Cell = tuple[str, str]
 
 @dataclass(frozen=True)
 class ChartOptions:
-    """How a person wants to see it."""
+    """What to draw, and on which axes."""
 
     what_if: str = RESIDENT
-    """World whose crossover is marked (`WhatIf.key`)."""
+    """What-if whose crossover is marked (`WhatIf.key`)."""
     cursor: str | None = None
     """Key of the highlighted row."""
     linear_sizes: bool = False
-    """Sizes on an even axis instead of a logarithmic one."""
+    """Whether the axis of sizes is linear instead of logarithmic."""
     linear_times: bool = False
     in_words: bool = True
-    """Whether a sentence below says where the crossover is; not where the answer stands right below."""
+    """Whether a sentence below states the crossover; False where the answer pane is right below."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Curve:
     """Times of one device over sizes."""
 
     sign: str
-    """One letter, a capital at each size that was timed."""
+    """Capital letter, drawn at each size that was timed."""
     label: str
     role: str
     points: tuple[tuple[int, float], ...]
@@ -68,9 +67,9 @@ class Curve:
 def chart_lines(
     run: RunState, sweep: SweepKey, width: int, height: int, options: ChartOptions, glyphs: Glyphs
 ) -> list[Spans]:
-    """Return the chart of one sweep as at most `height` lines; what a line has beyond `width` cells is for cutting.
+    """Return the chart of one sweep as at most `height` lines, which may be wider than `width` cells.
 
-    It is made of finished rows alone, and so stays the same until another one has finished.
+    Only finished rows are drawn, so that the chart stays the same until the next one has finished.
     """
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
@@ -78,7 +77,7 @@ def chart_lines(
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
     below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
     if not found:
-        return [title, *wrapped("The chart begins with the first size that has finished.", width, "muted")][:height]
+        return [title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
     crossing = world(run, rows, options.what_if)
     marked = marked_row(run, sweep, options.cursor) or rows[-1]
     legend = _legend(found, crossing, marked, width, glyphs)
@@ -87,13 +86,13 @@ def chart_lines(
         legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
         room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
-        return [title, *wrapped("There is too little room for a chart here.", width, "muted"), *below][:height]
-    # That of the first time; on an even axis, which is all about the longest times, that of the longest.
+        return [title, *wrapped("Not enough room for the chart.", width, "muted"), *below][:height]
+    # The unit follows the first time. On a linear axis it follows the longest, which fills the axis.
     unit = unit_for_one(max(_times(found))) if options.linear_times else _unit_of(run)
     try:
         field = _field(found, crossing, marked, unit, width, room, options, glyphs)
-    except (ImportError, OSError) as error:  # plotext is compiled, and not for every machine
-        reason = wrapped(f"The chart needs plotext, which does not load: {error}.", width, "warn")
+    except (ImportError, OSError) as error:  # plotext is compiled and lacks wheels for some machines
+        reason = wrapped(f"Cannot draw the chart: plotext does not load ({error}).", width, "warn")
         return [title, *legend, *reason, *below][:height]
     return [title, *legend, *field, *below]
 
@@ -102,25 +101,22 @@ def chart_lines(
 
 
 def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
-    """Return the curves of a sweep: CPU, GPU, GPU with copies, and the one of a world that is none of these.
-
-    A row without one of the times ends that curve there.
-    """
+    """Return the curves of a sweep: CPU, GPU, GPU with copies, and that of the what-if if it is none of these."""
     latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
     first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
     gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
-    moved = (
+    with_copies = (
         f"{first} {COLUMNS[Key.MOVED].heading}",
         "title",
         [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
     )
-    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, moved), strict=True)]
+    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, with_copies), strict=True)]
     if what_if == ONE_THREAD:
         others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
         points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
         found.append(_curve("W", "one CPU thread", "key", points))
     elif what_if not in (RESIDENT, END_TO_END):
-        # The speedup in that world is what its crossover comes from; so the curves meet where the marker stands.
+        # Derived from the speedup, like the crossover, so that the curves meet at its marker.
         worlds = [(row, row.in_worlds.get(what_if)) for row in rows]
         points = [
             (row.case.size, row.cpu.latency_ns / there.speedup)
@@ -149,7 +145,7 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
 
 
 def _legend(found: Sequence[Curve], crossing: Crossover, marked: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what each sign means, on as few lines as it takes."""
+    """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
         items.append(((CROSSING, "warn"), (f" GPU faster {spelled(where(crossing), glyphs)}", "text")))
@@ -166,11 +162,11 @@ def _legend(found: Sequence[Curve], crossing: Crossover, marked: Row, width: int
 
 
 def _highlighted(row: Row, glyphs: Glyphs) -> str:
-    said = [size_text(row.case.size)]
+    size, times_text = size_text(row.case.size), []
     for name, times in (("CPU", row.cpu), ("GPU", row.gpu)):
         if times is not None and times.latency_ns is not None:
-            said.append(f"{name} {time_text(times.latency_ns).replace('us', f'{glyphs.micro}s')}")
-    return f"{said[0]}: {', '.join(said[1:])}" if len(said) > 1 else said[0]
+            times_text.append(f"{name} {time_text(times.latency_ns).replace('us', f'{glyphs.micro}s')}")
+    return f"{size}: {', '.join(times_text)}" if times_text else size
 
 
 # -------------------------------------------------------------------- the field
@@ -181,13 +177,13 @@ def _times(found: Sequence[Curve]) -> list[float]:
 
 
 def _unit_of(run: RunState) -> Unit:
-    """Return the unit that the first row with a time asks for, which stays for the run; microseconds before."""
+    """Return the unit for the first timed row, which stays for the run; microseconds before that."""
     every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
     return next((unit_for(ns) for ns in every if ns is not None), US)
 
 
 def unit_for_one(ns: float) -> Unit:
-    """Return the largest unit that a time is at least one of."""
+    """Return the largest unit in which a time is at least 1."""
     return next((unit for unit in (S, MS, US) if ns >= unit.ns), NS)
 
 
@@ -195,7 +191,7 @@ def _field(
     found: Sequence[Curve], crossing: Crossover, marked: Row, unit: Unit,
     width: int, height: int, options: ChartOptions, glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
-    """Return the field with its numbers: `height` lines, and one with the sizes below."""
+    """Return the field with its axes: `height` lines, and one below for the sizes."""
     vertical = axis_over(_times(found), height, linear=options.linear_times, least_ratio=2.0)
     labels = time_labels(vertical, unit.ns)
     name = unit.name.replace("u", glyphs.micro)
@@ -213,7 +209,7 @@ def _field(
 def _drawn(
     found: Sequence[Curve], crossing: Crossover, marked: int, horizontal: Axis, vertical: Axis, glyphs: Glyphs
 ) -> list[list[Cell]]:
-    """Return every cell of the field, top row first: what matters most is drawn last."""
+    """Return every cell of the field, top row first. The most important signs are drawn last."""
     cells: list[list[Cell]] = [[(" ", "text")] * horizontal.cells for _ in range(vertical.cells)]
     if crossing.low is not None and crossing.high is not None:
         for column in range(horizontal.cell(crossing.low), horizontal.cell(crossing.high) + 1):
@@ -245,7 +241,7 @@ def _drawn(
 def _crossing(
     found: Sequence[Curve], crossing: Crossover, horizontal: Axis, vertical: Axis
 ) -> tuple[float, float] | None:
-    """Return the point at which the curves meet as they are drawn: on that of the CPU."""
+    """Return (size, ns) of the crossover on the CPU's curve as it is drawn."""
     one = next((curve for curve in found if curve.label == "one CPU thread"), None)
     cpu = one or next((curve for curve in found if curve.sign == "C"), None)
     at = crossing.point
@@ -259,25 +255,25 @@ _loaded = threading.Event()
 
 
 def is_loaded() -> bool:
-    """Whether a chart can be drawn without loading plotext first, which takes 0.2 s."""
+    """Whether plotext is loaded, which takes 0.2 s."""
     return _loaded.is_set()
 
 
 def load() -> None:
-    """Load plotext; whether that succeeds is said where the chart would be."""
+    """Try to load plotext; `chart_lines` reports a failure in place of the chart."""
     with suppress(ImportError, OSError):
         import plotext  # noqa: F401
     _loaded.set()
 
 
 def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[str]:
-    """Return a curve's line as rows of cells, drawn by plotext: braille dots, or a letter for ASCII."""
+    """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII."""
     import plotext
 
     width, height = horizontal.cells, vertical.cells
     figure = plotext.figure
     figure.clear()
-    plotext.terminal.limit(False, False)  # our widget is not the terminal
+    plotext.terminal.limit(False, False)  # the widget may be larger than the terminal that plotext finds
     figure.plot_size(width, height)
     figure.axes(False)
     figure.canvas("default")
@@ -293,7 +289,7 @@ def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[s
 
 
 def _thinned(points: Sequence[tuple[int, float]], horizontal: Axis) -> list[tuple[int, float]]:
-    """Return the points that a line through all of them would show: 3000 take plotext 0.3 s."""
+    """Return the points that matter in each column of cells; plotext takes 0.3 s for 3000."""
     columns: dict[int, list[tuple[int, float]]] = {}
     for point in points:
         columns.setdefault(horizontal.cell(point[0]), []).append(point)
@@ -308,14 +304,14 @@ _BRAILLE = 0x2800
 
 
 def _overlaid(below: str, sign: str) -> str:
-    """Return a cell with the dots of both, if both are dots; the upper one otherwise."""
+    """Return a cell with the dots of both if both are braille, else the upper one."""
     if ord(sign) & ~0xFF == _BRAILLE and ord(below) & ~0xFF == _BRAILLE:
         return chr(ord(sign) | ord(below))
     return sign
 
 
 def _joined(cells: Sequence[Cell]) -> Spans:
-    """Return a row of cells as spans, neighbours of one role together."""
+    """Return a row of cells as spans, joining neighbours of the same role."""
     spans: list[tuple[str, str]] = []
     for sign, role in cells:
         if spans and spans[-1][1] == role:

@@ -1,4 +1,4 @@
-"""What-if in words: where the crossover of a sweep would be with other costs, beside where it is."""
+"""What-if sentences: the crossover of a sweep under other costs, beside the measured one."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column
 
 MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
-"""Worlds that were timed as they are; the others are derived from what was timed."""
+"""What-ifs that were timed; the others are derived from them."""
 
 WITHOUT_WINNER = {
     NOTHING: "not timed",
-    TOO_FEW_ROUNDS: "timed in too few rounds to tell",
+    TOO_FEW_ROUNDS: "not judged (too few rounds)",
     TIES: "as fast as the CPU",
-    NO_WINNER: "neither faster nor slower for certain",
+    NO_WINNER: "neither clearly faster nor slower",
 }
-"""What is said of the GPU where a world has no winner."""
+"""What follows `the GPU is` if there is no winner."""
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
 
 def shown_row(run: RunState, cursor: str | None) -> Row | None:
-    """Return the row that chart and what-if are about: the highlighted one, or the last that has finished."""
+    """Return the row for chart and what-if: the highlighted one, else the last finished one."""
     row = run.rows.get(cursor or "")
     if row is not None:
         return row
@@ -36,7 +36,7 @@ def shown_row(run: RunState, cursor: str | None) -> Row | None:
 
 
 def marked_row(run: RunState, sweep: SweepKey, cursor: str | None) -> Row | None:
-    """Return the highlighted row of a sweep if it has finished, the largest that has otherwise."""
+    """Return the highlighted row of a sweep if it has finished, else the largest finished one."""
     row = run.rows.get(cursor or "")
     if row is not None and row.status == "ok" and row.case.sweep == sweep:
         return row
@@ -44,9 +44,9 @@ def marked_row(run: RunState, sweep: SweepKey, cursor: str | None) -> Row | None
 
 
 def next_world(run: RunState, now: str) -> str:
-    """Return the world after this one among those that a run has.
+    """Return the next what-if that a run can answer.
 
-    That against one CPU thread is always among them: it says how to get it.
+    That against one CPU thread is always offered: without its times, the sentence says how to get them.
     """
     known = {key for answer in answers(run) for key in answer.evidence.worlds} | {RESIDENT, ONE_THREAD}
     cycle = [what_if.key for what_if in WHAT_IFS if what_if.key in known]
@@ -54,39 +54,39 @@ def next_world(run: RunState, now: str) -> str:
 
 
 def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
-    """Return the rows of a sweep that will not change any more, sizes rising."""
+    """Return the finished rows of a sweep, smallest size first."""
     return sorted((row for row in run.sweeps.get(sweep, ()) if row.status == "ok"), key=lambda row: row.case.size)
 
 
 def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: str) -> str:
-    """Return where the GPU would be faster in one world, with the measured one beside it; empty without a comparison.
+    """Return the crossover under one what-if beside the measured one; empty without a comparison.
 
-    `rows` are those of the sweep that count. The resident world is what was measured: it is said in one half.
+    `rows` are the finished ones of the sweep. The resident what-if is the measured one.
     """
     measured = world(run, rows, RESIDENT)
     if not measured.points:
         return ""
     name = " ".join(part for part in sweep[:2] if part != "default")
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
-    lead = f"{name}: " if several else ""
+    prefix = f"{name}: " if several else ""
     if key == RESIDENT:
-        return f"{lead}As measured, {BY_KEY[key].label}: the GPU is {_faster(measured)}."
+        return f"{prefix}As measured, {BY_KEY[key].label}: the GPU is {_faster(measured)}."
     if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
-        return f"{lead}These CPU times are those of one thread already: the GPU is {_faster(measured)}."
+        return f"{prefix}These CPU times already use one thread: the GPU is {_faster(measured)}."
     condition = BY_KEY[key].condition
-    head = f"What {condition}" if condition.startswith("if ") else condition[0].upper() + condition[1:]
+    head = condition[0].upper() + condition[1:]
     found = world(run, rows, key)
     if not found.points:
-        remedy = " Set its threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
-        return f"{lead}{head}: not measured.{remedy}"
+        remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
+        return f"{prefix}{head}: not measured.{remedy}"
     verb = "is" if key in MEASURED else "would be"
     if where(found) == where(measured):
-        return f"{lead}{head}: the GPU {verb} {_faster(found)}, the same as measured."
+        return f"{prefix}{head}, the GPU {verb} {_faster(found)}, the same as measured."
     if measured.kind in WITHOUT_WINNER:
-        return f"{lead}{head}: the GPU {verb} {_faster(found)}; as measured it is {_faster(measured)}."
-    return f"{lead}{head}: the GPU {verb} {_faster(found)}, instead of {where(measured)}."
+        return f"{prefix}{head}, the GPU {verb} {_faster(found)}; as measured it is {_faster(measured)}."
+    return f"{prefix}{head}, the GPU {verb} {_faster(found)} instead of {where(measured)}."
 
 
 def _faster(found: Crossover) -> str:
-    """Return what follows `the GPU is`, or `would be`."""
+    """Return the words after `the GPU is` or `the GPU would be`."""
     return WITHOUT_WINNER.get(found.kind) or f"faster {where(found)}"

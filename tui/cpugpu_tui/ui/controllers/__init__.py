@@ -1,1 +1,1 @@
-"""What the app does, one controller each; `Port` is all that they ask of the app."""
+"""The actions of the app, by topic; controllers use the app through `Port` only."""

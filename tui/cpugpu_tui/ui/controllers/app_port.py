@@ -1,4 +1,4 @@
-"""What a controller may ask of the app. A test gives it a fake, and so exercises a controller without the app."""
+"""The interface between controllers and the app; tests replace it by a fake."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Result = TypeVar("Result")
 
 
 class Port(Protocol):
-    """The app as its controllers see it. Everything is called on the app's thread."""
+    """The app as its controllers see it. All calls come on the app's thread."""
 
     state: AppState
-    """All that is shown. Assigning it paints nothing, `change` does."""
+    """Everything that is shown. Assigning it repaints nothing; `change` does."""
 
     @property
     def glyphs(self) -> Glyphs:
@@ -39,13 +39,13 @@ class Port(Protocol):
         """Change fields of the state and show it on all screens."""
 
     def situate(self, **changes: Any) -> None:
-        """Change fields of the state's situation: what can be done now."""
+        """Change fields of the state's situation."""
 
     def say(self, text: str, *, stays: bool = False) -> None:
-        """Show for some seconds what came of a key; `stays`: also when a screen opens or closes."""
+        """Show a notice for some seconds; with `stays` also after a screen opens or closes."""
 
     def push_screen(self, screen: Screen[Any], callback: Callable[[Any], object] | None = None) -> object:
-        """Open a screen; `callback` gets what it is dismissed with."""
+        """Open a screen; `callback` receives its result."""
 
     def pop_screen(self) -> object:
         """Close the screen on top."""
@@ -60,26 +60,26 @@ class Port(Protocol):
         then: Callable[[Result], object],
         failed: Callable[[CpuGpuError], object],
     ) -> None:
-        """Run `body` on a thread, then `then` with what it returned or `failed` with its error on the app's thread."""
+        """Run `body` on a thread, then call `then` with its result or `failed` with its error on the app's thread."""
 
     def set_timer(self, delay: float, callback: Callable[[], object]) -> Timer:
-        """Call once after so many seconds."""
+        """Call once after `delay` seconds."""
 
     def set_interval(self, interval: float, callback: Callable[[], object]) -> Timer:
-        """Call every so many seconds."""
+        """Call every `interval` seconds."""
 
     def call_later(self, callback: Callable[[], object]) -> object:
-        """Call once the messages that wait have been handled."""
+        """Call after the pending messages have been handled."""
 
     def bell(self) -> None:
         """Ring the terminal's bell."""
 
     def set_terminal_title(self, title: str) -> None:
-        """Name the terminal's window."""
+        """Set the title of the terminal's window."""
 
 
 def main_screen(port: Port) -> MainScreen | None:
-    """Return the main screen, also behind others; None while the app closes."""
+    """Return the main screen, even if it is covered; None while the app closes."""
     return next((screen for screen in port.screen_stack if isinstance(screen, MainScreen)), None)
 
 
@@ -90,7 +90,7 @@ def close_pages(port: Port) -> None:
 
 
 def toggle(port: Port, kind: type[Screen[Any]], make: Callable[[], Screen[Any]]) -> None:
-    """Open a screen; close it where it is open already."""
+    """Open a screen, or close it if it is on top."""
     if isinstance(port.screen, kind):
         port.pop_screen()
     else:

@@ -1,4 +1,4 @@
-"""Compares series: with the previous one, a chosen one, the baseline; and with what publications claim."""
+"""Compares series with an earlier one, the baseline and the publications' claims."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 IS_BASELINE = f"is baseline {BASELINE}"
 
-NONE_BEFORE = "There is no other series of {name} to compare with yet; run it again."
+NONE_BEFORE = "{name} has only this series. Run it again to compare."
 
 
 class Comparing:
-    """Reads series on threads, and only between runs."""
+    """Reads series on threads, between runs only."""
 
     def __init__(self, port: Port, bridge: Bridge, reader: QuietReader) -> None:
         self._port, self._bridge, self._reader = port, bridge, reader
 
     def toggle(self) -> None:
-        """Compare the run on the screen with the previous series; pressed again, go back."""
+        """Open or close the comparison of the shown run with an earlier series."""
         from cpugpu_tui.ui.screens.compare import CompareScreen
 
         run = self._port.state.run
@@ -40,14 +40,14 @@ class Comparing:
         toggle(self._port, CompareScreen, lambda: CompareScreen(self._port.state, self._port.glyphs, read))
 
     def toggle_claims(self) -> None:
-        """Show what publications claim; pressed again, go back."""
+        """Open or close the claims."""
         from cpugpu_tui.ui.screens.claims import ClaimsScreen
 
         read = self._bridge.claim_points
         toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
 
     def set_baseline(self) -> None:
-        """Make the series of the run on the screen the baseline."""
+        """Make the series of the shown run the baseline."""
         run = self._port.state.run
         started = run.run
         if started is None:
@@ -61,7 +61,7 @@ class Comparing:
         self._in_background(body)
 
     def compare_with_baseline(self, _: SeriesEnded) -> None:
-        """Compare what has ended with the baseline, if there is one."""
+        """Compare the series that has ended with the baseline, if one is set."""
         state = self._port.state
         run = state.run
         if run.run is None or state.quitting:
@@ -71,22 +71,22 @@ class Comparing:
         self._in_background(lambda: (series_id, against_baseline(self._reader, run)))
 
     def _in_background(self, body: Callable[[], tuple[str, str]]) -> None:
-        """Show the series' id and what `body` says of the baseline beside it."""
+        """Run `body` on a thread and show its result: the series' id and the text about the baseline."""
         self._port.in_background(
-            "baseline", body, lambda said: self._port.change(baseline=said),
+            "baseline", body, lambda found: self._port.change(baseline=found),
             lambda error: self._port.change(problem=error),
         )  # fmt: skip
 
 
 def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:
-    """Return the series of a run beside the n-th other one."""
+    """Compare the series of a run with the n-th other series, the previous one first."""
     from cpugpu_tui.compare.comparison import compare_series
     from cpugpu_tui.compare.series import other_series
     from cpugpu_tui.ui.screens.compare import Compared
 
     started = run.run
     if started is None:
-        return Compared(None, "No run is on the screen. Start one, or open a saved one.", 0, 0)
+        return Compared(None, "No run is shown. Start one, or open a saved one.", 0, 0)
     count = 0
     try:
         others = other_series(saved.store, started.series_id, started.plan.name, simulated=run.simulated)
@@ -100,7 +100,7 @@ def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -
 
 
 def against_baseline(reader: QuietReader, run: RunState) -> str:
-    """Return what the status line says of the baseline after a run; empty where they have nothing in common."""
+    """Return the status line's text about the baseline; empty without one."""
     from cpugpu_tui.compare.comparison import compare_series
     from cpugpu_tui.render.comparison import in_short
 

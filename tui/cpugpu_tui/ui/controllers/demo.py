@@ -1,4 +1,4 @@
-"""The demo: begins by itself and plays recorded runs; keys that would measure are refused."""
+"""The demo: plays recorded runs and refuses keys that would measure."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 
-ENDED = "the demo has ended: {run} plays it again, {history} lists its runs"
+ENDED = "the demo has ended; press {run} to play it again, {history} to list its runs"
 
 
 class DemoRunning:
-    """Stands where `Running` does in the app that measures."""
+    """Replaces `Running` in the demo."""
 
     def __init__(
         self, port: Port, bridge: Bridge, live: Live, history: History, timings: Timings, running: Running,
         recording: Recording,
     ) -> None:  # fmt: skip
-        """Play `recording`; `running` refuses what would measure, and pauses."""
+        """Play `recording`; `running` handles pause and refuses to measure."""
         self._port, self._bridge, self._live = port, bridge, live
         self._history, self._timings, self._recording = history, timings, recording
         self._wanted: SavedRunChosen | None = None
-        """The saved run that is to be shown once the demo has ended."""
+        """The saved run to show once the demo has ended."""
         self.pause, self.run_named, self.measure_claim = running.pause, running.run_named, running.measure_claim
         self.run_row, self.find_crossover, self.measure = running.run_row, running.find_crossover, running.measure
         self._choose_saved = running.choose_saved
 
     def run(self) -> None:
-        """Play all runs from the first one on, as if none had been seen."""
+        """Play all runs from the beginning."""
         port, bridge = self._port, self._bridge
         if not port.state.situation.may_play:
             return
@@ -55,13 +55,13 @@ class DemoRunning:
             port.screen.focus_timings()
 
     def stop(self) -> None:
-        """Skip to the end of the run, or from between two runs to the next."""
+        """Skip to the end of the run, or to the next run between two."""
         if self._port.state.run.run is not None:
             self._bridge.stop()
             self._port.situate(paused=False)
 
     def choose_saved(self, message: SavedRunChosen) -> None:
-        """Show a saved run; end the demo before, or its events would replace that run."""
+        """Show a saved run after ending the demo, whose events would replace it."""
         if self._port.state.situation.live:
             self._wanted = message
             self._bridge.kill()
@@ -69,7 +69,7 @@ class DemoRunning:
             self._choose_saved(message)
 
     def name_run(self, message: RunAdvanced) -> None:
-        """Count the runs, and highlight the one that begins as if it had been chosen."""
+        """Number the run that begins and highlight its workload."""
         started = next((event for event in message.events if isinstance(event, RunStarted)), None)
         if started is not None:
             ids = [run.started.run_id for run in self._recording.runs]
@@ -83,7 +83,7 @@ class DemoRunning:
             pane.highlight(PlanRequest((started.plan.name,), scale=started.plan.scale))
 
     def show_end(self, _: SeriesEnded) -> None:
-        """Open the saved run that ended the demo, or else end on the chart of the crossover."""
+        """Open the saved run that was chosen, or show the chart of the crossover."""
         port, runs = self._port, self._recording.runs
         wanted, self._wanted = self._wanted, None
         if wanted is not None:

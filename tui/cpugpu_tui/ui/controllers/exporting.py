@@ -1,4 +1,4 @@
-"""Hands results to other programs: a row or a command to the clipboard, a run to a file."""
+"""Copies a row or a command to the clipboard, and writes a run to a file."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cpugpu_tui.ui.terminal.clipboard import way
 
 
 class Exporting:
-    """Exports what is shown; only between runs, for writing costs what is being timed."""
+    """Exports the shown run; between runs only, because writing disturbs timing."""
 
     def __init__(self, port: Port, saved_runs: Callable[[], SavedRuns], copy: Callable[[str], object]) -> None:
-        """Write runs of `saved_runs`, which is called on threads; `copy` asks the terminal to take a text."""
+        """`saved_runs` is called on threads; `copy` sends a text to the terminal's clipboard."""
         self._port, self._saved_runs, self._copy = port, saved_runs, copy
 
     def copy_row(self) -> None:
-        """Put the highlighted row as a Markdown table into the clipboard of the person's own terminal (OSC 52)."""
+        """Copy the highlighted row as a Markdown table to the terminal's clipboard (OSC 52)."""
         from cpugpu_tui.export.markdown import table
 
         state = self._port.state
@@ -31,7 +31,7 @@ class Exporting:
         self._port.say(f"Row sent to the clipboard, if {way(os.environ)}.")
 
     def copy_command(self) -> None:
-        """Put the command that repeats the run on the screen into the clipboard of the person's own terminal."""
+        """Copy the command that repeats the shown run to the terminal's clipboard."""
         from cpugpu_tui.session.repeat_command import repeat_text
 
         started = self._port.state.run.run
@@ -41,7 +41,7 @@ class Exporting:
             self._port.say(f"Copied, if {way(os.environ)}: {command}")
 
     def ask(self) -> None:
-        """Ask for a file and write the run that is shown."""
+        """Ask for a file and write the shown run."""
         from cpugpu_tui.ui.screens.export_form import ExportForm
 
         started = self._port.state.run.run
@@ -55,7 +55,7 @@ class Exporting:
         self._port.push_screen(ExportForm(f"{started.plan.name}-{started.run_id}.md".replace(os.sep, "_")), write)
 
     def write(self, run_id: str, path: Path) -> None:
-        """Write a saved run in the format that the file's name ends with, and say so."""
+        """Write a saved run in the format of the file's suffix, and show a notice."""
 
         def body() -> Path:
             from cpugpu_tui.export import formats, target

@@ -1,4 +1,4 @@
-"""A fleet's run: drives it on a thread, and shows twice a second what has come in."""
+"""Runs a fleet on a thread and shows its progress."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from cpugpu_tui.ui.screens.fleet import FleetList
 
 
 class FleetRunning:
-    """Stands where `Running` does in the app of one machine."""
+    """Replaces `Running` in the app of a fleet."""
 
     def __init__(self, port: Port, fleet: Fleet, state: FleetState, also: Deliver) -> None:
-        """Run `fleet`; `also` is told everything, too, on the fleet's thread."""
+        """Run `fleet`; `also` receives every event too, on the fleet's thread."""
         self._port, self._fleet, self._also = port, fleet, also
         self.fleet_state = self._shown = state
-        """What has come in so far; replaced whole by the fleet's thread."""
+        """The state so far; the fleet's thread replaces it as a whole."""
         self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
         self.failure: BaseException | None = None
-        """What ended the fleet, if it was an error of ours."""
+        """The error that ended the fleet, if any."""
 
     def begin(self) -> None:
         """Start all hosts."""
@@ -34,21 +34,21 @@ class FleetRunning:
 
         try:
             self._fleet.run(deliver)
-        except BaseException as error:  # noqa: BLE001 - the thread's last words; whoever waits for the app raises it
+        except BaseException as error:  # noqa: BLE001 - the caller that waits for the app raises it
             self.failure = error
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until no agent is left; return whether that has come."""
+        """Wait until no agent is left; return whether none is."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     @property
     def is_over(self) -> bool:
-        """Whether every host is done with."""
+        """Whether every host has ended."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Stop every host after its block in flight; when that was asked for already, at once."""
+        """Stop every host after its current block; called again, at once."""
         if self._fleet.stopping:
             self._fleet.kill()
         else:
@@ -56,7 +56,7 @@ class FleetRunning:
         self.look()
 
     def look(self) -> None:
-        """Show what has come in; ring the bell when the last host is done."""
+        """Show the current state; ring the bell when the last host is done."""
         before, state = self._port.state.situation, self.fleet_state
         situation = replace(before, live=not self.is_over, stopping=self._fleet.stopping)
         if self._shown is state and situation == before:

@@ -1,4 +1,4 @@
-"""Saved runs: lists them, opens one in the panes, follows it, comes back to this terminal's own."""
+"""Saved runs: lists them, opens one in the panes, follows it, and returns to the present run."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from cpugpu_tui.ui.screens.run_list import Place
 
 FOLLOW_S = 1.0
-"""How often a run that another terminal has live is looked at again: one line is read, the rest when that differs."""
+"""How often a run of another terminal is polled: one line is read, and the rest only if that line changed."""
 
 
 class History:
-    """Puts this terminal's own run aside for a saved one; only between runs, for reading costs what is being timed."""
+    """Shows saved runs in place of this terminal's run; between runs only, because reading disturbs timing."""
 
     def __init__(self, port: Port, saved_runs: Callable[[], SavedRuns]) -> None:
-        """Read what `saved_runs` returns; it is called on threads and waits until the history is open."""
+        """`saved_runs` is called on threads and waits until the history is open."""
         self._port, self._saved_runs = port, saved_runs
         self._place: Place | None = None
         self._follower: Timer | None = None
         self._following = False
 
     def toggle(self) -> None:
-        """List the saved runs; pressed again, go back; beside a saved run, to the present one."""
+        """Open or close the list of saved runs; while a saved run is shown, return to the present one."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
         from cpugpu_tui.ui.screens.run_list import Place
 
@@ -54,7 +54,7 @@ class History:
         self.read(known, self._put)
 
     def read(self, known: RunSummary, then: Callable[[OpenedRun, int], object]) -> None:
-        """Read a saved run on a thread; `then` gets it and the wall time, unless a run has begun meanwhile."""
+        """Read a saved run on a thread; call `then` with it and the wall time, unless a run has begun."""
 
         def body() -> tuple[OpenedRun, int]:
             saved = self._saved_runs()
@@ -67,7 +67,7 @@ class History:
         self._port.in_background("past", body, opened, self.refuse)
 
     def _put(self, opened: OpenedRun, now_ns: int) -> None:
-        """Put a saved run into the panes, in place of this terminal's own or of what was known of it before."""
+        """Show a saved run in the panes, or its newer version."""
         port, before = self._port, self._port.state.past
         if before is not None and before.summary.run_id != opened.summary.run_id:
             return
@@ -87,20 +87,20 @@ class History:
             port.screen.focus_timings()
 
     def refuse(self, error: CpuGpuError) -> None:
-        """Say why a saved run cannot be shown or run again."""
+        """Show why a saved run cannot be opened or run again."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
         self._following = False
         if isinstance(self._port.screen, HistoryScreen):
             self._port.screen.post_message(HistoryScreen.Failed(error))
         else:
-            self._stop_following()  # it is gone or broken, and would be so every second
+            self._stop_following()  # it was deleted or is broken; polling would repeat the error every second
             self._port.change(problem=error)
 
     # ---------------------------------------------------------------- while it is shown
 
     def _follow(self) -> None:
-        """See what another terminal has added; of a run that is over only the age changes."""
+        """Show what another terminal has added; of a finished run only the age changes."""
         past = self._port.state.past
         if past is None or self._following:
             return
@@ -121,7 +121,7 @@ class History:
         opened, now_ns = found
         state = self._port.state
         if state.situation.live or state.past is None:
-            return  # a run has begun, or the person has gone back, while it was read
+            return  # a run began or the present one came back during the read
         if opened is None:
             self._show_age(now_ns)
         else:
@@ -133,7 +133,7 @@ class History:
             self._port.change(past=replace(past, age=age))
 
     def return_to_present(self) -> bool:
-        """Show this terminal's own run again; return False if it is what is shown."""
+        """Show this terminal's run again; return False if it is shown already."""
         self._stop_following()
         state = self._port.state
         if state.past is None:
@@ -152,7 +152,7 @@ class History:
             self._follower = None
 
     def leave(self) -> None:
-        """Go back to the present, and to the panes: something is about to run."""
+        """Return to the panes and the present run, because something is about to run."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
         if isinstance(self._port.screen, HistoryScreen):

@@ -1,4 +1,4 @@
-"""How an app ends: by key or by signal; always with what runs stopped first."""
+"""Quitting by key or by signal; work in progress is stopped first."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cpugpu_tui.ui.controllers.app_port import Port
 
 
 class Leaving:
-    """Asks, stops what runs, and exits when it has ended or when that takes too long."""
+    """Asks, stops the work, and exits when it has ended or after a grace period."""
 
     def __init__(
         self,
@@ -19,18 +19,18 @@ class Leaving:
         question: tuple[str, str],
         grace_s: float,
     ) -> None:
-        """Stop with `stop` while `is_busy`, end the app with `leave`, which takes the exit code.
+        """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
 
-        `question` is asked before work is stopped, with the words for not stopping it; `grace_s` is how long its end
-        is waited for.
+        `question` is the question before work is stopped and the label for not stopping; `grace_s` is how long to
+        wait for the work to end.
         """
         self._port, self._is_busy, self._stop, self._leave = port, is_busy, stop, leave
         self._question, self._grace_s = question, grace_s
         self.exit_code: int | None = None
-        """What the app will exit with; None until it is being left."""
+        """Exit code once the app is quitting; None before."""
 
     def ask(self) -> None:
-        """Leave; ask first while something runs. A demo has nothing to lose."""
+        """Quit; ask first while something runs, except in a demo."""
         if not self._is_busy() or self._port.state.situation.demo:
             self.leave()
             return
@@ -44,7 +44,7 @@ class Leaving:
         self._port.push_screen(ConfirmScreen(question, "stop and quit", keep), decide)
 
     def leave(self, code: int = 0) -> None:
-        """Stop what runs, then exit; what does not end in time is left to the end of its agents."""
+        """Stop the work, then exit; agents end by themselves what does not stop in time."""
         if self.exit_code is not None and code == 0:
             return
         self.exit_code = code
@@ -55,6 +55,6 @@ class Leaving:
         self._port.set_timer(self._grace_s, self.go_if_asked)
 
     def go_if_asked(self, _: object = None) -> None:
-        """Exit, if the app is being left: nothing runs any more."""
+        """Exit if the app is quitting; called when nothing runs any more."""
         if self.exit_code is not None:
             self._leave(self.exit_code)

@@ -1,4 +1,4 @@
-"""Folds what the run and the machine report into the state, and paints when that disturbs no measurement."""
+"""Folds reports of the run and the machine into the state, and repaints when that disturbs no measurement."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
 
 BELL_S = 30.0
-"""A run longer than this rings the bell when it ends: the person is looking elsewhere by then."""
+"""Runs longer than this ring the bell when they end."""
 
 
 class Live:
-    """What comes in while the app is open."""
+    """Handles the reports that arrive while the app is open."""
 
     def __init__(
         self, port: Port, bridge: Bridge, gate: PaintGate, compared: Callable[[RunState], Changes | None]
     ) -> None:
-        """Take events from `bridge`; `compared` returns what the rows of a run are compared with."""
+        """Take events from `bridge`; `compared` returns the comparison of a run with earlier ones."""
         self._port, self._bridge, self._gate, self._compared = port, bridge, gate, compared
         self._current: Progressed | None = None
         self._current_since_s = self.gap_s = self._started_s = time.monotonic()
 
     def begin(self, **changes: Any) -> None:
-        """Note that a run is about to start."""
+        """Prepare for a run that is about to start."""
         self._started_s = time.monotonic()
-        self._port.change(said="", **changes)  # what an earlier key came to would stand where the progress does
+        self._port.change(said="", **changes)  # an old notice would cover the progress
 
     def _folded(self, new: tuple[Event, ...]) -> dict[str, Any]:
-        """Return what these events change in the state."""
+        """Return the changes of the state that these events cause."""
         state = self._port.state
         run, telemetry = folded(state.run, state.telemetry, new)
         now_s = time.monotonic()
@@ -60,7 +60,7 @@ class Live:
         return {"run": state.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
 
     def advance(self, message: RunAdvanced) -> None:
-        """Show all that a run has told until now."""
+        """Show the run's new events."""
         if any(isinstance(event, RunStarted) for event in message.events):
             self._gate.hold()
         changes = self._folded(message.events)
@@ -71,7 +71,7 @@ class Live:
         self._gate.let_one_through("gap")
 
     def end_series(self, _: SeriesEnded) -> None:
-        """Paint freely again, and call the person back after a long run; whoever watches a demo is there."""
+        """Allow repaints again, and ring the bell after a long run unless it is a demo."""
         self._gate.release()
         self._port.situate(live=False, paused=False, stopping=False)
         if self._port.state.quitting:
@@ -81,7 +81,7 @@ class Live:
         self._port.set_terminal_title(f"cpugpu-tui: {self._port.state.run.status}")
 
     def tick(self) -> None:
-        """Move the status line, alone, once a second during a long operation."""
+        """Update only the status line, once a second, during a long operation."""
         port = self._port
         if not self._gate.held or port.state.situation.paused or time.monotonic() - self.gap_s < LONG_STEP_S:
             return
@@ -93,18 +93,18 @@ class Live:
     # ---------------------------------------------------------------- beside the run
 
     def show_ceilings(self, message: CeilingsKnown) -> None:
-        """Show what the devices reached when they were measured last."""
+        """Show the last measured peak rates."""
         self._port.state = self._port.state.with_own(ceilings=message.ceilings)
         self._port.change(calibration_remark=message.remark, calibrating="")
 
     def show_calibration(self, message: CalibrationAdvanced) -> None:
-        """Say what is measured next for the machine card."""
+        """Show what is measured next for the machine card."""
         self._gate.hold()
         self._port.change(calibrating=message.note)
         self._gate.let_one_through("gap")
 
     def show_telemetry(self, message: TelemetryArrived) -> None:
-        """Show a reading, unless a saved run's stand in its place."""
+        """Store a reading; it is shown unless a saved run is."""
         state = self._port.state
         self._port.state = state.with_own(telemetry=state.own.telemetry.apply(message.read))
         self._port.change()
@@ -124,22 +124,22 @@ class Live:
             return None
         return UnfitError(
             f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
-            "Install torch there, or name an interpreter that has it with --python PATH.",
+            "Install torch there, or choose another interpreter with --python PATH.",
         )
 
     def mark_unsaved(self, message: SavingChanged) -> None:
-        """Mark the rows that are not in the history."""
+        """Mark the rows that are not saved."""
         state = replace(self._port.state, unsaved=message.unsaved)
         self._port.state = state.with_own(run=state.as_saved(state.own.run))
         self._port.change()
 
     def notice(self, message: NoticeGiven) -> None:
-        """Show what the person should know all the time."""
+        """Show a lasting notice."""
         self._port.change(notice=message.text)
 
 
 def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
-    """Return both states after these events. What comes after a run's end belongs to another run."""
+    """Return both states after these events. Events after a run's end belong to the next run."""
     together: list[Event] = []
     ended = run.finished is not None
     for event in new:

@@ -1,6 +1,6 @@
-"""Opens and closes what stands over the panes: pages, boxes, the zoom.
+"""Opens and closes pages, boxes, the filter and the zoom.
 
-Screens that a key opens are imported by that key: they take 10 ms, which the first frame need not wait for.
+Screens are imported when a key opens them, because their 10 ms would delay the first frame.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from cpugpu_tui.ui.screens.page import Page
 
 
 class Paging:
-    """Knows what is open."""
+    """Opens and closes pages by key."""
 
     def __init__(
         self, port: Port, also_close: Sequence[Callable[[], bool]] = (), help_lists: Collection[str] = ()
     ) -> None:
-        """Close, where nothing is open, with the first of `also_close` that returns True.
+        """Call `also_close` in order when no page is open, until one returns True.
 
-        `help_lists` are the commands that help lists, all of them if it is empty.
+        `help_lists` are the commands on the second page of help; empty: all.
         """
         self._port, self._also_close, self._help_lists = port, also_close, help_lists
 
     def open(self) -> None:
-        """Open what has the focus, as enter does in a list."""
+        """Open the row or entry under the cursor."""
         for name in ("action_select_cursor", "action_select"):
             select = getattr(self._port.screen.focused, name, None)
             if select is not None:
                 select()
                 return
-        nothing = "There is nothing to open here; {zoom} gives this pane the whole screen."
+        nothing = "This pane has nothing to open; press {zoom} to zoom it."
         self._port.say(self._port.state.keymap.said(nothing))
 
     def close(self) -> None:
-        """Close the page, or the filter, or the zoom; the lowest screen is never closed."""
+        """Close the page, the filter or the zoom; the lowest screen stays open."""
         screen = self._port.screen
         if isinstance(screen, Page) and len(self._port.screen_stack) > 1:
             self._port.pop_screen()
@@ -44,7 +44,7 @@ class Paging:
             any(close() for close in self._also_close)
 
     async def filter(self) -> None:
-        """Let the person type what rows they want."""
+        """Open the filter of the timings or of the history."""
         from cpugpu_tui.ui.screens.history import HistoryScreen
 
         screen = self._port.screen
@@ -54,7 +54,7 @@ class Paging:
             screen.open_filter()
 
     def zoom(self) -> None:
-        """Zoom the pane with the focus, or back; what the telemetry pane has to say takes a page for each GPU."""
+        """Zoom the focused pane, or zoom out; the telemetry pane opens a page for each GPU."""
         from cpugpu_tui.ui.screens.gpu import GpuScreen
 
         port, screen = self._port, self._port.screen
@@ -66,16 +66,18 @@ class Paging:
             screen.zoom()
 
     def toggle_machine(self) -> None:
-        """Show the machine card; pressed again, go back."""
+        """Open or close the machine card."""
         from cpugpu_tui.ui.screens.machine import MachineScreen
 
         toggle(self._port, MachineScreen, lambda: MachineScreen(self._port.state, self._port.glyphs))
 
     def toggle_help(self) -> None:
-        """Explain the pane with the focus; pressed again, go back."""
+        """Show the keys of the pane with the focus; pressed again: all keys and words; then go back."""
         from cpugpu_tui.ui.screens.help import HelpScreen
 
         port, screen = self._port, self._port.screen
+        if isinstance(screen, HelpScreen) and screen.turn():
+            return
         topic = screen.focused_pane if isinstance(screen, MainScreen) else "timings"
         topic = screen.TOPIC if isinstance(screen, Page) else topic
         toggle(port, HelpScreen, lambda: HelpScreen(port.state, topic, port.glyphs, self._help_lists))

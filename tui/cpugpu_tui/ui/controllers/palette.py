@@ -1,7 +1,7 @@
-"""Lets the person find a command, a preset or a theme, and does it.
+"""The palette: finds a command, a preset or a theme, and performs it.
 
-Textual's own palette (`Provider`, `CommandPalette`) was weighed and left: it cannot show what is impossible now with
-the reason, lists no keys, finds nothing by its key, and takes a paste without a bound.
+Textual's own palette (`Provider`, `CommandPalette`) cannot show why a command is impossible, does not list or find
+keys, and accepts pastes of any length.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Palette:
-    """Offers what the keys do, without their keys."""
+    """Offers commands, workloads and themes by name."""
 
     def __init__(
         self,
@@ -30,11 +30,11 @@ class Palette:
         run_named: Callable[[str], None],
         perform: Callable[[str, DOMNode | None], Awaitable[object]],
     ) -> None:
-        """`perform` runs an action of a node, of the app where that is None; `run_named` a preset or a workload."""
+        """`perform` runs an action of a node (None: of the app); `run_named` runs a preset or workload."""
         self._port, self._themes, self._run_named, self._perform = port, themes, run_named, perform
 
     def open(self) -> None:
-        """Show what there is; do what is chosen."""
+        """Open the palette and perform the chosen entry."""
         from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, theme_entries, workload_entries
 
         state, found, main = self._port.state, self._answered(), main_screen(self._port)
@@ -58,7 +58,7 @@ class Palette:
         self._port.push_screen(PaletteScreen(entries, self._port.glyphs), do)
 
     def _answered(self) -> dict[str, tuple[DOMNode, str]]:
-        """Return who answers each command on the screen that is open, and by which action."""
+        """Return command id → node and action that answer it on the open screen."""
         found: dict[str, tuple[DOMNode, str]] = {}
         for active in self._port.screen.active_bindings.values():
             if active.binding.id in COMMAND_BY_ID:

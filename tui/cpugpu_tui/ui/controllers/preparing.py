@@ -1,4 +1,4 @@
-"""What would run: the highlighted workload, its parameters, the devices, and an interpreter that can do more."""
+"""The next run: the highlighted workload, its parameters, the devices and a better interpreter."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
-"""Driver that a major version of CUDA needs at least (NVIDIA's table of minor version compatibility)."""
+"""CUDA major version → oldest driver (NVIDIA's table of minor version compatibility)."""
 
 
 class Preparing:
-    """Knows what `r` would run, and what can be said of it before."""
+    """Keeps the request that `r` runs, and asks for devices and interpreters."""
 
     def __init__(self, port: Port, bridge: Bridge) -> None:
         self._port, self._bridge = port, bridge
         self._surveyed = False
-        """Whether an agent was asked for all devices; once is enough, they do not change while the app is open."""
+        """Whether an agent was asked for all devices, which do not change while the app is open."""
         self._searched = self._is_awaited = False
-        """Whether other interpreters were asked, and whether a key wants to hear what came of it."""
+        """Whether other interpreters were searched, and whether a key press waits for the result."""
 
     def highlight(self, message: WorkloadPane.Highlighted) -> None:
-        """Take what is highlighted as what `r` runs."""
+        """Make the highlighted workload the one that `r` runs."""
         if message.request != self._port.state.request:
             self._port.change(request=message.request, again=None)
 
     def open_form(self, message: WorkloadPane.Opened) -> None:
-        """Let the person change the parameters of a workload."""
+        """Open the form for a workload's parameters."""
         from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
         def close(request: PlanRequest | None) -> None:
@@ -44,7 +44,7 @@ class Preparing:
         self._port.push_screen(WorkloadForm(message.entry, self._port.state, self._port.glyphs), close)
 
     def _survey(self) -> None:
-        """Ask for all devices, where no run is disturbed by it: importing torch takes a core for a second."""
+        """Ask an agent for all devices, between runs only: importing torch takes a core for a second."""
         if self._surveyed or not self._port.state.situation.may_start:
             return
         self._surveyed = True
@@ -54,8 +54,8 @@ class Preparing:
     # ---------------------------------------------------------------- interpreters
 
     def consider_python(self, _: object) -> None:
-        """Look once for an interpreter that can do more, where the one in use lacks torch or cannot use the GPU."""
-        self._port.call_later(self._search_if_lacking)  # other handlers of the message show what it says first
+        """Search once for a better interpreter if the current one lacks torch or cannot use the GPU."""
+        self._port.call_later(self._search_if_lacking)  # let other handlers of the message update the state first
 
     def _search_if_lacking(self) -> None:
         state = self._port.state
@@ -67,27 +67,25 @@ class Preparing:
         self._port.start_thread(self._bridge.search_python, "search")
 
     def offer_python(self, message: InterpreterFound) -> None:
-        """Offer what was found; where a key asked for it, say that nothing was."""
+        """Offer the interpreter that was found; after a key press, say if none was."""
         self._searched = message.is_complete
         self._port.change(better_python=message.found)
         if message.found is None and self._is_awaited:
-            self._port.say("No other interpreter was found whose torch can do more.")
+            self._port.say("No better interpreter found.")
         self._is_awaited = False
 
     def use_python(self) -> None:
-        """Use the interpreter that was found; search for one if none is known."""
+        """Switch to the interpreter that was found; search if none is known."""
         state = self._port.state
         found = state.better_python
         if state.simulated or state.worker == "thread":
-            self._port.say(
-                "Python: torch of another interpreter is used neither by a simulation nor by --worker thread."
-            )
+            self._port.say("Python: a simulation and --worker thread do not use another interpreter.")
         elif found is None:
             self._is_awaited = True
-            self._port.say("Looking for an interpreter whose torch can use the GPU.")
+            self._port.say("Searching for an interpreter whose torch can use the GPU.")
             self._search()
         else:
-            self._surveyed = False  # what it tells of the devices may be more
+            self._surveyed = False  # it may find more devices
             self._port.change(
                 better_python=None, problem=None, environment={}, agent_ready=False, devices=(), devices_remark=""
             )  # fmt: skip
@@ -97,8 +95,8 @@ class Preparing:
     # ---------------------------------------------------------------- devices
 
     def meet_devices(self, message: DevicesReported) -> None:
-        """Show the devices that an agent told of."""
-        self._surveyed = bool(message.devices or message.remark)  # a survey that a run broke off told nothing
+        """Show the devices that an agent reported."""
+        self._surveyed = bool(message.devices or message.remark)  # a survey that a run interrupted has neither
         found = message.devices or self._port.state.devices
         self._port.change(devices=found, devices_remark=message.remark, surveying=False)
 
@@ -109,12 +107,12 @@ class Preparing:
             self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
 
     def learn_earlier(self, message: EarlierKnown) -> None:
-        """Take how long earlier runs took, for estimates."""
+        """Keep the times of earlier runs for estimates."""
         self._port.change(earlier=message.earlier)
 
 
 def lacks_torch(state: AppState) -> bool:
-    """Whether the interpreter in use has no torch, or one that cannot use the GPU of this machine."""
+    """Whether the current interpreter has no torch, or a torch that cannot use this machine's GPU."""
     if state.simulated or state.worker == "thread":
         return False
     facts, telemetry = state.environment, state.own.telemetry.latest
@@ -127,11 +125,11 @@ def lacks_torch(state: AppState) -> bool:
 
 
 def first_number(version: object) -> int | None:
-    """Return 580 for `580.95.05`; None where there is no version."""
+    """Return 580 for `580.95.05`; None without a version."""
     number = str(version or "").partition(".")[0]
     return int(number) if number.isdecimal() else None
 
 
 def _told(events: tuple[Event, ...]) -> DevicesFound | None:
-    """Return what a run's agent told of its devices, if it just did."""
+    """Return the report of the devices among these events, if any."""
     return next((event for event in events if isinstance(event, DevicesFound)), None)

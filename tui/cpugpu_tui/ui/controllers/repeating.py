@@ -1,4 +1,4 @@
-"""Repeats: a count before `r`, one row again, and what changed since the run before."""
+"""Repeats: a count before `r`, one row again, and changes since the previous run."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     from cpugpu_tui.state.measured import MeasuredRun
 
 MOST_COUNT = 99
-"""Runs of one series that can be typed."""
+"""Largest number of runs that can be typed."""
 
 KEPT_PLANS = 8
-"""Plans whose last series is kept in memory, so that `r` need not read it."""
+"""Plans whose last series is kept in memory, so that `r` reads nothing."""
 
 
 class Repeating:
-    """Knows the last series of each plan. What must be read for it is read when a run is over."""
+    """Keeps the last series of each plan; reads earlier ones only after a run."""
 
     def __init__(self, port: Port, reader: QuietReader) -> None:
         self._port, self._reader = port, reader
         self._last: dict[Plan, Series] = {}
-        """What is run (`same_work`) → its last series with a finished run, measured by this app."""
+        """Plan without its incidental fields (`same_work`) → its last series with a finished run of this app."""
         self._base: Series | None = None
         self._new: tuple[MeasuredRun, ...] = ()
-        """Runs of the series that goes on, or went on last."""
+        """Runs of the current or last series."""
 
     # ---------------------------------------------------------------- how many
 
     def count(self, digit: int) -> None:
-        """Take a digit of how many runs the next key starts; a third digit begins anew."""
+        """Add a digit to the number of runs that the next key starts; a third digit starts over."""
         state = self._port.state
         if not isinstance(self._port.screen, MainScreen) or not state.situation.may_start:
             return
@@ -48,7 +48,7 @@ class Repeating:
         self._port.change(count=count if count <= MOST_COUNT else digit)
 
     def drop_count(self) -> bool:
-        """Forget the digits; return False if there were none."""
+        """Clear the count; return False if none was typed."""
         if not self._port.state.count:
             return False
         self._port.change(count=0)
@@ -57,7 +57,7 @@ class Repeating:
     # ---------------------------------------------------------------- one row
 
     def plan_of_row(self) -> tuple[Plan, ParentRun] | None:
-        """Return what runs the highlighted row alone, and the run that it is a row of; None without such a row."""
+        """Return the plan of the highlighted row alone and the run it belongs to; None without a row."""
         from cpugpu_tui.compare.changes import plan_of_row
 
         state = self._port.state
@@ -68,7 +68,7 @@ class Repeating:
         return replace(plan_of_row(parent.run.run.plan, row.case), gaps=True), parent
 
     def return_to_parent(self) -> bool:
-        """Show the run again of which a row was run alone; return False if it is not such a row that is shown."""
+        """Show the run whose row was run alone; return False if no such row is shown."""
         parent = self._port.state.parent
         if parent is None or self._port.state.situation.live:
             return False
@@ -78,7 +78,7 @@ class Repeating:
     # ---------------------------------------------------------------- what changed
 
     def expect_runs(self, plan: Plan, parent: ParentRun | None) -> None:
-        """Look up, in memory, what the rows of the series to come will be compared with."""
+        """Choose, from memory, the series to compare the next one with."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.series import Series
         from cpugpu_tui.state.measured import measured_state
@@ -91,7 +91,7 @@ class Repeating:
             self._base = Series("", known or ((own,) if own is not None else ()))
 
     def compared(self, run: RunState) -> Changes | None:
-        """Return what the rows of a run are compared with: anew when it begins, with their verdicts when it ends."""
+        """Return the comparison of a run: a new one when the run begins, with verdicts when it ends."""
         from cpugpu_tui.compare.changes import Changes, same_work
         from cpugpu_tui.state.measured import measured_state
 
@@ -99,7 +99,7 @@ class Repeating:
         if started is None:
             return known
         if known is None or known.run_id != started.run_id:
-            # The demo plays runs of other work one after the other, and they are no series.
+            # The demo plays runs of different plans, which do not form a series.
             self._new = tuple(each for each in self._new if same_work(each.plan) == same_work(started.plan))
             age = age_text(self._base.runs[-1].started_wall_ns, started.wall_ns) if self._base is not None else ""
             known = Changes(started.run_id, self._base, self._new, age, number=started.number)
@@ -113,7 +113,7 @@ class Repeating:
         return known.with_run(measured)
 
     def _keep(self, run: RunState, started: RunStarted) -> None:
-        """Note the series as the last of its plan; a run that was stopped is no measure for the next."""
+        """Keep the series as the last of its plan, unless the run was stopped."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.series import Series
 
@@ -126,25 +126,22 @@ class Repeating:
             self._last.pop(next(iter(self._last)))
 
     def look_before(self, _: SeriesEnded) -> None:
-        """Read the series before, where this app has not measured it itself."""
+        """Read the previous series if this app has not measured it."""
         state = self._port.state
         run, changes = state.run, state.changes
         wanted = changes is not None and changes.base is None and run.run is not None
         if not wanted or state.quitting or state.calibrating or state.past is not None:
             return
-        # Without a history, or once the next run has begun, there is nothing to compare with.
+        # Errors are ignored: without a history, or once the next run has begun, nothing can be compared.
         latest = state.own.telemetry.latest
         self._port.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
 
     def _before(self, run: RunState, latest: TelemetryRead | None) -> tuple[str, Series, str] | None:
-        """Return run id, the series before that run and a remark on it.
-
-        On a thread; each step of reading is between runs or not at all.
-        """
+        """Return the run id, the previous series and a remark; called on a thread, reads between runs only."""
         from cpugpu_tui.compare.changes import remark_on, series_before
         from cpugpu_tui.state.measured import measured_state, power_limits_of
 
-        # The same facts as `compare` has of the saved run: its power limits are in the telemetry, not in the state.
+        # `compare` sees the power limits of the saved run; here they are in the telemetry.
         started, mine = run.run, measured_state(run, power_limits_of(latest.gpus) if latest is not None else None)
         base = series_before(self._reader, started) if started is not None and mine is not None else None
         if started is None or mine is None or base is None:
@@ -153,7 +150,7 @@ class Repeating:
         return (started.run_id, base, remark) if remark is not None else None
 
     def _know_before(self, found: tuple[str, Series, str] | None) -> None:
-        """Show it, unless another run has begun."""
+        """Show the previous series, unless another run has begun."""
         changes, started = self._port.state.changes, self._port.state.own.run.run
         if found is None or changes is None or changes.run_id != found[0] or started is None:
             return

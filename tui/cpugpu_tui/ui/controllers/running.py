@@ -1,4 +1,4 @@
-"""Starts what a person wants run or measured, pauses it, and stops it."""
+"""Starts, pauses and stops runs and measurements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Running:
     # ---------------------------------------------------------------- wishes
 
     def run(self) -> None:
-        """Run what is highlighted, or the plan of the saved run that is shown, or was run again last."""
+        """Run the highlighted workload, or the plan of the saved run that is shown or was run again last."""
         state = self._port.state
         if state.past is not None:
             self._run_saved(OpenedRun(state.past.summary, state.run, state.telemetry))
@@ -40,18 +40,18 @@ class Running:
             self.start(state.request)
 
     def run_row(self) -> None:
-        """Run the highlighted row alone, with the seed and on the devices of the run that it is of."""
+        """Run the highlighted row alone, with the seed and devices of its run."""
         found = self._repeating.plan_of_row()
         if found is not None:
             plan, parent = found
             self.begin(plan, self._port.state.count or 1, _timeout_of(parent), parent=parent)
 
     def find_crossover(self) -> None:
-        """Find from which size on the GPU wins at what is highlighted; sizes a person named are its range."""
+        """Find the size from which the GPU wins; sizes in the form are the range."""
         self.start(replace(self._port.state.request, find_crossover=True))
 
     def run_named(self, name: str) -> None:
-        """Highlight a preset or a workload and run it, with the parameters that it has."""
+        """Highlight a preset or workload and run it with its parameters."""
         close_pages(self._port)
         if isinstance(self._port.screen, MainScreen):
             pane = self._port.screen.query_one(WorkloadPane)
@@ -59,14 +59,14 @@ class Running:
             self.start(pane.entry.request)
 
     def choose_saved(self, message: SavedRunChosen) -> None:
-        """Show the saved run that was chosen, or run its plan."""
+        """Show the chosen saved run, or run its plan."""
         if message.again:
             self._history.read(message.run, lambda opened, _: self._run_saved(opened))
         else:
             self._history.show(message.run)
 
     def measure_claim(self, message: ClaimWanted) -> None:
-        """Close the page and measure what a claim needs, on the devices that were asked for."""
+        """Close the page and measure what a claim needs, on the chosen devices."""
         close_pages(self._port)
         if message.judged.wants_ceilings:
             self.measure()
@@ -83,7 +83,7 @@ class Running:
     # ---------------------------------------------------------------- starting
 
     def start(self, request: PlanRequest) -> None:
-        """Run a request, or say why it cannot be run."""
+        """Run a request, or show why it cannot be run."""
         if self._is_refused():
             return
         try:
@@ -94,7 +94,7 @@ class Running:
         self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s)
 
     def _run_saved(self, opened: OpenedRun) -> None:
-        """Run the plan of a saved run, with its seed, as it was; what this app's agents cannot do is said."""
+        """Run the plan of a saved run with its seed, or show why this app cannot."""
         started, state = opened.run.run, self._port.state
         simulates = state.request.simulation is not None
         if started is None or not state.situation.may_start:
@@ -103,7 +103,7 @@ class Running:
             self._history.refuse(other_kind(opened.summary.number, simulates=simulates))
             return
         timeout_s = started.environment.get("case_timeout_s")
-        # What the devices reach is looked up anew; gaps are for this screen and change no number.
+        # Peak rates are looked up anew; gaps let this screen repaint and change no number.
         plan = replace(started.plan, gaps=True, ceilings=())
         close_pages(self._port)
         self.begin(plan, state.count or 1, timeout_s, again=True)
@@ -114,14 +114,14 @@ class Running:
     ) -> None:  # fmt: skip
         """Start a series of a plan.
 
-        `again`: `r` runs it once more, until something else is highlighted; `parent`: it is one row of that run.
+        With `again`, `r` repeats this plan until another workload is highlighted. `parent` is the run of this row.
         """
         port, bridge = self._port, self._bridge
         self._history.leave()
         self._repeating.expect_runs(plan, parent)
         bridge.expect_series()
         port.start_thread(lambda: bridge.run_series(plan, repeats, case_timeout_s), "run", exclusive=True)
-        kept = None if parent is None else port.state.again  # a row that is run alone is not what `r` runs next
+        kept = None if parent is None else port.state.again  # `r` does not repeat a row that was run alone
         self._live.begin(
             problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, parent=parent,
             situation=Situation(live=True, ran=port.state.situation.ran),
@@ -131,7 +131,7 @@ class Running:
             port.screen.focus_timings()
 
     def measure(self) -> None:
-        """Measure the machine for its card, and show that."""
+        """Measure the peak rates and open the machine card."""
         if self._is_refused():
             return
         port, bridge = self._port, self._bridge
@@ -150,13 +150,13 @@ class Running:
             port.push_screen(MachineScreen(port.state, port.glyphs))
 
     def _is_refused(self) -> bool:
-        """Say that nothing is measured in a replay or a demo; pages and the palette get here where no key does."""
+        """Show that a replay or a demo measures nothing; pages and the palette bypass the check of the key."""
         situation = self._port.state.situation
         if situation.demo:
             self._port.say(f"Not run: {DEMO}")
         elif situation.replay:
-            remedy = "Start cpugpu-tui without --replay to run something."
-            self._port.change(problem=UsageError("This is a replay.", remedy))
+            remedy = "Start cpugpu-tui without --replay."
+            self._port.change(problem=UsageError("A replay cannot run anything.", remedy))
         return situation.replay
 
     # ---------------------------------------------------------------- while it runs
@@ -171,7 +171,7 @@ class Running:
         self._port.situate(paused=not paused)
 
     def stop(self) -> None:
-        """Stop after the block; when that was asked for already, at once."""
+        """Stop after the current block; called again, at once."""
         if self._port.state.situation.stopping:
             self._bridge.kill()
         else:
@@ -180,13 +180,13 @@ class Running:
 
 
 def _timeout_of(parent: ParentRun) -> float | None:
-    """Return the limit in seconds that the cases of a run had."""
+    """Return the time limit of the run's cases in seconds."""
     started = parent.run.run
     return started.environment.get("case_timeout_s") if started is not None else None
 
 
 def other_kind(number: int, *, simulates: bool) -> UsageError:
-    """Return why a run cannot be run again by an app that simulates, or by one that measures."""
+    """Return why a measured run cannot be repeated by a simulating app, or the other way round."""
     if simulates:
-        return UsageError(f"Run {number} was measured, and this app simulates.", "Start cpugpu-tui without --simulate.")
-    return UsageError(f"Run {number} was simulated, and this app measures.", "Start cpugpu-tui with --simulate.")
+        return UsageError(f"Run {number} was measured, but this app simulates.", "Start cpugpu-tui without --simulate.")
+    return UsageError(f"Run {number} was simulated, but this app measures.", "Start cpugpu-tui with --simulate.")

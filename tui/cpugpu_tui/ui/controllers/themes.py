@@ -1,4 +1,4 @@
-"""Themes: ours, Textual's and the person's own, which are picked up while the app runs."""
+"""Themes: built-in ones, Textual's, and the user's own, which are reloaded while the app runs."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.themes import BrokenTheme, ThemeChoices
 
 LOOK_S = 1.0
-"""How often the folder of the person's themes is looked at, by its entries' times; never while something is timed."""
+"""How often the folder of the user's themes is checked for changes; never while something is timed."""
 
 
 class Themes:
-    """Colours every screen."""
+    """Chooses and reloads themes."""
 
     def __init__(
         self, port: Port, app: App[Any], folder: Path | None, is_timing: Callable[[], bool], *, sixteen_colours: bool
     ) -> None:
-        """Make all themes known to Textual's `app`.
+        """Register all themes with Textual's `app`.
 
-        `folder` holds the person's own, None where there can be none; nothing is read from it while `is_timing`.
+        `folder` holds the user's own (None: no folder); nothing is read from it while `is_timing`.
         """
         self._port, self._app, self._folder, self._is_timing = port, app, folder, is_timing
         self._sixteen_colours = sixteen_colours
         self._own: dict[str, Theme] = {}
-        """The person's themes by the names of their files."""
+        """File name → theme of the user."""
         self._broken: tuple[BrokenTheme, ...] = ()
         self._wished: str | None = None
-        """Theme that was asked for and whose file is broken: it is put on once it is mended."""
+        """Requested theme whose file is broken; it is used once the file is fixed."""
         self._shipped = themes.shipped()
         for theme in self._shipped.values():
             app.register_theme(theme)
@@ -44,21 +44,21 @@ class Themes:
             self._take(themes.read_folder(folder))
 
     def start(self, name: str) -> str:
-        """Put on `name`, or what stands in for it; return what should be said of that.
+        """Use theme `name` or its substitute; return a notice about that, empty if none is needed.
 
         Raises:
-            UsageError: there is no theme of that name, and no broken file of the person's that might be it.
+            UsageError: the name is unknown, and no broken file of the user has it.
         """
         if name not in self._app.available_themes:
             if not any(broken.path.stem == name for broken in self._broken):
-                raise UsageError(f"There is no theme {name!r}.", f"There are: {', '.join(self.names)}.")
+                raise UsageError(f"Unknown theme {name!r}.", f"Use one of: {', '.join(self.names)}.")
             self._wished, name = name, themes.DEFAULT_THEME
         self.put_on(self._possible(name))
         return self._notice(name)
 
     @property
     def names(self) -> list[str]:
-        """Names of the themes that this terminal can show: the person's own, then ours, then Textual's."""
+        """Names of the themes that this terminal can show: the user's own, built-in, Textual's."""
         known = self._app.available_themes
         own = {theme.name for theme in self._own.values()}
         order = sorted(own) + [name for name in sorted(self._shipped) if name not in own]
@@ -67,7 +67,7 @@ class Themes:
 
     @property
     def current(self) -> str:
-        """Name of the theme that is on."""
+        """Name of the current theme."""
         return self._app.theme
 
     def put_on(self, name: str) -> None:
@@ -75,7 +75,7 @@ class Themes:
         self._app.theme = name
 
     def _possible(self, name: str) -> str:
-        """Return the theme, or for 16 colours, where RGB values become mud, one of the terminal's own colours."""
+        """Return the theme, or for 16 colours, which RGB values do not suit, one of the terminal's own colours."""
         theme = self._app.available_themes[name]
         if theme.ansi or not self._sixteen_colours:
             return name
@@ -85,7 +85,7 @@ class Themes:
         if self._broken:
             return self._broken[0].brief
         if name != self._possible(name):
-            return f"Theme {name} needs 256 colours, this terminal has 16: {self._possible(name)} stands in for it."
+            return f"Theme {name} needs 256 colours; this terminal has 16, so {self._possible(name)} is used."
         return ""
 
     # ---------------------------------------------------------------- choosing
@@ -103,7 +103,7 @@ class Themes:
 
     def _choices(self) -> ThemeChoices:
         own = {theme.name for theme in self._own.values()}
-        remark = "This terminal has 16 colours: the other themes need 256." if self._sixteen_colours else ""
+        remark = "This terminal has 16 colours; the other themes need 256." if self._sixteen_colours else ""
         remark = "NO_COLOR is set, so all themes look alike." if self._app.no_color else remark
         return ThemeChoices(
             tuple((name, self._kind(name, own)) for name in self.names), self.current,
@@ -111,21 +111,21 @@ class Themes:
         )  # fmt: skip
 
     def _kind(self, name: str, own: set[str]) -> str:
-        """Return whether a theme is dark and whose it is; nothing is said of ours."""
+        """Return whether a theme is dark, and its origin unless it is built in."""
         brightness = "dark" if self._app.available_themes[name].dark else "light"
         if name in own:
             return f"{brightness} yours"
         return brightness if name in self._shipped else f"{brightness} textual"
 
-    # ---------------------------------------------------------------- the person's own, while the app runs
+    # ---------------------------------------------------------------- the user's own, while the app runs
 
     def follow_files(self) -> None:
-        """Look at the person's folder from now on."""
+        """Start checking the user's folder."""
         if self._folder is not None:
             self._port.set_interval(LOOK_S, self.look)
 
     def look(self) -> None:
-        """See whether a theme file is new, gone or different; during a run, reading would be in the numbers."""
+        """Reload theme files that changed; not during a run, because reading disturbs timing."""
         from cpugpu_tui.ui.screens.themes import ThemesScreen
 
         if self._folder is None or self._is_timing():
@@ -139,7 +139,7 @@ class Themes:
                 self._port.screen.show(self._choices())
 
     def _take(self, found: dict[str, Theme | BrokenTheme]) -> None:
-        """Take the person's themes as their files are now; of a file that is broken the theme it had stays."""
+        """Register the user's themes from their files; a broken file keeps its previous theme."""
         before = self._own
         self._broken = tuple(each for each in found.values() if isinstance(each, BrokenTheme))
         kept = {file: before[file] for file, each in found.items() if isinstance(each, BrokenTheme) and file in before}
@@ -154,10 +154,10 @@ class Themes:
                     self.put_on(self._possible(name))
                     self._wished = None
                 elif name == self.current:
-                    self._app.mutate_reactive(App.theme)  # the name is the old one, the colours are not
+                    self._app.mutate_reactive(App.theme)  # same name, new colours
 
     def _drop(self, name: str) -> None:
-        """Take a theme away whose file is gone; where it is on, or stood for one of the same name, that comes back."""
+        """Unregister a theme whose file was deleted, and restore the built-in theme of the same name."""
         instead = self._shipped.get(name) or BUILTIN_THEMES.get(name)
         if instead is not None:
             self._app.register_theme(instead)

@@ -1,1 +1,1 @@
-"""Between the threads of a run and the app: what is opened, what threads tell, what was saved."""
+"""Threads, messages and the backend that connect a run with the app."""

@@ -1,4 +1,4 @@
-"""The floors below the app, imported and opened after the first frame: agents, store, telemetry."""
+"""Agents, history and telemetry of the app, imported and opened after the first frame."""
 
 from __future__ import annotations
 
@@ -27,24 +27,27 @@ if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 WAIT_S = 5.0
-"""How long opening waits for a history that another program has locked."""
+"""How long to wait for a history that another program has locked."""
+
+REPLAY_ENDED = "end of the recording"
+"""Notice after the last reading of a recording."""
 
 TELEMETRY_S = 1.0
-"""Seconds between two sweeps."""
+"""Seconds between two readings."""
 
 
 class RunningSession(Protocol):
-    """What the app asks of `session.session.Session`."""
+    """The part of `session.session.Session` that the app uses."""
 
     @property
     def series_id(self) -> str:
         """Series of the run."""
 
     def run(self, deliver: Callable[[Event], None]) -> RunFinished:
-        """Run to the end; blocks."""
+        """Run to the end. Blocks."""
 
     def stop(self) -> None:
-        """Stop after the block."""
+        """Stop after the current block."""
 
     def kill(self) -> None:
         """Stop at once."""
@@ -53,22 +56,22 @@ class RunningSession(Protocol):
         """Pause between half-rounds."""
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue after a pause."""
 
     def add_telemetry(self, event: TelemetryRead) -> None:
-        """Make a reading an event of the run."""
+        """Add a reading to the events of the run."""
 
 
 class Backend:
-    """Opens what a run needs. `open` and `session` are called on threads, never on the app's."""
+    """Opens everything that a run needs. `open` and `session` are called on worker threads."""
 
     def __init__(self, options: AppOptions) -> None:
-        """Take note; nothing is imported or opened before `open`."""
+        """Store the options; nothing is imported or opened before `open`."""
         self._options = options
         self._agents: Agents | None = None
         self._no_store: CpuGpuError = NO_HISTORY
         self.outbox: Outbox | None = None
-        """The way of runs into the history; None before `open`, and where nothing is saved."""
+        """Saves runs to the history; None before `open`, and if nothing is saved."""
         self._sampler: Sampler | SimulatedSampler | Player | None = None
         self._survey: DeviceSurvey | None = None
         self._is_leaving = threading.Event()
@@ -79,7 +82,7 @@ class Backend:
         on_telemetry: Callable[[TelemetryRead], None],
         on_notice: Callable[[str], None],
     ) -> None:
-        """Start telemetry, the standby agent, and open the store, in this order; returns when all are on their way.
+        """Start telemetry, open the store and start the standby agent. Returns before the agent is ready.
 
         Raises:
             CpuGpuError: the interpreter does not exist.
@@ -125,9 +128,9 @@ class Backend:
         )  # fmt: skip
 
     def better_python(self, should_stop: Callable[[], bool]) -> Interpreter | None:
-        """Return an interpreter whose torch can do more than that of the agents, if there is one. Blocks for seconds.
+        """Return an interpreter whose torch can do more than that of the agents, or None. Blocks for seconds.
 
-        The current folder is not searched: nobody asked for it, and what lies there would be run.
+        The current folder is not searched: it would run programs there that nobody asked for.
         """
         from cpugpu_tui.transport.interpreter_search import find_better
 
@@ -135,7 +138,7 @@ class Backend:
         return find_better(self._agents.python, lambda: self._is_leaving.is_set() or should_stop())
 
     def use_python(self, python: str) -> None:
-        """Run everything from now on in this interpreter.
+        """Switch to agents in this interpreter.
 
         Raises:
             CpuGpuError: it cannot be started.
@@ -148,11 +151,11 @@ class Backend:
         new.prepare()
 
     def leave(self) -> None:
-        """End what need not be waited for: a search for interpreters."""
+        """Cancel a search for interpreters."""
         self._is_leaving.set()
 
     def _new_sampler(self, on_telemetry: Callable[[TelemetryRead], None]) -> Sampler | SimulatedSampler:
-        """Return what reads the machine that runs: a made-up one where its times are made up too."""
+        """Return the sampler of this machine, or of the simulated one."""
         simulation = self._options.request.simulation
         if simulation is not None:
             from cpugpu_tui.telemetry.simulated import SimulatedSampler
@@ -165,10 +168,10 @@ class Backend:
     def _play(
         self, trace: Trace, on_telemetry: Callable[[TelemetryRead], None], on_notice: Callable[[str], None]
     ) -> None:
-        """Replay a trace; neither agents nor a history belong to it."""
+        """Replay a recording, without agents and history."""
         from cpugpu_tui.telemetry.recording import Player
 
-        self._sampler = Player(trace, on_telemetry, lambda: on_notice("the trace has ended"))
+        self._sampler = Player(trace, on_telemetry, lambda: on_notice(REPLAY_ENDED))
         self._sampler.start()
 
     def _open_store(self, wait_s: float) -> Store:
@@ -177,12 +180,12 @@ class Backend:
         from cpugpu_tui.store.read_only import is_read_only, open_read_only
 
         path = paths.database_path(self._options.database)
-        # Where nothing can be written runs go on unsaved, and what was saved is there to be looked at.
+        # A read-only history can still be viewed; new runs stay unsaved.
         return open_read_only(path) if is_read_only(path) else open_store(self._options.database, wait_s=wait_s)
 
     @property
     def _store(self) -> Store | None:
-        """The open history; None as long as it cannot be opened."""
+        """The open history; None while it cannot be opened."""
         return None if self.outbox is None else self.outbox.store
 
     @property
@@ -191,7 +194,7 @@ class Backend:
         return SavedRuns(self._store, self._no_store)
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
-        """Return a run that has not begun."""
+        """Return a session for one run of a plan."""
         from cpugpu_tui.session.session import Session
 
         assert self._agents is not None
@@ -208,12 +211,12 @@ class Backend:
         return session
 
     def _hush(self, live: bool) -> None:
-        """Leave readings that cost the driver milliseconds alone while a run is live."""
+        """Skip readings that cost the driver milliseconds while a run is live."""
         if self._sampler is not None:
             self._sampler.quiet = live
 
     def ceilings(self) -> tuple[Ceilings, ...]:
-        """Return what this machine's devices reached when they were last measured."""
+        """Return the peak rates of this machine's devices from their last calibration."""
         import platform
 
         from cpugpu_tui.analysis.card import newest
@@ -228,7 +231,7 @@ class Backend:
         return newest([found for found in known if found.simulated == simulated])
 
     def earlier(self) -> Earlier:
-        """Return how long runs of this machine took, as far as they are saved."""
+        """Return the durations of this machine's saved runs."""
         import platform
 
         from cpugpu_tui.session.estimate import MOST_RUNS, NOTHING_EARLIER, earlier_of
@@ -242,10 +245,10 @@ class Backend:
             return NOTHING_EARLIER
 
     def survey(self) -> DevicesFound | None:
-        """Return every device that an agent of its own finds; None if it was stopped. Blocks for seconds.
+        """Return every device that a separate agent finds; None if it was stopped. Blocks for seconds.
 
         Raises:
-            CpuGpuError: no agent can be started.
+            CpuGpuError: the agent cannot be started.
         """
         from cpugpu_tui.session.devices import DeviceSurvey
 
@@ -255,19 +258,19 @@ class Backend:
         return survey.ask()
 
     def end_survey(self) -> None:
-        """Break the survey off, if there is one; returns when it is gone."""
+        """Stop the survey, if there is one, and wait for its end."""
         if self._survey is not None:
             self._survey.stop()
 
     def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
-        """Return what saved runs of this machine add to a run, for the publications' claims."""
+        """Return the cases of saved runs of this machine that claims need beside those of this run."""
         import platform
 
         from cpugpu_tui.compare.claims import points_of, stored_points
 
         if self._store is None:
             return ()
-        # A saved run may be of the other kind than this app's, and is judged among its own.
+        # Simulated and measured runs are never mixed, also when a saved run of the other kind is shown.
         simulated = run.simulated if run.run is not None else self._options.request.simulation is not None
         current = points_of(run)
         run_id = run.run.run_id if run.run is not None else ""
@@ -281,28 +284,28 @@ class Backend:
 
     @property
     def store_notice(self) -> str | None:
-        """Why an open database takes nothing, or what opening it did, if a person should know."""
+        """Why the open database is read-only, or what opening it changed; None if neither."""
         if self._store is None:
             return None
         return self._store.notice or self._store.remark
 
     def prepare(self) -> None:
-        """Start the next standby agent: between runs only, importing torch takes a core for a second."""
+        """Start the next standby agent. Only between runs: importing torch takes a core for a second."""
         if self._agents is not None:
             self._agents.prepare()
 
     def suspend(self) -> None:
-        """Stop the agents where they are."""
+        """Suspend the agents."""
         if self._agents is not None:
             self._agents.suspend()
 
     def resume(self) -> None:
-        """Let the agents go on."""
+        """Resume the agents."""
         if self._agents is not None:
             self._agents.resume()
 
     def close(self) -> None:
-        """End telemetry and agents; the history stays open for what is not saved yet."""
+        """End telemetry and agents. The history stays open for unsaved runs."""
         self.end_survey()
         if self._sampler is not None:
             self._sampler.stop()

@@ -1,4 +1,4 @@
-"""Between the threads of a run and the app: collects events, tells the app when it may show them."""
+"""Connects the threads of a run with the app: collects events and posts messages to the app."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 
 class DisturbingError(CpuGpuError):
-    """Reading now would disturb what is being timed."""
+    """Reading the history now would disturb the timing."""
 
     title = "Not during a run"
 
 
 class Bridge:
-    """Owns the session of the run. Threads come in through it and leave messages, never anything else."""
+    """Owns the session of the run. Worker threads reach the app only by messages."""
 
     def __init__(self, backend: Backend, post: Callable[[Message], bool]) -> None:
-        """Post messages with `post`, which must be safe to call from any thread and must not block."""
+        """Post messages with `post`, which must be thread-safe and must not block."""
         self._backend = backend
         self._post = post
         self._lock = threading.Lock()
@@ -64,23 +64,23 @@ class Bridge:
         self._session: RunningSession | None = None
         self._streaming = False
         self._measured: list[Ceilings] = []
-        """What the runs of the series measured of this machine."""
+        """Peak rates that the runs of the series measured."""
         self._opened = threading.Event()
-        """Keys are answered from the first frame on: a run may be asked for before there is anything to run it."""
+        """Set once everything is open. Keys work from the first frame, so a run may be requested before that."""
         self._stop = self._paused = self._leaving = False
         self._is_writable = True
-        """Whether the history could be written when it was looked at last."""
+        """Whether the history was writable at the last check."""
         self.repeat_number = 1
-        """Which run of its series is going on."""
+        """Number of the current run in its series."""
         self._reading = threading.Lock()
         self._searching = threading.Lock()
         self._begun = False
-        """A series has been asked for and is not over: nothing is read from the history for a comparison."""
+        """Whether a series was requested and is not over. Meanwhile comparisons do not read the history."""
 
     # ---------------------------------------------------------------- on worker threads
 
     def open(self) -> None:
-        """Open everything that a run needs. Body of the worker thread `open`."""
+        """Open everything that a run needs. Runs on the worker thread `open`."""
         try:
             self._backend.open(self._agent_reported, self._telemetry_read, self._notice)
         except CpuGpuError as error:
@@ -93,31 +93,31 @@ class Bridge:
         if notice := self._backend.store_notice:
             self._notice(notice)
         self._post(CeilingsKnown(self._backend.ceilings()))
-        # The first `r` compares: these imports would stand between the key and its paint (122-262 ms, not 63-77).
+        # Imported ahead of the first `r`, whose paint they would delay (122-262 ms instead of 63-77).
         from cpugpu_tui.compare import changes  # noqa: F401
 
         self._post(EarlierKnown(self._backend.earlier()))
 
     def survey(self) -> None:
-        """Ask an agent which devices there are. Body of the worker thread `survey`."""
+        """Ask an agent for all devices. Runs on the worker thread `survey`."""
         self._opened.wait()
         try:
             found = self._backend.survey()
         except CpuGpuError as error:
             self._post(DevicesReported((), str(error)))
         else:
-            told = DevicesReported(found.devices, found.no_gpu or "") if found is not None else DevicesReported(())
-            self._post(told)
+            report = DevicesReported(found.devices, found.no_gpu or "") if found is not None else DevicesReported(())
+            self._post(report)
 
     def search_python(self) -> None:
-        """Look for an interpreter that can do more than the agents' one. Body of the worker thread `search`."""
+        """Look for an interpreter that can do more than that of the agents. Runs on the worker thread `search`."""
         self._opened.wait()
         with self._searching:
             found = self._backend.better_python(lambda: self._begun)
         self._post(InterpreterFound(found, is_complete=not self._begun))
 
     def use_python(self, python: str) -> None:
-        """Change to another interpreter, unless a run has begun. Body of the worker thread `search`."""
+        """Switch to another interpreter, unless a run has begun. Runs on the worker thread `search`."""
         self._opened.wait()
         with self._searching:
             if self._begun:
@@ -128,7 +128,7 @@ class Bridge:
                 self._post(AgentReported(error))
 
     def calibrate(self, plan: Plan) -> None:
-        """Measure the machine; the run on the screen stays. Body of the worker thread `run`."""
+        """Calibrate the machine; the run on the screen stays. Runs on the worker thread `run`."""
         self._wait_for_quiet()
         self._backend.end_survey()
         session = self._backend.session(plan, None, None)
@@ -156,16 +156,16 @@ class Bridge:
         finally:
             with self._lock:
                 self._session, self._begun = None, False
-            self._post(CeilingsKnown(self._with_kept(measured), remark))
+            self._post(CeilingsKnown(self._with_saved(measured), remark))
             self._post(SeriesEnded())
 
-    def _with_kept(self, measured: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
-        """Return what was measured now, and what is kept of the other devices."""
-        others = [kept for kept in self._backend.ceilings() if kept.device not in {m.device for m in measured}]
+    def _with_saved(self, measured: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
+        """Return the new peak rates, and the saved ones of the other devices."""
+        others = [saved for saved in self._backend.ceilings() if saved.device not in {m.device for m in measured}]
         return (*measured, *others)
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
-        """Run a plan so many times in one series. Body of the worker thread `run`."""
+        """Run a plan `repeats` times in one series. Runs on the worker thread `run`."""
         self._wait_for_quiet()
         self._backend.end_survey()
         series_id: str | None = None
@@ -185,19 +185,19 @@ class Bridge:
             with self._lock:
                 self._session, self._streaming, self._begun = None, False, False
             if self._measured:
-                self._post(CeilingsKnown(self._with_kept(self._measured)))
+                self._post(CeilingsKnown(self._with_saved(self._measured)))
             self._post(EarlierKnown(self._backend.earlier()))
             self._post(SeriesEnded())
 
     def _wait_for_quiet(self) -> None:
-        """Wait until all is open, and nobody reads the history or asks interpreters: that would be in the numbers."""
+        """Wait until everything is open and no thread reads the history or tries interpreters."""
         self._opened.wait()
         with self._reading, self._searching:
             pass
 
     @contextmanager
     def between_runs(self) -> Iterator[SavedRuns]:
-        """Hold off the next run for one short step of reading; long readings take many steps.
+        """Delay the next run while the history is read. Keep each such step short.
 
         Raises:
             DisturbingError: a run has begun.
@@ -205,22 +205,22 @@ class Bridge:
         self._opened.wait()
         with self._reading:
             if self._begun:
-                raise DisturbingError("A run has begun.", "It is compared when the run is over.")
+                raise DisturbingError("A run is in progress.", "Wait until it ends.")
             yield self._backend.history
 
     def history(self) -> SavedRuns:
-        """Return the saved runs, as soon as the history has been opened."""
+        """Wait until the history is open, then return its saved runs."""
         self._opened.wait()
         return self._backend.history
 
     def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
-        """Return what saved runs add to a run, for the publications' claims."""
+        """Return the cases of saved runs that claims need beside those of this run."""
         return self._backend.claim_points(run, ceilings)
 
     def _run_one(self, session: RunningSession) -> bool:
         """Run once; return whether the series goes on."""
         finished = session.run(self._deliver)
-        if not self._leaving:  # after a stop too: the next r would wait 4 s for its agent to import torch
+        if not self._leaving:  # also after a stop: otherwise the next `r` waits 4 s for torch's import
             self._prepare()
         return finished.status == "done" and not self._stop
 
@@ -240,7 +240,7 @@ class Bridge:
             self._post(RunAdvanced(self.take()))
 
     def _telemetry_read(self, read: TelemetryRead) -> None:
-        """Hand a reading to the run, whose next gap shows it; without a run, to the app at once."""
+        """Pass a reading to the run, which shows it in its next gap; without a run, to the app."""
         with self._lock:
             session, streaming = self._session, self._streaming
         if session is not None:
@@ -256,7 +256,7 @@ class Bridge:
         assert outbox is not None
         if outbox.is_writable and not self._is_writable:
             self._is_writable = True
-            self._notice("")  # it could not be written when it was opened, and that is over
+            self._notice("")  # removes the notice from the start that the history is not writable
         self._post(SavingChanged(outbox.unsaved))
 
     def _notice(self, text: str) -> None:
@@ -265,26 +265,26 @@ class Bridge:
     # ---------------------------------------------------------------- on the app's thread
 
     def take(self) -> tuple[Event, ...]:
-        """Return the events that came since the last call, and forget them."""
+        """Return the events since the last call and clear them."""
         with self._lock:
             events, self._events = self._events, []
         return tuple(events)
 
     def expect_series(self) -> None:
-        """Forget what was asked of the last series, which the next one would obey; let no reading begin from now on."""
+        """Reset the requests made during the last series, and block new history reads."""
         with self._lock:
             self._stop = self._paused = False
             self._begun = True
 
     def stop(self) -> None:
-        """Stop run and series after the block in flight."""
+        """Stop run and series after the current block."""
         with self._lock:
             self._stop, session = True, self._session
         if session is not None:
             session.stop()
 
     def kill(self, *, leaving: bool = False) -> None:
-        """Stop run and series at once; finished cases are saved. `leaving`: no other run will follow."""
+        """Stop run and series at once; finished cases are saved. With `leaving`, no further agent is started."""
         with self._lock:
             self._stop, session = True, self._session
             self._leaving = self._leaving or leaving
@@ -292,36 +292,36 @@ class Bridge:
             session.kill()
 
     def pause(self) -> None:
-        """Pause the run between half-rounds, also one that has yet to begin."""
+        """Pause the run between half-rounds, or the next one before it begins."""
         with self._lock:
             self._paused, session = True, self._session
         if session is not None:
             session.pause()
 
     def resume(self) -> None:
-        """Let the run go on."""
+        """Resume the run."""
         with self._lock:
             self._paused, session = False, self._session
         if session is not None:
             session.resume()
 
     def suspend_agents(self) -> None:
-        """Stop the agents where they are: the app is being suspended."""
+        """Suspend the agents together with the app."""
         self._backend.suspend()
 
     def resume_agents(self) -> None:
-        """Let the agents go on."""
+        """Resume the agents."""
         self._backend.resume()
 
     def leave(self) -> None:
-        """End what need not be waited for."""
+        """Cancel a search for interpreters."""
         self._backend.leave()
 
     def close(self) -> None:
-        """End everything but the history; waits for it."""
+        """End everything but the history, and wait for that."""
         self._backend.close()
 
     @property
     def outbox(self) -> Outbox | None:
-        """The way into the history, which whoever closes the app closes; None where nothing is saved."""
+        """Saves runs to the history; None if nothing is saved. The caller of the app closes it."""
         return self._backend.outbox

@@ -1,4 +1,4 @@
-"""The demo's backend: a history of recorded runs in memory, and a session that plays them. Nothing is measured."""
+"""The demo's backend: a history of recorded runs in memory, and a session that plays them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cpugpu_tui.ui.options import AppOptions
 
 
 class DemoBackend(Backend):
-    """Has a history of the recorded runs, in memory, in place of agents, store and telemetry."""
+    """A backend with recorded runs in place of agents, store and telemetry."""
 
     def __init__(self, options: AppOptions) -> None:
         super().__init__(options)
@@ -27,7 +27,7 @@ class DemoBackend(Backend):
         on_telemetry: Callable[[TelemetryRead], None],
         on_notice: Callable[[str], None],
     ) -> None:
-        """Put all runs into the history, so that they can be looked at, and say what the recorded agent said."""
+        """Put all runs into the history and report the recorded agent's environment."""
         del on_telemetry, on_notice
         from cpugpu_tui.store import Store
         from cpugpu_tui.store.outbox import Outbox
@@ -39,10 +39,10 @@ class DemoBackend(Backend):
         on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
-        """Return what plays all runs."""
+        """Return a session that plays all runs."""
         del plan, series_id, case_timeout_s
         return Player(self._recording, self._pace)
 
     def ceilings(self) -> tuple[Ceilings, ...]:
-        """Return what the recorded machine reached."""
+        """Return the peak rates of the recorded machine."""
         return self._recording.ceilings

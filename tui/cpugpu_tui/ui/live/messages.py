@@ -1,4 +1,4 @@
-"""What threads and screens tell the app. Threads post these and touch nothing else."""
+"""Messages from threads and screens to the app. Threads post these and touch nothing else."""
 
 from __future__ import annotations
 
@@ -18,63 +18,63 @@ if TYPE_CHECKING:
 
 
 class Report(Message):
-    """What a thread or a screen tells the app, which passes it on to controllers (`Shell.routes`)."""
+    """A message to the app, which passes it on to controllers (`Shell.routes`)."""
 
 
 @dataclass
 class RunAdvanced(Report):
-    """A run came to a point at which the screen may show it: its start, a gap, its end."""
+    """A run reached its start, a gap or its end, where the screen may be painted."""
 
     events: tuple[Event, ...]
     """All events since the last such message, in order."""
 
 
 class SeriesEnded(Report):
-    """The worker thread has run all runs of a series, or was stopped; a new one may start."""
+    """The series is over or was stopped; a new one may start."""
 
 
 @dataclass
 class CeilingsKnown(Report):
-    """What is kept of this machine was read from the store, or measured."""
+    """Peak rates of this machine were read from the store, or measured."""
 
     ceilings: tuple[Ceilings, ...]
     """The newest of each device."""
     remark: str = ""
-    """Why a device is not among them."""
+    """Why a device is missing."""
 
 
 @dataclass
 class CalibrationAdvanced(Report):
-    """The agent is about to measure something; nothing is timed until the screen has said so."""
+    """The agent is about to measure `note`; it waits until the screen shows it."""
 
     note: str
 
 
 @dataclass
 class TelemetryArrived(Report):
-    """One sweep over the machine. A newer one waiting in the queue replaces it."""
+    """One reading of the machine. A newer one in the queue replaces it."""
 
     read: TelemetryRead
 
     def can_replace(self, message: Message) -> bool:
-        """Say whether this message may take the place of `message`."""
+        """Whether this message may replace `message` in the queue."""
         return isinstance(message, TelemetryArrived)
 
 
 @dataclass
 class AgentReported(Report):
-    """The standby agent said hello, or why it cannot."""
+    """The standby agent is ready, or failed to start."""
 
     outcome: Hello | CpuGpuError
 
 
 @dataclass
 class DevicesReported(Report):
-    """An agent told which devices there are, or why it cannot."""
+    """An agent reported all devices, or failed."""
 
     devices: tuple[Device, ...]
     remark: str = ""
-    """Why no GPU is among them."""
+    """Why there is no GPU."""
 
 
 @dataclass
@@ -84,59 +84,59 @@ class InterpreterFound(Report):
     found: Interpreter | None
     """The best one."""
     is_complete: bool
-    """Whether all were asked: a run ends the search."""
+    """Whether all were tried; False if a run ended the search."""
 
 
 @dataclass
 class EarlierKnown(Report):
-    """How long earlier runs took was read from the history."""
+    """The durations of earlier runs were read from the history."""
 
     earlier: Earlier
 
 
 @dataclass
 class SavingChanged(Report):
-    """The history did not take something, or took what waited. A newer one waiting in the queue replaces it."""
+    """The history refused something, or saved what was waiting. A newer message in the queue replaces it."""
 
     unsaved: Unsaved
 
     def can_replace(self, message: Message) -> bool:
-        """Say whether this message may take the place of `message`."""
+        """Whether this message may replace `message` in the queue."""
         return isinstance(message, SavingChanged)
 
 
 @dataclass
 class NoticeGiven(Report):
-    """Something the person should know all the time, such as `not saved`."""
+    """A standing notice such as `not saved`; empty removes it."""
 
     text: str
 
 
 @dataclass
 class SavedRunChosen(Report):
-    """The person wants to see a saved run, or to have it run again."""
+    """A saved run was chosen, to be shown or run again."""
 
     run: RunSummary
     """Its line in the history."""
     again: bool
-    """Run its plan instead of showing its rows."""
+    """True to run its plan, False to show its rows."""
 
 
 @dataclass
 class ClaimWanted(Report):
-    """The person wants what a claim needs to be measured."""
+    """Measuring a claim was requested."""
 
     judged: JudgedClaim
 
 
 @dataclass
 class InputDropped(Message):
-    """More was pasted than is taken at once; the rest is lost."""
+    """Typed or pasted text exceeded the limit and was dropped."""
 
     characters: int
-    """How many were lost."""
+    """Number of dropped characters."""
     limit: int
-    """How many are taken."""
+    """Number of characters that are accepted."""
 
     def __str__(self) -> str:
         lost = f"Dropped {self.characters:,} character{'s' if self.characters > 1 else ''} of pasted text."

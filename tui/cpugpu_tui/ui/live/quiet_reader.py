@@ -1,4 +1,4 @@
-"""Reads saved runs for comparisons a step at a time, each between runs or not at all, and keeps what it has read."""
+"""Reads saved runs for comparisons in short steps between runs, and caches them."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from cpugpu_tui.state.measured import MeasuredRun
     from cpugpu_tui.store import RunSummary
 
-KEPT_CASES = 20_000
-"""Cases whose medians are kept, 10 MB: a baseline is compared with after every run and need not be read each time."""
+CACHED_CASES = 20_000
+"""Cases whose medians are cached (10 MB), so that a baseline need not be read again after every run."""
 
 
 class QuietReader:
-    """What comparisons ask of the history, on threads. Every method raises `CpuGpuError` once a run has begun."""
+    """Reads the history for comparisons, on threads. Every method raises `CpuGpuError` during a run."""
 
     def __init__(self, between_runs: Callable[[], AbstractContextManager[SavedRuns]]) -> None:
-        """Read inside `between_runs`, which holds off the next run for one step."""
+        """Read inside `between_runs`, which delays the next run for one step."""
         self._between_runs = between_runs
-        self._kept: dict[str, MeasuredRun] = {}
+        self._cached: dict[str, MeasuredRun] = {}
 
     def runs(self, limit: int, before: int | None = None) -> list[RunSummary]:
-        """Return the newest runs, or those with a lower number."""
+        """Return the newest runs; with `before`, those with a lower number."""
         with self._between_runs() as saved:
             return saved.store.runs(limit, before)
 
     def plan_of(self, run_id: str) -> Plan:
-        """Return what a run was to run."""
+        """Return the plan of a run."""
         with self._between_runs() as saved:
             return saved.store.plan_of(run_id)
 
@@ -42,35 +42,35 @@ class QuietReader:
             return saved.store.runs_of(series_id)
 
     def baseline(self, name: str) -> str | None:
-        """Return the id of the series that is this baseline."""
+        """Return the id of a baseline's series."""
         with self._between_runs() as saved:
             return saved.store.baseline(name)
 
     def measured(self, run_id: str) -> MeasuredRun | None:
-        """Return a run with its medians; None for a stream that never began."""
+        """Return a run with its medians; None if it never began."""
         from cpugpu_tui.state.measured import measured
 
-        if run_id in self._kept:
-            return self._kept[run_id]
+        if run_id in self._cached:
+            return self._cached[run_id]
         with self._between_runs() as saved:
             events = saved.store.load(run_id)
             found = measured(events)
-        # A run that was broken off may go on one day, and would say more then.
+        # An unfinished run may be resumed later, so it is not cached.
         if found is not None and isinstance(events[-1], RunFinished) and events[-1].status == "done":
-            self._keep(found)
+            self._cache(found)
         return found
 
     def series(self, series_id: str, name: str = "") -> Series:
         """Return a series.
 
         Raises:
-            UsageError: it has not one finished run.
+            UsageError: none of its runs has finished.
         """
         from cpugpu_tui.compare.series import series_from
 
         return series_from(name, [self.measured(run_id) for run_id in self.runs_of(series_id)])
 
-    def _keep(self, run: MeasuredRun) -> None:
-        self._kept[run.run_id] = run
-        while sum(len(each.cases) for each in self._kept.values()) > KEPT_CASES and len(self._kept) > 1:
-            self._kept.pop(next(iter(self._kept)))
+    def _cache(self, run: MeasuredRun) -> None:
+        self._cached[run.run_id] = run
+        while sum(len(each.cases) for each in self._cached.values()) > CACHED_CASES and len(self._cached) > 1:
+            self._cached.pop(next(iter(self._cached)))

@@ -1,4 +1,4 @@
-"""Saved runs as the app sees them: pages of the list, a run opened again, tags, deletion. Called on threads only."""
+"""The history for the app's screens: pages of runs, opening a run, tags, deletion. Called on worker threads."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
 
 FIRST_PAGE, NEXT_PAGE = 200, 1000
-"""Runs of the first page, which is all that is waited for, and of those after it."""
+"""Number of runs on the first page, which is shown first, and on the others."""
 
 BASELINE = "main"
-"""Name of the baseline that `b` sets: the one that `gate` goes by unless told otherwise."""
+"""Name of the baseline that `b` sets, which is the default of `gate`."""
 
 RUNNING = "running"
-"""Status of a run whose process lives: another terminal's, for this one lists nothing during a run of its own."""
+"""Status of a run whose process is alive, in another terminal: this one lists no runs during its own."""
 
 NO_HISTORY = StoreError(
-    "There is no history here: nothing has been saved, or --no-save asked for none.",
-    "Start cpugpu-tui without --no-save, or name a database with --db.",
+    "The history is not open in this session, because of --no-save or --replay.",
+    "Start cpugpu-tui without these options.",
 )
 
 
 @dataclass(frozen=True)
 class OpenedRun:
-    """A saved run, its events folded as those of a live one are."""
+    """A saved run with the state after all its events."""
 
     summary: RunSummary
     run: RunState
     telemetry: TelemetryState
-    """What its machine did; without readings if none were kept."""
+    """Telemetry of its machine; without readings if none were saved."""
 
 
 class SavedRuns:
-    """The store as far as the screens are concerned. Every method may raise `CpuGpuError`."""
+    """The part of the store that screens use. Every method may raise `CpuGpuError`."""
 
     def __init__(
         self, store: Store | None, refusal: CpuGpuError = NO_HISTORY, now_ns: Callable[[], int] = time.time_ns
     ) -> None:
-        """Read this store; without one everything raises `refusal`. `now_ns` tells the wall time."""
+        """Read this store; without one, every method raises `refusal`. `now_ns` returns the wall time."""
         self._store, self._refusal = store, refusal
         self.now_ns = now_ns
 
@@ -59,16 +59,16 @@ class SavedRuns:
 
     @property
     def is_newer(self) -> bool:
-        """Whether a newer version made the history."""
+        """Whether a newer version created the history."""
         return self._store is not None and self._store.is_newer
 
     @property
     def notice(self) -> str:
-        """Why nothing can be changed here, if that is so."""
+        """Why the history is read-only; empty if it is not."""
         return (self._store.notice or "") if self._store is not None else ""
 
     def pages(self) -> Iterator[list[RunSummary]]:
-        """Yield all runs, newest first, a page at a time; the last page may be empty."""
+        """Yield pages of all runs, newest first; the last page may be empty."""
         before: int | None = None
         limit = FIRST_PAGE
         while True:
@@ -79,31 +79,31 @@ class SavedRuns:
             before, limit = page[-1].number, NEXT_PAGE
 
     def bury(self) -> None:
-        """Mark runs whose process has died, where that can be written: `running` is to mean live."""
+        """Mark runs whose process has died as interrupted, if the history is writable."""
         if not self.notice:
             self.store.mark_interrupted()
 
     def newest(self) -> list[RunSummary]:
-        """Return the first page as it is now."""
+        """Return the current first page."""
         self.bury()
         return self.store.runs(FIRST_PAGE)
 
     def summary(self, number: int) -> RunSummary:
-        """Return a run's line as it is now.
+        """Return the current summary of a run.
 
         Raises:
-            StoreError: it has been deleted.
+            StoreError: the run was deleted.
         """
         found = self.store.runs(1, number + 1)
         if not found or found[0].number != number:
-            raise StoreError(f"Run {number} is no longer in the history.", "Another terminal has deleted it.")
+            raise StoreError(f"Run {number} is no longer in the history.", "Another terminal deleted it.")
         return found[0]
 
     def open(self, number: int) -> OpenedRun:
-        """Return a run with all its events folded.
+        """Return a run with the state after all its events.
 
         Raises:
-            StoreError: it has been deleted, is damaged, or a newer version saved what this one cannot read.
+            StoreError: the run was deleted, is damaged, or was saved by a newer version.
         """
         summary = self.summary(number)
         try:
@@ -113,24 +113,24 @@ class SavedRuns:
         return OpenedRun(summary, *folded(events))
 
     def advanced(self, known: RunSummary) -> OpenedRun | None:
-        """Return the run again if it has more to show than `known` says, None if it has not."""
+        """Return the run again if it has changed since `known`, else None."""
         self.bury()
         now = self.summary(known.number)
         return None if now == known else self.open(known.number)
 
     def tag(self, run: RunSummary, tags: Sequence[str]) -> RunSummary:
-        """Give a run these tags and no others; return its line as it is then."""
-        gone = [tag for tag in run.tags if tag not in tags]
-        self.store.tag(run.run_id, [tag for tag in tags if tag not in run.tags], gone)
+        """Replace the tags of a run; return its new summary."""
+        removed = [tag for tag in run.tags if tag not in tags]
+        self.store.tag(run.run_id, [tag for tag in tags if tag not in run.tags], removed)
         return self.summary(run.number)
 
     def delete(self, run: RunSummary) -> None:
-        """Take a run and its samples out of the history for good."""
+        """Delete a run and its samples for good."""
         self.store.delete(run.run_id)
 
 
 def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
-    """Return what a saved stream shows."""
+    """Return the state of run and telemetry after these events."""
     telemetry = TelemetryState()
     for event in events:
         if isinstance(event, TelemetryRead):
@@ -139,22 +139,22 @@ def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
 
 
 def unreadable(number: int, error: StoreError, *, is_newer: bool) -> StoreError:
-    """Return why a run of the list cannot be opened: the store's own sentence speaks of the whole file."""
+    """Return the error for a run that cannot be opened; the store's own message is about the whole file."""
     if is_newer:
         return StoreError(
-            f"Run {number} was saved by a newer cpugpu-tui and holds what this one cannot read.", "Update cpugpu-tui."
+            f"Run {number} was saved by a newer cpugpu-tui; this version cannot read it.", "Update cpugpu-tui."
         )
     return StoreError(f"Run {number} cannot be opened: {error.message}", error.remedy)
 
 
 def ago(then_ns: int, now_ns: int) -> str:
-    """Return how long ago this was, in few cells: `3 h ago`, `412 d ago`."""
+    """Format the time since then: `3 h ago`, `412 d ago`, `just now`."""
     age = age_text(then_ns, now_ns)
     return f"{age} ago" if age else "just now"
 
 
 def age_text(then_ns: int, now_ns: int) -> str:
-    """Return the time between, in few cells: `3 h`; empty for less than a minute."""
+    """Format the time between both: `3 h`; empty for less than a minute."""
     age_s = max(0, now_ns - then_ns) // 10**9
     for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if age_s >= unit_s:

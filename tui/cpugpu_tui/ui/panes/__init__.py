@@ -1,1 +1,1 @@
-"""Panes of the main screen: they take data, post messages, and know nothing of runs."""
+"""Panes of the main screen: they draw the state and post messages."""

@@ -1,4 +1,4 @@
-"""The answer in three sentences or as a table of several, or what to do to get one."""
+"""The answer of a run: sentences, or a table for several sweeps. Before a run, how to start one."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 _SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
 
 LONG_NOTICE = 24
-"""Characters of a notice that the status line shows whole also at 80 columns."""
+"""The status line shows notices up to this length in full at 80 columns."""
 
 
 class AnswerPane(StatePane):
-    """One to three lines under the table; as many as a failure needs, for half of a sentence tells no remedy."""
+    """One to three lines under the table; more if a failure needs them, so that its remedy is not cut."""
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the sentences, cut at the pane's height."""
+        """Return the lines that the pane's height allows."""
         least, most = (limit.cells if limit is not None else None for limit in
                        (self.styles.min_height, self.styles.max_height))  # fmt: skip
         return pane_lines(state, size.width, least or 1, most or least or 1, self.glyphs)
 
 
 def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyphs) -> list[Spans]:
-    """Return `least` lines or, for what went wrong or a long answer, up to `most`: failures, answer, what to press."""
+    """Return failures, answer and hints: `least` lines, or up to `most` for failures and long answers."""
     lines: list[Spans] = []
     for text, role in _failures(state, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
     table = _table(state, width, glyphs)
     sentences = _sentences(state, has_table=bool(table))
-    # Half of the first sentence is no answer: at 80x24 a long one takes the row of the table that it needs.
-    # Beside a table at least one line says what it leaves out: which GPU is slow, whose threads lacked a core.
+    # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
+    # such as a slow GPU or threads that waited for a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     whole = len(table) + min(first, 1) if table else first
     height = max(least, min(len(lines) + 1 if lines else whole, most))
@@ -60,7 +60,7 @@ def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyph
 
 
 def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:
-    """Return as many sentences of a text as `room` lines hold whole; of the first text of all at least a part."""
+    """Return the sentences of a text that fit whole into `room` lines; the first text may be cut instead."""
     sentences = _SENTENCE_END.split(text)
     for count in range(len(sentences), 0, -1):
         lines = wrapped(" ".join(sentences[:count]), width, role)
@@ -70,26 +70,26 @@ def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: b
 
 
 def _table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the answers of several sweeps, a head and a line each; empty for a run with one."""
+    """Return the answers of several sweeps as a heading and a line each; empty for a run with one sweep."""
     head, *rows = table_lines(state.run, width, lambda text: spelled(text, glyphs)) or ("",)
     return [((head, "muted"),), *(((row, "strong"),) for row in rows)] if rows else []
 
 
 def _shortened(state: AppState, table: list[Spans], room: int) -> list[Spans]:
-    """Return a table in fewer lines: from the sweep of the highlighted row on, and how many answers are left out."""
+    """Return a table in at most `room` lines, starting at the highlighted sweep, and the number of hidden answers."""
     if len(table) <= room or room < 3:
         return table[:room]
     row, head, rows = state.run.rows.get(state.cursor or ""), table[0], table[1:]
     sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
-    kept = room - 2
-    first = min(first, len(rows) - kept)
-    more = state.keymap.said(f"{len(rows) - kept} more: {{zoom}} enlarges the pane.")
-    return [head, *rows[first : first + kept], ((more, "muted"),)]
+    count = room - 2
+    first = min(first, len(rows) - count)
+    more = state.keymap.said(f"{len(rows) - count} more. Press {{zoom}} to enlarge the pane.")
+    return [head, *rows[first : first + count], ((more, "muted"),)]
 
 
 def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
-    """Return what went wrong, cause and remedy, most important first."""
+    """Return problems with cause and remedy, most important first."""
     run, situation = state.run, state.situation
     found: list[tuple[str, str]] = []
     if state.better_python is not None and situation.may_start and state.past is None:
@@ -114,39 +114,39 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
 
 
 def _better_python(state: AppState, found: Interpreter) -> str:
-    """Return which key takes the interpreter that was found, and why a person would press it."""
+    """Return the key that switches to the interpreter that was found, and the reason to press it."""
     torch = state.environment.get("torch")
     cause = f"This torch ({torch}) cannot use the GPU. " if torch else ""
     return f"{cause}{state.keymap.said('Press {python} to use')} {found.path}: it {found.able}."
 
 
 def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
-    """Return what is said, most important first; beside a table of answers what that leaves out."""
+    """Return answer and hints, most important first; beside a table, only what it does not show."""
     run, situation, keymap = state.run, state.situation, state.keymap
     sentences: list[tuple[str, str]] = []
     if has_table or answer_lines(run):
-        said = lines_beside_table(run) if has_table else answer_lines(run)
+        shown = lines_beside_table(run) if has_table else answer_lines(run)
         sentences += [(text, "key") for text in (_what_if(state),) if text]
-        # There is little room at 80x24, and a bracket that was left wide belongs to the first sentence.
+        # Room is scarce at 80x24, so the notice of an unfinished search comes right after the first sentence.
         unfinished = [(text, "warn") for text in (cut_short(run),) if text]
-        # In the app a row says why by itself, once one goes to it.
-        said = tuple(text.replace("The remarks say why.", "Go to a row, and it says why.") for text in said)
-        sentences += [*((text, "strong") for text in said[:1]), *unfinished, *((text, "muted") for text in said[1:])]
+        # The app has no remarks below its table: the highlighted row shows its own.
+        shown = tuple(text.replace("The remarks say why.", "Select a row to see why.") for text in shown)
+        sentences += [*((text, "strong") for text in shown[:1]), *unfinished, *((text, "muted") for text in shown[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
         sentences.append(("Waiting for the first size to finish on both devices.", "muted"))
     elif situation.replay:
-        sentences.append(("This is a replay: readings of another time, and nothing is run beside them.", "strong"))
-        sentences.append(("Start cpugpu-tui without --replay to run something.", "muted"))
+        sentences.append(("This is a replay of recorded telemetry. Nothing can be run.", "strong"))
+        sentences.append(("Start cpugpu-tui without --replay to run a workload.", "muted"))
     elif not situation.ran and state.problem is None:
-        choose = "Up and down choose another workload, {open} changes its parameters, {help} explains."
+        choose = "Choose a workload with up and down, change it with {open}. Press {help} for help."
         sentences.append((keymap.said(choose), "muted"))
     return sentences
 
 
 def _what_if(state: AppState) -> str:
-    """Return where the crossover of the highlighted sweep would be in the chosen world; empty for the measured one."""
+    """Return the crossover of the highlighted sweep under the chosen what-if; empty without one."""
     row = shown_row(state.run, state.cursor)
     if state.what_if == RESIDENT or row is None:
         return ""

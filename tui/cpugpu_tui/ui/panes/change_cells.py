@@ -1,4 +1,4 @@
-"""What a row says of other runs, the one before and those of its series: cells, the pane's title, the detail."""
+"""Comparisons of a row with other runs (the previous one, and those of its series): cells, title and detail."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans
 
 ROLES = {FASTER: "good", SLOWER: "bad"}
-"""How verdicts are coloured; the words say the same."""
+"""Role of each verdict; the word says the same without colour."""
 
 CLEAR = (SLOWER, FASTER)
-"""What a row is told by where it has room for one device, the worst first."""
+"""Clear verdicts, worst first: a cell with room for one device shows the worst."""
 
 
 def percent_cell(ratio: float) -> str:
-    """Return a change in at most seven cells: `+10.2%`, from twice and half on `2.34×`."""
+    """Format a change in at most seven cells: `+10.2%`, or `2.34×` beyond twice or half."""
     return percent_text(ratio).replace(" ", "")
 
 
 def whole(found: Sequence[DeviceChange], device: str, words: dict[str, str], glyphs: Glyphs) -> Spans:
-    """Return the change on one device with its verdict: ` +14.0% slower`; a dash where there is none."""
+    """Return the change on one device with its verdict, ` +14.0% slower`; a dash if there is none."""
     each = next((each for each in found if each.device == device), None)
     ratio = each.ratio if each is not None else None
     if each is None or ratio is None:
@@ -37,9 +37,9 @@ def whole(found: Sequence[DeviceChange], device: str, words: dict[str, str], gly
 
 
 def both(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
-    """Return what changed on both devices, in 15 cells.
+    """Return the changes on both devices, in 15 cells.
 
-    Without verdicts both numbers, `+0.4%  -12.1%`. With them the worst: `GPU +14% slower`, else `no clear change`.
+    Without verdicts these are both numbers, `+0.4%  -12.1%`; with them the worst one, `GPU +14% slower`.
     """
     known = [(each, each.ratio) for each in found]
     timed = [(each, ratio) for each, ratio in known if ratio is not None]
@@ -61,12 +61,12 @@ def both(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
 
 
 def _rounded(ratio: float) -> str:
-    """Return a change without decimals, for a narrow column: a verdict says that it is real."""
+    """Format a change without decimals, for a narrow column."""
     return f"{100 * (ratio - 1):+.0f}%" if 0.5 < ratio < 2 else factor(ratio)
 
 
 def spread_cell(found: Sequence[DeviceChange], glyphs: Glyphs) -> Spans:
-    """Return how far apart the runs of the series are on CPU and GPU, in percent: `0.8, 3.1`."""
+    """Return the spread of the series' runs on CPU and GPU, in percent: `0.8, 3.1`."""
     known = [(each.device.lower(), each.spread) for each in found]
     spans: list[tuple[str, str]] = []
     for role, spread in known:
@@ -83,15 +83,15 @@ def _spelled(text: str, glyphs: Glyphs) -> str:
 
 
 def title_parts(changes: Changes, run: RunState, *, alone: bool) -> list[str]:
-    """Return what the pane's title says of the columns, what a narrow one keeps first.
+    """Return the parts of the pane's title, most important first.
 
-    What is compared, over how many runs the spread is, and from how many on there would be a verdict.
+    They name the compared run, the spread of the series, and the number of runs that a verdict needs.
     """
-    parts = ["one row re-run, esc back to all"] if alone else []
+    parts = ["one row re-run", "esc back to all"] if alone else []
     if changes.base is not None:
         parts.append(f"change: {changes.against}")
     if changes.is_over and (widest := changes.widest(run)) is not None:
-        parts.append(f"min-max of {len(changes.new)} runs up to {100 * widest:.1f}%")
+        parts.append(f"spread of {len(changes.new)} runs up to {100 * widest:.1f} %")
     if changes.is_over and changes.base is not None and min(len(changes.base.runs), len(changes.new)) < MIN_RUNS:
         parts.append(f"verdicts need {MIN_RUNS} runs each")
     return parts
@@ -101,7 +101,7 @@ def title_parts(changes: Changes, run: RunState, *, alone: bool) -> list[str]:
 
 
 def change_lines(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
-    """Return the runs before and the runs of this series in words; nothing where there is only this one run."""
+    """Return sentences about earlier runs and this series; empty if there is only this run."""
     found = changes.of(run, row) if changes is not None else ()
     lines: list[Spans] = []
     for each in found:

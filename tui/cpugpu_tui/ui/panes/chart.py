@@ -1,4 +1,4 @@
-"""The chart as a widget: drawn anew only when something that it shows has changed."""
+"""The chart as a widget, redrawn only when something that it shows has changed."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import StatePane, wrapped
 from cpugpu_tui.ui.roles import Spans
 
-NOTHING_YET = "Both times over size, and where the GPU takes the lead: the chart begins with the first finished row."
+NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
 
 
 class ChartPane(StatePane):
     """Curves of the sweep that holds the highlighted row.
 
-    The state changes with every gap of a run and every telemetry sweep; this is drawn when a case has finished, and
-    when a person wants to see it otherwise.
+    The state changes with every gap of a run and every telemetry reading. The chart is redrawn only when a case has
+    finished, or when a key changes how it looks.
     """
 
     def __init__(self, glyphs: Glyphs, state: AppState, *, alone: bool = False, id: str | None = None) -> None:  # noqa: A002
-        """Draw with these glyphs.
+        """Make a chart; `alone` for one that fills its own screen.
 
-        One that is alone on its screen, because a key asked for it, answers at once and loads plotext meanwhile; and it
-        says in words what the answer says where that is in sight.
+        Such a chart shows a line of text while plotext loads. It also states the crossover in words, because the answer
+        pane is out of sight.
         """
         super().__init__(glyphs, state, id=id)
         self._alone = alone
         self._loading = False
         self._moment: Hashable = None
         self._key: Hashable = None
-        self._kept: list[Spans] = []
+        self._cached: list[Spans] = []
 
     def show_state(self, state: AppState) -> None:
-        """Show a state where there is room for the chart; load what it takes when a run begins."""
+        """Show a state if the chart is visible. Load plotext once a run is live."""
         self._state = state
         if not self.display:
             return
@@ -47,24 +47,24 @@ class ChartPane(StatePane):
         super().show_state(state)
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the chart; the very lines of last time where nothing of it has changed."""
+        """Return the chart, from the cache if nothing that it shows has changed."""
         run = state.run
         highlighted = run.rows.get(state.cursor or "")
         look = (state.what_if, state.linear_sizes, state.linear_times, size, chart.is_loaded() or not self._alone)
         name = run.run.run_id if run.run is not None else ""
-        # The first key is cheap to compare, the second says what is really shown: the cursor moves on to a row that
-        # has no times yet, and the chart stays.
+        # The first key is cheap to compare. The second holds what is really drawn: it stays the same when the cursor
+        # moves on to a row that has no times yet.
         moment = (name, run.settled, state.cursor, highlighted.status if highlighted is not None else "", look)
         if moment == self._moment:
-            return self._kept
+            return self._cached
         self._moment = moment
         row = shown_row(run, state.cursor)
         marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
         key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look)
         if key != self._key:
             self._key = key
-            self._kept = self._drawn(state, size)
-        return self._kept
+            self._cached = self._drawn(state, size)
+        return self._cached
 
     def _drawn(self, state: AppState, size: Size) -> list[Spans]:
         run = state.run

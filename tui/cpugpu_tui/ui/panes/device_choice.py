@@ -1,4 +1,4 @@
-"""Which devices to time, chosen by name from what an agent reported."""
+"""The form's field for devices: a choice among those that an agent reported."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.roles import Spans
 
 AUTO, EVERY = "auto", "cuda"
-ABOUT_AUTO = "CPU and first GPU, if there is one"
+ABOUT_AUTO = "CPU and the first GPU"
 
 
 class DeviceChoice(Lines, can_focus=True):
-    """One line that says what is chosen; with the focus a line for each device, which space takes in or out."""
+    """One line with the chosen devices; with the focus, a line for each device that space selects or clears."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", show=False),
@@ -31,22 +31,22 @@ class DeviceChoice(Lines, can_focus=True):
     ]
 
     class Changed(Message):
-        """Another choice was made."""
+        """The choice has changed."""
 
     class Submitted(Message):
-        """The person is content with the form."""
+        """Enter was pressed: the form is complete."""
 
     def __init__(self, chosen: tuple[str, ...], state: AppState, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
-        """Begin with these names, `auto` among them or those of devices."""
+        """Begin with these names: `auto`, or those of devices."""
         super().__init__(id=id)
         self.chosen = chosen
-        """Names as a plan takes them."""
+        """Device names as in a plan."""
         self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
 
     def show_state(self, state: AppState) -> None:
-        """Show the devices that are known by now."""
+        """Show the devices that are known."""
         self._state = state
         self.redraw()
 
@@ -57,25 +57,25 @@ class DeviceChoice(Lines, can_focus=True):
         self._cursor = min(self._cursor, len(names) - 1)
         labels = {device.name: device for device in state.devices}
         if not self.has_focus:
-            told = ", ".join(_told(name, labels) for name in self.chosen)
-            self.show([((self._said(told, width), "text"),)])
+            named = ", ".join(_named(name, labels) for name in self.chosen)
+            self.show([((self._fitted(named, width), "text"),)])
             return
         lines: list[Spans] = []
         for index, name in enumerate(names):
             sign = "[x]" if name in self.chosen else "[ ]"
             role = "chosen" if index == self._cursor else "text"
-            lines.append(((self._said(f"{sign} {_told(name, labels)}", width), role),))
+            lines.append(((self._fitted(f"{sign} {_named(name, labels)}", width), role),))
         if state.surveying:
-            lines.append((("asking an agent which GPUs there are", "muted"),))
+            lines.append((("looking for GPUs", "muted"),))
         elif state.devices_remark:
             lines += wrapped(spelled(state.devices_remark, self._glyphs), width, "warn")
         self.show(lines)
 
-    def _said(self, text: str, width: int) -> str:
+    def _fitted(self, text: str, width: int) -> str:
         return stranger(spelled(text, self._glyphs), width, self._glyphs)
 
     def watch_has_focus(self, value: bool) -> None:
-        """Open the list, or close it."""
+        """Open the list with the focus, and close it without."""
         super().watch_has_focus(value)
         if self.is_mounted:
             self.redraw()
@@ -85,7 +85,7 @@ class DeviceChoice(Lines, can_focus=True):
         self.redraw()
 
     def action_move(self, step: int) -> None:
-        """Move the cursor; beyond either end of the list to the next field, or the one before."""
+        """Move the cursor; beyond the end of the list, move to the next or the previous field."""
         count = len(option_names(self._asked, self._state.devices))
         if 0 <= self._cursor + step < count:
             self._cursor += step
@@ -96,25 +96,28 @@ class DeviceChoice(Lines, can_focus=True):
             self.screen.focus_previous()
 
     def action_choose(self) -> None:
-        """Take the device under the cursor in, or out."""
+        """Select or clear the device under the cursor."""
         name = option_names(self._asked, self._state.devices)[self._cursor]
         self.chosen = toggled(self.chosen, name)
         self.redraw()
         self.post_message(self.Changed())
 
     def action_submit(self) -> None:
-        """Say that the form is done."""
+        """Submit the form."""
         self.post_message(self.Submitted())
 
 
 def option_names(asked: Sequence[str], devices: Sequence[Device]) -> list[str]:
-    """Return what can be chosen: `auto`, what an agent reported, and what was asked for, reported or not."""
+    """Return the names to choose from: `auto`, the reported devices, and those of the request."""
     every = [EVERY] if sum(not device.is_cpu for device in devices) > 1 else []
     return list(dict.fromkeys([AUTO, "cpu", *every, *(device.name for device in devices), *asked]))
 
 
 def toggled(chosen: tuple[str, ...], name: str) -> tuple[str, ...]:
-    """Return the choice with `name` taken in or out; `auto` stands alone, and for nothing; `cuda` for each GPU."""
+    """Return the choice with `name` selected or cleared.
+
+    `auto` excludes all others and replaces an empty choice; `cuda` replaces single GPUs.
+    """
     if name == AUTO:
         return (AUTO,)
     left = tuple(other for other in chosen if other not in (AUTO, name) and not _is_covered(other, name))
@@ -122,19 +125,19 @@ def toggled(chosen: tuple[str, ...], name: str) -> tuple[str, ...]:
 
 
 def _is_covered(one: str, other: str) -> bool:
-    """Whether one of the two names every GPU and the other a single one of them."""
+    """Whether one of the two names is `cuda` and the other a single GPU."""
     return EVERY in (one, other) and one.startswith("cuda:") != other.startswith("cuda:") and "cpu" not in (one, other)
 
 
-def _told(name: str, labels: dict[str, Device]) -> str:
-    """Return a device as a person knows it, `cuda:1 NVIDIA H200 (139.8 GiB)`."""
+def _named(name: str, labels: dict[str, Device]) -> str:
+    """Return a device with its model and memory: `cuda:1 NVIDIA H200 (139.8 GiB)`."""
     if name == AUTO:
         return f"{AUTO}: {ABOUT_AUTO}"
     if name == EVERY:
         count = sum(not device.is_cpu for device in labels.values())
-        return f"{EVERY}: every GPU{f' ({count})' if count else ''}"
+        return f"{EVERY}: all GPUs{f' ({count})' if count else ''}"
     device = labels.get(name)
     if device is None:
-        return name if name in ("cpu", "cuda") or not labels else f"{name} (no agent reported it)"
+        return name if name in ("cpu", "cuda") or not labels else f"{name} (not found)"
     memory = "" if device.memory_bytes is None else f" ({gib(device.memory_bytes)} GiB)"
     return f"{name} {device.label}{memory}"

@@ -1,4 +1,4 @@
-"""What a plan will take, in words: time and memory, each with where it is known from."""
+"""Sentences about the time and memory that a plan needs, each with its source."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 
 LONG_S = 100.0
-"""From here on minutes say more than seconds."""
+"""Times from here are written in minutes."""
 
 
-@lru_cache(maxsize=64)  # a plan of 9000 cases takes 65 ms to build, and every gap asks
+@lru_cache(maxsize=64)  # a plan of 9000 cases takes 65 ms to build, and each gap of a run redraws the pane
 def plan_of(request: PlanRequest) -> Plan:
     """Return the plan of a request.
 
     Raises:
-        UsageError: it makes none.
+        UsageError: the request is invalid.
     """
     return build_plan(request)
 
 
 def estimate_of(state: AppState, plan: Plan, repeat: int) -> Estimate:
-    """Return what so many runs of a plan will take, as far as this state tells."""
+    """Estimate `repeat` runs of a plan from earlier runs and peak rates in the state."""
     return estimate(plan, repeat, state.devices, state.earlier, state.own.ceilings)
 
 
 def time_words(found: Estimate, repeats: int) -> str:
-    """Return how long it takes, `about 9 s, as run 12 of the same plan took`."""
+    """Return the expected time and its source: `about 9 s, …`."""
     if found.seconds is None:
         return f"unknown: {found.source}."
     text = seconds_text(found.seconds)
@@ -45,26 +45,28 @@ def time_words(found: Estimate, repeats: int) -> str:
 
 
 def memory_words(found: Estimate, free_bytes: Mapping[str, float]) -> tuple[str, str]:
-    """Return what it needs on each device and the role of that; `free_bytes`: what each device that it uses has."""
+    """Return the memory that a plan needs per device, and the role of the text.
+
+    `free_bytes` maps each device of the plan to its free memory.
+    """
     case = found.memory_case
     if found.memory_bytes is None or case is None:
-        return "unknown: only its agent knows what it needs.", "text"
-    most = f"{bytes_words(found.memory_bytes)} a device, at {case.workload} {size_text(case.size)}"
+        return "unknown: its agent did not report it.", "text"
+    most = f"{bytes_words(found.memory_bytes)} per device, at {case.workload} {size_text(case.size)}"
     short = {name: free for name, free in free_bytes.items() if free < found.memory_bytes}
     if short:
         name = min(short, key=lambda name: short[name])
-        return f"{most}, but {name} has {bytes_words(short[name])} free: name smaller sizes.", "warn"
-    return f"{most}, by its own count{_free_words(free_bytes)}.", "text"
+        return f"{most}, but {name} has only {bytes_words(short[name])} free. Choose smaller sizes.", "warn"
+    return f"{most}, estimated by the workload{_free_words(free_bytes)}.", "text"
 
 
 def _free_words(free_bytes: Mapping[str, float]) -> str:
-    told = [f"{bytes_words(free)} on {name}" for name, free in free_bytes.items()]
-    return f"; free: {', '.join(told)}" if told else ""
+    each = [f"{bytes_words(free)} on {name}" for name, free in free_bytes.items()]
+    return f"; free: {', '.join(each)}" if each else ""
 
 
 def free_bytes(state: AppState, plan: Plan) -> dict[str, float]:
-    """Return the free memory of each device that a plan uses, where the newest reading tells; the CPU's is the
-    host's."""
+    """Return the free memory of each device that a plan uses, if the newest reading has it. The CPU's is the host's."""
     used = devices_of(plan, state.devices) or ()
     found = {device.name: _free(device, state.own.telemetry) for device in used}
     return {name: free for name, free in found.items() if free is not None}
@@ -83,14 +85,14 @@ def _free(device: Device, telemetry: TelemetryState) -> float | None:
 
 
 def seconds_text(seconds: float) -> str:
-    """Return a length of time as one would say it: `0.4 s`, `42 s`, `12:05 min`."""
+    """Format a duration: `0.4 s`, `42 s`, `12:05 min`."""
     if seconds < LONG_S:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     return f"{duration(seconds)} {'h' if seconds >= 3600 else 'min'}"
 
 
 def bytes_words(count: float) -> str:
-    """Return bytes in the unit that suits them, `48.0 MiB`."""
+    """Format bytes in a suitable unit: `48 MiB`."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= factor:
             return f"{count / factor:.3g} {unit}" if count < 1000 * factor else f"{count / factor:.0f} {unit}"

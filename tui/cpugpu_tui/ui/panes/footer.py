@@ -1,4 +1,4 @@
-"""The footer: what can be pressed now; labels follow the state, what is impossible is dimmed."""
+"""The footer: the keys that work now. Labels follow the state, and impossible commands are dimmed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IMPORTANCE = (
     "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "history", "zoom", "claims", "machine",
     "next-theme", "next-pane", "palette", "sort",
 )  # fmt: skip
-"""Commands that the footer names, from those that a narrow terminal keeps; seven fit into 80 columns at any time."""
+"""Commands of the footer, most important first; at least seven fit into 80 columns."""
 
 
 class KeysPane(StatePane):
@@ -32,13 +32,13 @@ class KeysPane(StatePane):
 
 
 SELECTS = ("select", "select_cursor")
-"""What a list and a table do on `enter`."""
+"""Actions of a list and a table on `enter`."""
 
 
 def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
-    """Return command → the first of its keys that does it with the focus where it is; none while a box is open.
+    """Return command → its first key that works with the current focus; empty while a dialog is open.
 
-    A list takes `k` for itself, and a field takes every letter.
+    For example a list uses `k` itself, and a field takes every letter.
     """
     found: dict[str, str] = {}
     if screen.app.screen is not screen:
@@ -47,7 +47,7 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
     for command in COMMANDS:
         for key in keymap.keys[command.id]:
             name = "comma" if key == "," else next(iter(Binding.make_bindings([Binding(key, "")]))).key
-            # Textual asks the field itself, but by a character that it does not find for every key ("slash").
+            # Textual's own check misses keys whose name is not their character, such as "slash".
             if len(key) == 1 and focused is not None and focused.check_consume_key(name, key):
                 continue
             bound = active.get(name)
@@ -60,25 +60,25 @@ def working_keys(screen: Screen[Any], keymap: Keymap) -> dict[str, str]:
 def keys_line(
     situation: Situation, width: int, keymap: Keymap = DEFAULT_KEYMAP, working: Mapping[str, str] | None = None
 ) -> Spans:
-    """Return the keys that fit into `width` cells, the footer's own before the others, in the order of the table.
+    """Return the keys that fit into `width` cells: the most important commands, in the order of `COMMANDS`.
 
-    `working` are the keys that do what they are named for, by command; None for all in the keymap.
+    `working` maps each command to a key that works now; None for all in the keymap.
     """
     if working is None:
         working = {command.id: keymap.of(command.id) for command in COMMANDS}
-    kept: list[Command] = []
+    fitting: list[Command] = []
     used = 1
-    # Beside a saved run the way back comes first.
+    # With a saved run on the screen, the key that leaves it comes first.
     for name in dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE):
         command = COMMAND_BY_ID[name]
         if name not in working:
             continue
-        used += len(working[name]) + 1 + len(label(command, situation)) + (2 if kept else 0)
+        used += len(working[name]) + 1 + len(label(command, situation)) + (2 if fitting else 0)
         if used > width:
             break
-        kept.append(command)
+        fitting.append(command)
     spans: list[tuple[str, str]] = []
-    for command in sorted(kept, key=COMMANDS.index):
+    for command in sorted(fitting, key=COMMANDS.index):
         possible = command.possible(situation)
         spans += [("  " if spans else " ", "text"), (working[command.id], "key" if possible else "muted")]
         spans += [(f" {label(command, situation)}", "text" if possible else "muted")]

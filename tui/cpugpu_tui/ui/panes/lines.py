@@ -1,4 +1,4 @@
-"""Lines of text in the colours of their roles; a line that stays the same is not composed again."""
+"""Widgets of text lines in the colours of their roles. Only lines that change are painted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cpugpu_tui.ui.roles import Spans, role_style
 
 
 class Lines(Widget):
-    """Shows lines of spans as they are: no markup, no wrapping; what is too long is cut."""
+    """Shows lines of spans without markup or wrapping; long lines are cut."""
 
     DEFAULT_CSS = """
     Lines {
@@ -35,11 +35,11 @@ class Lines(Widget):
 
     @property
     def lines(self) -> tuple[Spans, ...]:
-        """What is shown now."""
+        """The lines on the screen."""
         return self._lines
 
     def show(self, lines: Sequence[Spans]) -> None:
-        """Show these lines; lines that differ are painted, and only another number of lines asks for a new layout."""
+        """Show these lines. Only lines that differ are painted; only another number of lines needs a new layout."""
         before, self._lines = self._lines, tuple(lines)
         if len(before) != len(self._lines):
             self.refresh(layout=True)
@@ -50,7 +50,7 @@ class Lines(Widget):
             self.refresh(*changed)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one cell per line, for `height: auto`."""
+        """Return the number of lines, for `height: auto`."""
         del container, viewport, width
         return len(self._lines)
 
@@ -63,10 +63,10 @@ class Lines(Widget):
 
 
 class StatePane(Lines):
-    """Lines that are a function of the state and of the pane's own size."""
+    """Lines computed from the app's state and the pane's size."""
 
     def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
-        """Draw this state with these glyphs; it is part of the first frame."""
+        """Make a pane that draws this state in the first frame."""
         super().__init__(id=id)
         self.glyphs = glyphs
         self._state = state
@@ -77,23 +77,23 @@ class StatePane(Lines):
         raise NotImplementedError
 
     def show_state(self, state: AppState) -> None:
-        """Show a state; nothing is painted where it says the same as before."""
+        """Show a state; lines that stay the same are not painted."""
         self._state = state
         if self.size.width:
             self._drawn_for = self.size
             self.show(self.draw(state, self.size))
 
     def on_resize(self) -> None:
-        """Draw again in the new size, which may need another number of lines."""
+        """Draw again in the new size."""
         self.show_state(self._state)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one cell per line that the state takes at this width, for `height: auto`."""
+        """Return the number of lines at this width, for `height: auto`."""
         del container, viewport
         return len(self.draw(self._state, Size(width, self.size.height)))
 
     def render_line(self, y: int) -> Strip:
-        """Return line `y`; the first frame comes before the first resize, and so draws for itself."""
+        """Return line `y`. The first frame comes before the first resize event, so the lines may be drawn here."""
         if self._drawn_for != self.size:
             self._drawn_for = self.size
             self._lines = tuple(self.draw(self._state, self.size))
@@ -101,22 +101,22 @@ class StatePane(Lines):
 
 
 _POWERS = {ord(sign): f"^{power}" for power, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-"""Powers as ASCII has them: 10^8."""
+"""Powers in ASCII: 10^8."""
 
 
 def spelled(text: str, glyphs: Glyphs) -> str:
-    """Return a sentence from elsewhere with the signs that this terminal can show, micro in times too (`35.2 us`)."""
+    """Return a text with the signs that this terminal can show, also the micro sign of times (`35.2 us`)."""
     for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
                       ("·", glyphs.dot)):  # fmt: skip
         text = text.replace(sign, own)
-    if glyphs is ASCII:  # `16 > 2048`, with the one cell that ends what is cut, would be a lie
+    if glyphs is ASCII:  # its ellipsis is `>`: `16 > 2048` would be read as a comparison
         text = text.replace("…", "...").replace("≈", "~").translate(_POWERS)
     return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
 
 
 _NO_BREAK = "\u00a0"
 _UNIT_GAP = re.compile(r"(?<=[±≈~]) |(?<=\+-) | (?=[%≈~])")
-"""Spaces at which no line ends: `± 18 %`, `n ≈ 193`."""
+"""Spaces at which no line may break: `± 18 %`, `n ≈ 193`."""
 
 
 def cut(text: str, width: int, glyphs: Glyphs) -> str:
@@ -127,27 +127,27 @@ def cut(text: str, width: int, glyphs: Glyphs) -> str:
 
 
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:
-    """Return a sentence as lines of at most `width` cells, at most `lines` of them if that is above 0."""
+    """Wrap a text at `width` cells; at most `lines` lines if that is above 0."""
     held = _UNIT_GAP.sub(_NO_BREAK, text)
     pieces = textwrap.wrap(held, max(width, 10), max_lines=lines or None, placeholder=" ...") if text else []
     return [((piece.replace(_NO_BREAK, " "), role),) for piece in pieces]
 
 
 INDENT = "  "
-"""Of everything that stands under a heading."""
+"""Indentation of paragraphs under a heading."""
 
 
 def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
-    """Return a sentence as lines of at most `width` cells, each indented; nothing for an empty one."""
+    """Wrap a text at `width` cells, each line indented; empty for an empty text."""
     pieces = textwrap.wrap(text, max(width, 12), initial_indent=INDENT, subsequent_indent=INDENT) if text else []
     return [((piece, role),) for piece in pieces]
 
 
 class PagedList(OptionList):
-    """A list of options whose page keys do nothing while it has no room: Textual 8.2.8 ends the app with a KeyError."""
+    """A list whose page keys do nothing while it has no room. Textual 8.2.8 would end the app with a KeyError."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Refuse a page key without room, and leave the rest to the list."""
+        """Refuse page keys while the list has no room."""
         if action in ("page_up", "page_down") and not self.scrollable_content_region:
             return False
         return super().check_action(action, parameters)

@@ -1,4 +1,4 @@
-"""The status line: what runs, how far it is, how long it takes, and in which interpreter."""
+"""The status line: the run with its progress and time left, notices, and the interpreter."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 LONG_STEP_S = 2.0
-"""An operation longer than this has its own clock in the line, which then moves once a second."""
+"""The line shows the elapsed time of an operation that takes longer than this, once a second."""
 
 
 class StatusPane(StatePane):
     """One line at the top."""
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the line: what must be said left, where it runs right, as far as both fit."""
+        """Return the line: run and notices on the left, torch and Python on the right if they fit."""
         return (status_line(state, size.width, self.glyphs),)
 
 
 def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    said = _said(state, width, glyphs) if state.said and not state.quitting else ()
-    now = said or _joined([_doing(state, glyphs), _step(state, glyphs)])
+    result = _key_result(state, width, glyphs) if state.said and not state.quitting else ()
+    now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     left = _joined([tags(state), _count(state, glyphs), now])
-    if not said:
+    if not result:
         left = _joined([left, _notices(state, glyphs, width - width_of(left) - 1)])
     for right in (*_places(state, glyphs), ""):
         room = width - width_of(left) - len(right)
@@ -41,8 +41,8 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     return left
 
 
-def _said(state: AppState, width: int, glyphs: Glyphs) -> Spans:
-    """Return what came of the last key; it takes the place of everything but the tags, and an ellipsis says more."""
+def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
+    """Return the result of the last key press, cut to fit beside the tags. It replaces everything else."""
     text, room = spelled(state.said, glyphs), width - width_of(tags(state)) - 1
     if len(text) > room > len(glyphs.ellipsis):
         text = text[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
@@ -50,7 +50,7 @@ def _said(state: AppState, width: int, glyphs: Glyphs) -> Spans:
 
 
 def tags(state: AppState) -> Spans:
-    """Return what must never be overlooked about the numbers."""
+    """Return the tags that nobody may overlook: saved run, replay, simulation, worker."""
     spans: list[tuple[str, str]] = [*past_tag(state), *replay_tag(state)]
     if state.simulated:
         spans += [(" SIMULATED ", "tag")]
@@ -60,26 +60,26 @@ def tags(state: AppState) -> Spans:
 
 
 def _count(state: AppState, glyphs: Glyphs) -> Spans:
-    """Return how many runs have been typed, and what to do with them."""
+    """Return how many runs were typed, with the keys that start or cancel them."""
     if not state.count:
         return ()
     runs = f"{state.count} run{'s' if state.count > 1 else ''}"
     return (
-        (f"{runs}: ", "strong"),
+        (f"{runs} queued: ", "strong"),
         (state.keymap.of("run"), "key"),
-        (" starts, ", "text"),
+        (" start, ", "text"),
         (state.keymap.of("back"), "key"),
-        (f" drops {glyphs.dot}", "text"),
+        (f" cancel {glyphs.dot}", "text"),
     )
 
 
 def replay_tag(state: AppState) -> Spans:
-    """Return that this is a recording, if it is one."""
+    """Return the tag of a replayed recording; empty otherwise."""
     return ((f" {state.replay_tag} ", "tag"),) if state.replay_tag else ()
 
 
 def past_tag(state: AppState) -> Spans:
-    """Return which saved run is shown, if one is: it must never look like a live one."""
+    """Return the tag of the saved run on the screen, so that it never looks like a live one."""
     return ((f" {state.past.text} ", "tag"), (" ", "text")) if state.past is not None else ()
 
 
@@ -88,7 +88,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     run, situation = state.run, state.situation
     name = run.run.plan.name if run.run is not None else "+".join(state.request.names)
     if state.quitting:
-        return (("quitting: the run is being stopped", "strong"),)
+        return (("quitting: stopping the run", "strong"),)
     if state.past is not None:
         return _past(state, glyphs)
     if state.replay:
@@ -149,7 +149,7 @@ def _past(state: AppState, glyphs: Glyphs) -> Spans:
 
 
 def _baseline(state: AppState, glyphs: Glyphs) -> Spans:
-    """Return how the series on the screen stands to the baseline, as far as that is known."""
+    """Return how the series on the screen compares with the baseline, if that is known."""
     series_id, text = state.baseline
     if not text or state.run.run is None or state.run.run.series_id != series_id:
         return ()
@@ -157,7 +157,7 @@ def _baseline(state: AppState, glyphs: Glyphs) -> Spans:
 
 
 def status_sign(status: str, glyphs: Glyphs) -> tuple[str, str]:
-    """Return the sign of how a run ended, and its role."""
+    """Return the sign and the role of a run's status."""
     signs = {
         "done": (glyphs.yes, "good"), "stopped": (glyphs.dot, "warn"), "running": (glyphs.arrow, "strong"),
         "interrupted": ("!", "warn"),
@@ -166,7 +166,7 @@ def status_sign(status: str, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def calibration_step(state: AppState) -> tuple[str, str]:
-    """Return what is being measured for the machine card, or that it waits."""
+    """Return the calibration's current step, or `paused` or `stopping`."""
     situation = state.situation
     if situation.stopping or situation.paused:
         return ("stopping" if situation.stopping else "paused", "warn")
@@ -187,7 +187,7 @@ def _bar(state: AppState, glyphs: Glyphs) -> Spans:
 
 
 def _step(state: AppState, glyphs: Glyphs) -> Spans:
-    """Return what the agent is doing, with its own clock when it takes long."""
+    """Return the agent's current step, with its elapsed time if it takes long."""
     current = state.run.current
     if current is None or not state.situation.live or state.situation.paused or state.situation.stopping:
         return ()
@@ -213,23 +213,23 @@ def step_text(state: AppState, current: Progressed) -> str:
 
 
 def _notices(state: AppState, glyphs: Glyphs, width: int) -> Spans:
-    """Return what a person should know all the time; what is too long for the line says what it is about."""
+    """Return the standing notices. One that does not fit is cut to the part before its colon."""
     past = state.past
     shown = state.notice if past is None or state.notice != past.notice else None
-    said: list[tuple[str, str]] = []
+    notices: list[tuple[str, str]] = []
     unsaved = state.unsaved.text if state.unsaved else None
     for text in (unsaved or shown, spelled(state.theme_notice, glyphs)):
-        room = max(width - width_of(tuple(said)) - len(said) // 2 - 2, 8)
+        room = max(width - width_of(tuple(notices)) - len(notices) // 2 - 2, 8)
         if text:
             brief = text.partition(": ")[0] if len(text) > room else text
-            said += [(f"{' ' if said else ''}{glyphs.dot} ", "muted"), (stranger(brief, room, glyphs), "warn")]
-    return tuple(said)
+            notices += [(f"{' ' if notices else ''}{glyphs.dot} ", "muted"), (stranger(brief, room, glyphs), "warn")]
+    return tuple(notices)
 
 
 def _places(state: AppState, glyphs: Glyphs) -> list[str]:
-    """Return interpreter and torch build, longest form first; of a replay what was recorded, as much as fits."""
+    """Return versions of torch and Python, longest form first; in a replay, the recording's summary."""
     if state.replay_of:
-        parts = state.replay_of.split(" · ")  # the most telling first
+        parts = state.replay_of.split(" · ")  # the most important first
         return [spelled(" · ".join(parts[:count]), glyphs) for count in range(len(parts), 0, -1)]
     environment = (state.run.run.environment if state.run.run is not None else None) or state.environment
     torch, python = environment.get("torch"), environment.get("python")

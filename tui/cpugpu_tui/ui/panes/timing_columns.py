@@ -1,4 +1,4 @@
-"""Which columns the timing table has in the cells there are, and how wide each is."""
+"""The columns of the timing table and their widths, chosen for the width of the pane."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cpugpu_tui.ui.row_names import name_widths, varying_of
 PADDING = 2
 """Cells of padding per column."""
 TIME_WIDTH = 8
-"""Cells of a time with its unit and the mark before it: `~12.8 µs`."""
+"""Cells of a time with its unit and a mark before it: `~12.8 µs`."""
 GPU_WIDTH = TIME_WIDTH + 1
-"""Cells of each of several GPUs, of which one may be slow: `!~12.8 µs`."""
+"""Cells of each of several GPUs, with room for the mark of a slow one: `!~12.8 µs`."""
 FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 9, 41
-"""Cells of the sparkline, which is never dropped: where names need the room, else, and at most."""
+"""Cells of the sparkline, which is never dropped: where names need the room, otherwise, and at most."""
 
 NUMBERS = {Key.CPU: TIME_WIDTH, Key.GPU: TIME_WIDTH, Key.SPEEDUP: 7}
-"""Columns that every size has."""
+"""Columns that are always shown."""
 JUDGED = {Key.PLUS_MINUS: 8, Key.VERDICT: 10}
 """Interval and winner, `± <0.1 %` and `✗ mismatch`."""
 LIMITED, COPIES, PAPER, KERNELS = {Key.LIMIT: 13}, {Key.MOVED: 11}, {Key.WRITTEN: 13}, {Key.KERNEL: 12}
@@ -39,10 +39,13 @@ TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, Key.VERDICT: 10},
     {Key.SPEEDUP: 7, Key.VERDICT: 10},
 )
-"""Columns beside case and sparkline and their widths, richest set first; the last where names take the times' room."""
+"""Sets of columns beside case and sparkline, with their widths, richest first.
+
+The last one is for names so long that they take the room of the times.
+"""
 
 SPREAD_WIDTH = 9
-"""Cells of two spreads: `0.8, 12.1`."""
+"""Cells of two spreads in percent: `0.8, 12.1`."""
 WORDS_WIDTH = 23
 """Cells of a change with the longest verdict, `+14.0% no clear change`."""
 
@@ -53,44 +56,44 @@ CHANGE_TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, **JUDGED, Key.CHANGE: 15},
     {**NUMBERS, Key.VERDICT: 10, Key.CHANGE: 15},
 )  # fmt: skip
-"""The same where rows tell of other runs, which is more than the limit or another clock."""
+"""The sets for rows with a comparison, which matters more than `limited by` or the paper's clock."""
 
 LEAST_CASE = 4
-"""Cells of the case column, of which the heading needs as many."""
+"""Fewest cells of the case column: those of its heading."""
 
 OF_BOTH = {Key.SPEEDUP, Key.MOVED}
 """Columns of a comparison of CPU and GPU."""
 WITHOUT_CPU = {*OF_BOTH, Key.CPU}
 WITHOUT_GPU = {*OF_BOTH, Key.GPU, Key.KERNEL, Key.WRITTEN, Key.CHANGE_GPU}
-"""Columns that say nothing where one device is not there."""
+"""Columns without content if one device is not timed."""
 
 
-def tiers_beside(told: frozenset[str]) -> tuple[dict[str, int], ...]:
-    """Return the sets of columns, richest first, where rows tell of other runs: their changes, their spread or both."""
-    if Key.CHANGE not in told:
-        return (*({**tier, Key.SPREAD: SPREAD_WIDTH} for tier in TIERS if Key.SPREAD in told), *TIERS)
-    hidden = frozenset({Key.SPREAD}) - told
+def tiers_beside(comparisons: frozenset[str]) -> tuple[dict[str, int], ...]:
+    """Return the sets of columns with comparisons, richest first; `comparisons` holds `CHANGE`, `SPREAD` or both."""
+    if Key.CHANGE not in comparisons:
+        return (*({**tier, Key.SPREAD: SPREAD_WIDTH} for tier in TIERS if Key.SPREAD in comparisons), *TIERS)
+    hidden = frozenset({Key.SPREAD}) - comparisons
     return (*({key: cells for key, cells in tier.items() if key not in hidden} for tier in CHANGE_TIERS), *TIERS)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a run decides the columns."""
+    """Properties of a run that decide the columns."""
 
     gpus: tuple[str, ...] = ()
     """Names of several GPUs; empty for one or none."""
     without: frozenset[str] = frozenset()
-    """Columns that would hold nothing."""
+    """Columns that would be empty."""
     names: tuple[int, int] = (0, 0)
-    """Cells of the longest name, and of the longest short one."""
+    """Cells of the longest full name and of the longest short name."""
     is_of_sizes: bool = False
-    """Whether short names are sizes and nothing else."""
+    """Whether short names are only sizes."""
     kernels: str = COLD
-    """Heading of the GPU's own time."""
+    """Heading of the kernel time."""
 
 
 def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
-    """Return what the columns of a run depend on."""
+    """Return the properties of a run that decide its columns."""
     gpus = tuple(gpu.name for gpu in run.gpus)
     without = frozenset() if has_paper(run) or run.run is None else frozenset({Key.WRITTEN})
     if rows.gpu_only(run):
@@ -104,26 +107,26 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 
 def columns(
-    width: int, glyphs: Glyphs, threads: tuple[int, ...] = (), told: frozenset[str] = frozenset(),
+    width: int, glyphs: Glyphs, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
     shape: Shape = Shape(),
 ) -> list[Column]:  # fmt: skip
-    """Return the richest set of columns that fits into `width` cells and leaves names what tells them apart.
+    """Return the richest set of columns that fits into `width` cells beside distinct names.
 
-    `threads` are the counts with a column of their own beside the CPU's; they stand where the poorest set leaves room.
-    `told` are `CHANGE` and `SPREAD`, where there is something to tell of other runs. Several GPUs have a column each
-    where the poorest set leaves room, or else a bar each in one column. Where all columns stand the sparkline takes
-    what is left, up to the most rounds; blanks stand at the right end alone.
+    `threads` are thread counts with their own column beside the CPU's, if the poorest set leaves room for them.
+    `comparisons` holds `CHANGE` and `SPREAD` if rows are compared with other runs. Several GPUs have a column each if
+    the poorest set leaves room, else a bar each in one column. The sparkline takes the cells that are left,
+    up to `MOST_ROUNDS`.
     """
 
     def room(tier: dict[str, int]) -> int:
-        """Return the cells of case and sparkline; the last cell of padding is theirs where little is left."""
+        """Return the cells left for case and sparkline, including the last cell of padding."""
         return width + 1 - sum(tier.values()) - PADDING * (len(tier) + 2)
 
     full, short = (max(cells, LEAST_CASE) for cells in shape.names)
     extra = {threads_key(count): TIME_WIDTH for count in threads}
     if room({**TIERS[-2], **extra}) < LEAST_CASE + LEAST_ROUNDS:
         extra = {}
-    tiers = [{Key.CPU: TIME_WIDTH, **extra, **tier} if Key.CPU in tier else tier for tier in tiers_beside(told)]
+    tiers = [{Key.CPU: TIME_WIDTH, **extra, **tier} if Key.CPU in tier else tier for tier in tiers_beside(comparisons)]
     tiers = with_gpus(tiers, shape, width)
     more = {Key.PLUS_MINUS: len(glyphs.plus_minus) - 1}  # `+-` takes two cells
     tiers = [{key: n + more.get(key, 0) for key, n in tier.items() if key not in shape.without} for tier in tiers]
@@ -150,7 +153,7 @@ def columns(
 
 
 def with_gpus(tiers: list[dict[str, int]], shape: Shape, width: int) -> list[dict[str, int]]:
-    """Return the sets of columns with those of several GPUs."""
+    """Return the sets of columns with the columns of several GPUs added."""
     if not shape.gpus:
         return tiers
     each = {rows.gpu_key(gpu): GPU_WIDTH for gpu in shape.gpus[1:]}

@@ -1,4 +1,4 @@
-"""The signs in the table that a word has no room for, and the line below it that explains those on the screen."""
+"""Signs in the table where a word has no room, and the line below the table that explains them."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED
 
 ODD, BAD, OPEN = "~", "!", "?"
-"""Signs of a time of which something was odd, of what is wrong, and of a row without a winner."""
+"""Signs of a disturbed time, of a problem, and of a row without a winner."""
 
 SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW = "slow", "no core", "impossible", "close", "few"
-"""What a sign can stand for."""
+"""Meanings of the signs; keys of `MEANINGS`."""
 
 MEANINGS = {
     ODD: (ODD, "less certain, {open} says why"),
-    CLOSE: (OPEN, "no clear winner"),
+    CLOSE: (OPEN, "too close to call"),
     FEW: (OPEN, "too few rounds"),
     NO_CORE: (BAD, "threads waited for a core"),
-    SLOW: (BAD, "GPU slower than its like"),
+    SLOW: (BAD, "slower than equal GPUs"),
     IMPOSSIBLE: (BAD, "faster than this machine can be"),
     NOT_SAVED: (NOT_SAVED, "not saved yet"),
 }
-"""What is explained, in this order, as far as there is room."""
+"""Meaning → sign and words, in the order of the line."""
 
 
 def is_odd(row: Row, times: DeviceTimes) -> bool:
-    """Whether something about a device's time was odd: the detail says what."""
+    """Whether a device's time has any mark; the detail page lists them."""
     return bool(all_marks(row, times))
 
 
 def is_impossible(run: RunState, row: Row) -> bool:
-    """Whether the publication's clock shows more than this machine can do."""
+    """Whether the paper's clock shows a rate above this machine's peak."""
     times = row.gpu or row.cpu
     judged = written(run, row, times) if times is not None else None
     return judged is not None and judged.impossible_factor is not None
 
 
 def signs_of(run: RunState, row: Row) -> frozenset[str]:
-    """Return what the signs in a row stand for: keys of `MEANINGS`."""
+    """Return the meanings of the signs in a row: keys of `MEANINGS`."""
     verdict = row.comparison.verdict if row.comparison is not None else ""
     has = {
         ODD: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values()),
@@ -62,17 +62,18 @@ def signs_of(run: RunState, row: Row) -> frozenset[str]:
 
 
 def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
-    """Return `~ less certain, enter says why  ? no clear winner`: those of `signs` that fit."""
+    """Return `~ less certain, enter says why  ? too close to call`: those of `signs` that fit."""
     spans: list[tuple[str, str]] = []
-    said: list[str] = []
+    signs_so_far: list[str] = []
     for sign, (drawn, words) in MEANINGS.items():
         if sign not in signs:
             continue
-        # One sign of two meanings is written once: `? no clear winner or too few rounds`.
+        # A sign with two meanings is written once: `? too close to call or too few rounds`.
         words = keymap.said(words)
-        text = f" or {words}" if said and said[-1] == drawn else f"{'   ' if said else ''}{drawn} {words}"
+        is_again = signs_so_far[-1:] == [drawn]
+        text = f" or {words}" if is_again else f"{'   ' if signs_so_far else ''}{drawn} {words}"
         if sum(len(part) for part, _ in spans) + len(text) > width:
             break
         spans.append((text, "muted"))
-        said.append(drawn)
+        signs_so_far.append(drawn)
     return tuple(spans)

@@ -1,4 +1,4 @@
-"""In which order the rows of a run stand: pure functions of its rows."""
+"""The sort order of a run's rows: pure functions."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 
 Value = tuple[str, float] | None
-"""What rows are compared by, a word, then a number; None where a row has none yet: it stands last either way."""
+"""Sort key: a word, then a number. Rows without one (None) come last in both directions."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What the rows are sorted by."""
+    """A sort order."""
 
     by: str = ""
-    """Key of `MEASURES`; empty for the order of the run."""
+    """Key of `MEASURES`; empty for run order."""
     is_reversed: bool = False
 
 
 AS_RAN = Order()
-"""The order of the run."""
+"""Run order."""
 
 
 def _number(value: float | None) -> Value:
@@ -64,30 +64,30 @@ MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
     COLUMNS[Key.MOVED].heading: (_moved, "smallest first", "largest first"),
     "name": (lambda _, row: (f"{row.case.workload} {row.case.variant}", 0.0), "a to z", "z to a"),
 }
-"""What rows can be sorted by, in the order in which a key goes through it: value, and the names of both directions."""
+"""Columns to sort by, in the order of the sort key: value, and the names of both directions."""
 
 
 def next_order(order: Order) -> Order:
-    """Return the order by the next measure; after the last one comes the order of the run."""
+    """Return the order by the next measure; after the last one, run order."""
     names = ["", *MEASURES]
     return replace(order, by=names[(names.index(order.by) + 1) % len(names)])
 
 
 def reverse_order(order: Order) -> Order:
-    """Return the order turned round."""
+    """Return the reversed order."""
     return replace(order, is_reversed=not order.is_reversed)
 
 
 def order_text(order: Order) -> str:
-    """Return what the rows are sorted by, `by speedup, largest first`; empty for the order of the run."""
+    """Return the order in words, `by speedup, largest first`; empty for run order."""
     if not order.by:
-        return "last first" if order.is_reversed else ""
+        return "in reverse run order" if order.is_reversed else ""
     _, forward, backward = MEASURES[order.by]
     return f"by {order.by}, {backward if order.is_reversed else forward}"
 
 
 def in_order(run: RunState, row_keys: Sequence[str], order: Order) -> list[str]:
-    """Return row keys, given in the order of the run, in this order; rows of equal value stay as they ran."""
+    """Sort row keys, given in run order; rows of equal value stay in run order."""
     if not order.by:
         return list(reversed(row_keys)) if order.is_reversed else list(row_keys)
     measure = MEASURES[order.by][0]

@@ -1,9 +1,9 @@
 """A table of rows whose cells change often, painted cell by cell.
 
 Textual's `DataTable.update_cell` repaints the whole table: 9.6 kB to the terminal for one row of 20 at 120×40. This one
-writes 0.16 kB, the cells that differ and what stands left of them. It knows rows, columns and cells, nothing of runs.
+writes 0.16 kB: the changed cells and those left of them. It knows rows, columns and cells, but no runs.
 
-Rows can be had by their keys alone: their cells are made when they come into sight. Cells of 10 000 rows took 250 MB.
+Rows can be added by key alone. Their cells are made when they come into sight: cells of 10,000 rows took 250 MB.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
 
 Cells = Mapping[str, str | Text]
-"""Column key → what it says."""
+"""Column key → text of the cell."""
 
 ONE_BY_ONE = 20
-"""Rows that are removed one by one."""
-KEPT = 300
-"""Rows that keep their cells when they are out of sight again: more than any terminal shows."""
+"""At most this many rows are removed one by one; more of them rebuild the table."""
+MOST_WITH_CELLS = 300
+"""Rows whose cells stay in memory: more than any terminal shows."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,14 @@ class Column:
     """Names the column in `TimingTable.upsert`."""
     label: str
     width: int
-    """In cells, without the cell of padding on either side; longer text ends in an ellipsis."""
+    """In cells, without one cell of padding on either side; longer text ends in an ellipsis."""
     justify: Literal["left", "center", "right"] = "left"
 
 
 class TimingTable(PrivateTable):
-    """Rows by key, a cursor that follows the run until the person moves it.
+    """Rows by key, with a cursor that follows the run until the user moves it.
 
-    `DataTable.RowHighlighted` says where the cursor is, `RowChosen` that the person wants to see more of that row.
+    Posts `DataTable.RowHighlighted` when the cursor moves, and `RowChosen` when a row is opened.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,7 +82,7 @@ class TimingTable(PrivateTable):
 
     @dataclass
     class RowChosen(Report):
-        """The person pressed enter on a row, or clicked the row under the cursor."""
+        """Enter was pressed on a row, or the row under the cursor was clicked."""
 
         row_key: str
         """The key given to `upsert`."""
@@ -93,24 +93,24 @@ class TimingTable(PrivateTable):
     def __init__(self, cursor_sign: str = " ", *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         """Make a table without columns; give it some with `set_columns`.
 
-        `cursor_sign` stands in the padding of the row under the cursor, which no colour marks in a plain copy.
+        `cursor_sign` marks the row under the cursor, in its padding, also without colour.
         """
         super().__init__(cursor_type="row", show_row_labels=False, id=id, classes=classes)
         self._cursor_sign = cursor_sign
         self.cells_of: Callable[[str], Cells] | None = None
-        """Asked for the cells of rows that are known by `touch`."""
+        """Makes the cells of rows that were added by `touch`."""
         self._columns: dict[str, Column] = {}
         self._cells: dict[str, dict[str, Text]] = {}
-        """Row key → cells; not of rows that were never in sight, or have changed since."""
+        """Row key → cells; rows that were never in sight, or have changed since, are missing."""
         self._blank: dict[ColumnKey, Text] = {}
-        """The cells of all these."""
+        """Empty cells, shared by the rows without their own."""
         self._followed: str | None = None
         self._following = True
 
     # -------------------------------------------------------------- content
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Show these columns, in this order. Rows, their order and the cursor stay; so do cells of hidden columns."""
+        """Show these columns, in this order. Rows, cursor and the cells of hidden columns stay."""
         wanted = {column.key: column for column in columns}
         if list(wanted.items()) == list(self._columns.items()):
             return
@@ -125,19 +125,19 @@ class TimingTable(PrivateTable):
                 self._add(row_key)
 
     def touch(self, row_key: str) -> None:
-        """Add a row at the end, or note that its cells may have changed; `cells_of` is asked once it is in sight."""
+        """Add a row at the end, or note that its cells may have changed. `cells_of` is called once it is in sight."""
         if row_key not in self.rows:
             self._add_followed(row_key)
         elif row_key in self._cells and self._is_in_sight(row_key) and self.cells_of is not None:
             self.upsert(row_key, self.cells_of(row_key))
         else:
             self._forget([row_key])
-            self.forget_lines()  # or DataTable would show what it rendered before
+            self.forget_lines()  # otherwise DataTable shows its cached lines
 
     def upsert(self, row_key: str, cells: Cells) -> None:
-        """Add a row at the end, or change the cells given, by column key; cells equal to what is shown cost nothing.
+        """Add a row at the end, or change these cells of it. Equal cells are not painted.
 
-        Strings are text, never markup. Cells of columns that are not shown are kept for when they are.
+        Strings are text, never markup. Cells of hidden columns are stored until the column is shown.
         """
         texts = {key: Text(cell) if isinstance(cell, str) else cell.copy() for key, cell in cells.items()}
         if row_key not in self.rows:
@@ -150,7 +150,7 @@ class TimingTable(PrivateTable):
         self._repaint(row_key, [key for key in changed if key in self._columns])
 
     def remove_row(self, row_key: RowKey | str) -> None:
-        """Remove a row; the cursor stays on its row if that is another. An unknown row is no error."""
+        """Remove a row. The cursor stays on its row if that is another. Unknown rows are ignored."""
         key = str(row_key.value) if isinstance(row_key, RowKey) else row_key
         self._cells.pop(key, None)
         if key in self.rows:
@@ -158,29 +158,29 @@ class TimingTable(PrivateTable):
                 super().remove_row(key)
 
     def keep_rows(self, row_keys: Collection[str]) -> None:
-        """Remove all other rows. DataTable takes 1 ms a row for it where there are 10 000, so many go at once."""
+        """Remove all other rows. Many are removed at once: DataTable takes 1 ms each in a table of 10,000."""
         wanted = set(row_keys)
-        gone = [key for key in self.row_keys if key not in wanted]
-        if len(gone) <= ONE_BY_ONE:
-            for row_key in gone:
+        others = [key for key in self.row_keys if key not in wanted]
+        if len(others) <= ONE_BY_ONE:
+            for row_key in others:
                 self.remove_row(row_key)
             return
         left = [key for key in self.row_keys if key in wanted]
-        self._forget(gone)
+        self._forget(others)
         with self._cursor_stays():
             super().clear()
             for row_key in left:
                 self._add(row_key)
 
     def order(self, row_keys: Sequence[str]) -> None:
-        """Put the rows into this order, which must name every row; the cursor stays on its row."""
+        """Put the rows into this order, which must name each of them. The cursor stays on its row."""
         if list(row_keys) == self.row_keys:
             return
         with self._cursor_stays():
             self.put_in_order(row_keys)
 
     def clear(self, columns: bool = False) -> Self:
-        """Remove all rows, and the columns if asked to; the cursor follows the run again."""
+        """Remove all rows, and optionally the columns; the cursor follows the run again."""
         self._cells.clear()
         if columns:
             self._columns.clear()
@@ -190,7 +190,7 @@ class TimingTable(PrivateTable):
 
     @property
     def row_keys(self) -> list[str]:
-        """Keys of all rows, top row first."""
+        """Keys of all rows from top to bottom."""
         return [str(row.key.value) for row in self.ordered_rows]
 
     def _add(self, row_key: str) -> None:
@@ -203,7 +203,7 @@ class TimingTable(PrivateTable):
             self.follow(row_key)
 
     def _lay_in(self, row_key: str) -> None:
-        """Give DataTable the cells of a row, or those that stand for cells that nobody has made."""
+        """Give DataTable the cells of a row, or blank ones if they were not made yet."""
         texts, cells = self._cells.get(row_key), self._blank
         if texts is not None:
             cells = {
@@ -212,7 +212,7 @@ class TimingTable(PrivateTable):
         self.set_cells(row_key, cells)
 
     def _forget(self, row_keys: Iterable[str]) -> None:
-        """Let the cells of rows go."""
+        """Drop the cells of these rows."""
         for row_key in row_keys:
             if self._cells.pop(row_key, None) is not None and row_key in self.rows:
                 self._lay_in(row_key)
@@ -224,7 +224,7 @@ class TimingTable(PrivateTable):
         """Make the cells of a row that is about to be painted."""
         if self.cells_of is None:
             return
-        if len(self._cells) >= KEPT:
+        if len(self._cells) >= MOST_WITH_CELLS:
             self._forget([key for key in self._cells if not self._is_in_sight(key)])
         self._cells[row_key] = {k: Text(c) if isinstance(c, str) else c for k, c in self.cells_of(row_key).items()}
         self._lay_in(row_key)
@@ -233,7 +233,7 @@ class TimingTable(PrivateTable):
     # -------------------------------------------------------------- painting
 
     def make_cells(self, row_key: RowKey) -> None:
-        """Make the cells of a row that nobody has seen."""
+        """Make the cells of a row that has none."""
         key = str(row_key.value)
         if key not in self._cells and row_key in self.rows:
             self._make(key)
@@ -249,21 +249,21 @@ class TimingTable(PrivateTable):
         finally:
             self._dirty = None
         if dirty:
-            # Textual writes a line from its left edge to the end of what changed: one region is written once.
+            # Textual writes each region from the line's left edge: one joined region is written once.
             self.refresh(Region.from_union(dirty))
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Repaint these regions, or everything if none is given; a change of cells gathers its regions first."""
+        """Repaint these regions, or everything if none is given. A change of cells collects its regions first."""
         if self._dirty is not None:
             self._dirty += regions
             return self
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def render_line(self, y: int) -> Strip:
-        """Return a line whose neighbours of equal style are one segment.
+        """Return a line with neighbouring segments of equal style joined.
 
-        DataTable marks each cell with its place for the mouse, which keeps them apart at 38 bytes each. The cursor is a
-        row, so one mark per row is enough; the header keeps its own.
+        DataTable marks each cell with its position for the mouse, which keeps segments apart at 38 bytes each. The
+        cursor is a row, so one mark per row is enough. The header keeps its marks.
         """
         strip = super().render_line(y)
         styles = [segment.style or Style.null() for segment in strip]
@@ -283,26 +283,26 @@ class TimingTable(PrivateTable):
 
     @property
     def highlighted(self) -> str | None:
-        """Key of the row under the cursor, None in an empty table."""
+        """Key of the row under the cursor; None in an empty table."""
         return self._row_key(self.cursor_row)
 
     def follow(self, row_key: str) -> None:
-        """Say which row the run is at: the cursor goes there, unless the person moved it elsewhere.
+        """Set the row that the run is timing. The cursor moves there unless the user moved it elsewhere.
 
-        It follows again once the person puts it on the row the run is at, or the table is cleared.
+        It follows again once the user moves it to that row, or the table is cleared.
         """
         self._followed = row_key
         if self._following:
             self._move_cursor(row_key)
 
     def watch_cursor_coordinate(self, old_coordinate: Coordinate, new_coordinate: Coordinate) -> None:
-        """Notice that the person moved the cursor."""
+        """Stop following the run when the user moves the cursor to another row."""
         super().watch_cursor_coordinate(old_coordinate, new_coordinate)
         if old_coordinate != new_coordinate and not self._steered:
             self._following = self._row_key(new_coordinate.row) == self._followed
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
-        """Translate Textual's message into ours."""
+        """Post `RowChosen` in place of Textual's message."""
         event.stop()
         self.post_message(self.RowChosen(str(event.row_key.value)))
 
@@ -311,7 +311,7 @@ class TimingTable(PrivateTable):
 
     @contextmanager
     def _cursor_stays(self) -> Iterator[None]:
-        """Let rows change their places; afterwards the cursor is on the row it was on, if there still is one."""
+        """Keep the cursor on its row while rows move, if that row remains."""
         row_key = self.highlighted
         self._steered = True
         try:

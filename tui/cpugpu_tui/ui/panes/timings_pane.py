@@ -1,4 +1,4 @@
-"""The timing table with its filter: one row per case, filling while samples arrive."""
+"""The timing table with its filter: one row per case, updated while samples arrive."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ TITLE = "Timings"
 
 
 class TimingsPane(Vertical):
-    """Shows the rows of a run that the filter lets through."""
+    """Shows the rows of a run that match the filter."""
 
     def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._glyphs = glyphs
         self._run = RunState()
         self._wanted, self._order = "", AS_RAN
-        self._title_said = ""
+        self._title_shown = ""
         self._changes: Changes | None = None
         self._keymap = DEFAULT_KEYMAP
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}
-        """Row key → the row and what its signs stand for, as long as it is that row."""
+        """Row key → row and the meanings of its signs, cached for that row."""
         self._shown: tuple[RunState, str, Order, rows.Look, Changes | None] | None = None
-        """What the table shows now: run, filter, order, look, and what is told of other runs."""
+        """The table's content: run, filter, order, look and changes."""
 
     def compose(self) -> ComposeResult:
-        """Yield the table; the filter comes when it is asked for."""
+        """Yield table and legend; `open_filter` adds the filter."""
         table = TimingTable(self._glyphs.cursor, id="timing-table")
         table.cursor_foreground_priority = "renderable"  # CPU and GPU keep their colours under the cursor
         yield table
@@ -63,7 +63,7 @@ class TimingsPane(Vertical):
         return self.query_one(TimingTable)
 
     def show_state(self, state: AppState) -> None:
-        """Show the rows of the state's run; cells that say the same as before are not painted."""
+        """Show the rows of the state's run; cells that stay the same are not painted."""
         before, self._run, self._order = self._run, state.run, state.order
         self._changes = state.changes if state.past is None else None
         if _run_id(before) != _run_id(state.run):
@@ -82,7 +82,7 @@ class TimingsPane(Vertical):
 
     def restyle(self) -> None:
         """Colour every cell again, after the theme has changed."""
-        # Reversed, as 16 colours and NO_COLOR have the cursor, each cell would be a bar of another colour.
+        # With 16 colours and NO_COLOR the cursor is reversed video: each cell would be a bar in its own colour.
         self.table.cursor_foreground_priority = "css" if self.app.native_ansi_color else "renderable"
         self._shown = None
         self._show_rows()
@@ -91,7 +91,7 @@ class TimingsPane(Vertical):
         run, width = self._run, self.size.width - 1  # the scrollbar's
         if width <= 0:
             return
-        laid_out = columns(width, self._glyphs, thread_columns(run), self._told(), shape_of(run, self._glyphs))
+        laid_out = columns(width, self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
@@ -103,31 +103,31 @@ class TimingsPane(Vertical):
         self._shown = (run, *now)
         self._show_count()
 
-    def _told(self) -> frozenset[str]:
-        """Return what there is to tell of other runs."""
+    def _comparisons(self) -> frozenset[str]:
+        """Return the keys of the comparison columns that this run has: `CHANGE`, `SPREAD`."""
         changes = self._changes
         if changes is None or changes.run_id != _run_id(self._run):
             return frozenset()
-        told = {Key.CHANGE: changes.base is not None, Key.SPREAD: changes.runs > 1}
-        return frozenset(key for key, is_told in told.items() if is_told)
+        has = {Key.CHANGE: changes.base is not None, Key.SPREAD: changes.runs > 1}
+        return frozenset(key for key, is_there in has.items() if is_there)
 
     def _fill(self, run: RunState, look: rows.Look) -> None:
-        """Bring the table's rows up to date with the run's."""
+        """Update the table's rows."""
         table = self.table
         shown = in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
         table.keep_rows(shown)
         known = set(table.row_keys)
         before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
-        is_told_anew = self._shown is None or self._shown[4] is not self._changes
+        has_new_changes = self._shown is None or self._shown[4] is not self._changes
         for key in shown:
-            # Rows are immutable: the very same object has the very same cells.
-            if is_told_anew or key not in known or before.get(key) is not run.rows[key]:
+            # Rows are immutable: the same object has the same cells.
+            if has_new_changes or key not in known or before.get(key) is not run.rows[key]:
                 table.touch(key)
         table.order(shown)
         self._show_legend(run, shown)
 
     def _show_legend(self, run: RunState, shown: Sequence[str]) -> None:
-        """Explain the signs that the rows have, in a line that is there only while there are any."""
+        """Explain the signs of the rows in a line, which is hidden if there are none."""
         known = self._signs
         self._signs = {}
         for key in shown:
@@ -139,14 +139,14 @@ class TimingsPane(Vertical):
         line.show([legend(signs, self.size.width - 1, self._keymap)])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
-        """Return what a row of the run that is shown says."""
+        """Return the cells of a row as rich text."""
         run = self._run
         row = run.rows[row_key]
         cells = rows.cells(row, look, run) | rows.change_cells(self._changes, row, run, self._glyphs, wide=wide)
         return {name: rich_text(self, spans) for name, spans in cells.items()}
 
     def _show_title(self, *, is_alone: bool) -> None:
-        """Say in the title, which every size has, what the rows are sorted by and what they are compared with."""
+        """Show sort order and comparison in the title, which every layout has."""
         title = " ".join([TITLE, order_text(self._order)]).rstrip()
         if len(self._run.gpus) > 1 and not rows.gpu_only(self._run):
             title += f"[not reverse not bold] {self._glyphs.dot} speedup of {self._run.gpus[0].name}[/]"
@@ -154,11 +154,11 @@ class TimingsPane(Vertical):
             from cpugpu_tui.ui.panes.change_cells import title_parts
 
             parts = title_parts(self._changes, self._run, alone=is_alone)
-            said = escape("".join(f" {self._glyphs.dot} {part}" for part in parts))
-            title += f"[not reverse not bold]{said}[/]" if said else ""
-        # A title that is set is painted with the whole pane, though it says the same.
-        if self._title_said != title:
-            self._title_said = self.border_title = title
+            compared = escape("".join(f" {self._glyphs.dot} {part}" for part in parts))
+            title += f"[not reverse not bold]{compared}[/]" if compared else ""
+        # Setting a title repaints the whole pane, even if it is the same.
+        if self._title_shown != title:
+            self._title_shown = self.border_title = title
 
     # ---------------------------------------------------------------- filter
 
@@ -168,11 +168,11 @@ class TimingsPane(Vertical):
         return bool(self.query("#filter-line"))
 
     async def open_filter(self) -> None:
-        """Show the filter and let the person type."""
+        """Show the filter and focus it."""
         if not self.filtering:
             sign = Lines(id="filter-sign")
             sign.show([(("/", "key"),)])
-            hint = "a name, a size, a verdict; enter keeps, esc shows all"
+            hint = "name, size or verdict; enter keep, esc show all"
             field = LineField(placeholder=hint, id="filter", select_on_focus=False)
             await self.mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
         self.query_one("#filter").focus()
@@ -201,11 +201,11 @@ class TimingsPane(Vertical):
         self._show_rows()
 
     def _show_count(self) -> None:
-        """Say beside the filter, which every size has, how many rows it lets through: an empty table seems broken."""
+        """Show the number of matching rows beside the filter, so that an empty table does not seem broken."""
         for count in self.query("#filter-count").results(Lines):
             total = sum(not is_beside(self._run, row) for row in self._run.rows.values())
-            said = f"{len(self.table.row_keys)} of {total} rows"
-            count.show([((said, "muted"),)] if self._wanted.strip() else [()])
+            text = f"{len(self.table.row_keys)} of {total} rows"
+            count.show([((text, "muted"),)] if self._wanted.strip() else [()])
 
 
 def _run_id(run: RunState) -> str:

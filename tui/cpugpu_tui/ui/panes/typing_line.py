@@ -1,4 +1,4 @@
-"""The line for typing at the foot of a list, and the field that takes no endless paste."""
+"""The input line at the bottom of a list, and an input field with a limit on pastes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpugpu_tui.ui.terminal.terminal_input import LONGEST_LINE
 
 
 class LineField(Input):
-    """Textual's, which never blinks (a blink is a paint of its own) and takes `LONGEST_LINE` characters at most."""
+    """An input of at most `LONGEST_LINE` characters. It does not blink, because each blink is a paint."""
 
     def __init__(
         self, value: str = "", *, placeholder: str = "", id: str | None = None, select_on_focus: bool = True  # noqa: A002
@@ -21,7 +21,7 @@ class LineField(Input):
         self.cursor_blink = False
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Replace a part of the line by as much of a text as there is room for."""
+        """Replace a part of the line; text beyond `LONGEST_LINE` is dropped."""
         room = max(LONGEST_LINE - len(self.value) + abs(end - start), 0)
         if len(text) > room:
             self.app.post_message(InputDropped(len(text) - room, LONGEST_LINE))
@@ -29,7 +29,7 @@ class LineField(Input):
 
 
 class TypingLine(Horizontal):
-    """A sign that says what is typed, and the field; `Input.Changed` and `Input.Submitted` come from the latter."""
+    """A sign for what is typed, and the field, which posts `Input.Changed` and `Input.Submitted`."""
 
     DEFAULT_CSS = """
     TypingLine { height: 1; background: $surface; display: none; }
@@ -38,10 +38,10 @@ class TypingLine(Horizontal):
     """
 
     sign = ""
-    """What stands before the field; empty while the line is out of sight."""
+    """Text before the field; empty while the line is hidden."""
 
     def compose(self) -> ComposeResult:
-        """Yield sign and field, which are there before they are seen: what is typed at once is not lost."""
+        """Yield sign and field. They exist before they are visible, so that no key typed early is lost."""
         yield Lines(id="line-sign")
         field = LineField(id="line-field", select_on_focus=False)
         yield field
@@ -57,7 +57,7 @@ class TypingLine(Horizontal):
         return self.screen.focused is self.field
 
     def ask(self, sign: str, hint: str, value: str) -> None:
-        """Let the person type, beginning with what there is already."""
+        """Show the line with this value and focus its field."""
         self.show_sign(sign)
         self.field.placeholder = hint
         self.field.value = value
@@ -65,7 +65,7 @@ class TypingLine(Horizontal):
         self.screen.set_focus(self.field)
 
     def show_sign(self, sign: str, value: str | None = None) -> None:
-        """Show the line without typing in it, or take it away where there is no sign."""
+        """Show the line without focus; hide it if `sign` is empty."""
         self.sign = sign
         self.display = bool(sign)
         label = self.query_one("#line-sign", Lines)

@@ -1,4 +1,4 @@
-"""What can be run: presets and workloads, with what the publication claimed and the parameters in force."""
+"""The list of presets and workloads, with the publication's claim and the current parameters."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from cpugpu_tui.workloads import PRESETS
 LABEL_WIDTH = 9
 """Cells of a parameter's name."""
 TOGETHER = ("dtype", "threads", "devices")
-"""Parameters that share a line where lines are few."""
+"""Parameters that share a line when the pane is low."""
 NAMES_ONLY_WIDTH = 60
-"""A pane narrower than this lists names alone."""
+"""A pane narrower than this lists only names."""
 
 
 @dataclass(frozen=True)
@@ -41,39 +41,39 @@ class Entry:
     """One line of the list."""
 
     request: PlanRequest
-    """What `r` runs while it is highlighted."""
+    """What `r` runs while this entry is highlighted."""
     summary: str
     claim: str = ""
-    """What the publication said."""
+    """The publication's claim."""
 
     @property
     def name(self) -> str:
-        """Its names, as on the command line."""
+        """Names as on the command line, joined by `+`."""
         return "+".join(self.request.names)
 
 
 def entries(asked: PlanRequest) -> dict[str, Entry]:
-    """Return what can be run, by name; a combination asked for on the command line comes first."""
+    """Return the entries of the list by name. A combination from the command line comes first."""
     known = {preset.name: Entry(replace(_bare(asked), names=(preset.name,)), preset.summary, preset.claim)
              for preset in (*PRESETS.values(), *asked.own.presets)}  # fmt: skip
     for info in asked.own.infos().values():
         entry = Entry(replace(_bare(asked), names=(info.name,)), info.summary)
         known.setdefault(info.name, entry)
-    own = Entry(asked, "as asked for on the command line")
+    own = Entry(asked, "as given on the command line")
     if own.name in known:
         return {**known, own.name: replace(known[own.name], request=asked)}
     return {own.name: own, **known}
 
 
 def _bare(asked: PlanRequest) -> PlanRequest:
-    """Return what of a command line holds for every entry: where it runs, not what."""
+    """Return the parts of a command line that apply to every entry: where to run, not what."""
     return PlanRequest(
         devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps, own=asked.own
     )  # fmt: skip
 
 
 class WorkloadPane(Vertical):
-    """The list, and below or beside it what is highlighted."""
+    """The list, and the highlighted entry below or beside it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "cursor(1)", show=False),
@@ -93,7 +93,7 @@ class WorkloadPane(Vertical):
         entry: Entry
 
     def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
-        """List everything, highlight what was asked for."""
+        """List all entries and highlight the one from the command line."""
         super().__init__(id=id)
         self._entries = entries(state.request)
         self._first = "+".join(state.request.names)
@@ -111,11 +111,11 @@ class WorkloadPane(Vertical):
         yield parameters
 
     def on_mount(self) -> None:
-        """Highlight what was asked for."""
+        """Highlight the entry from the command line."""
         self.options.highlighted = list(self._entries).index(self._first)
 
     def on_resize(self) -> None:
-        """Say as much per line as there is room for."""
+        """Show summaries beside the names if the pane is wide enough."""
         self._relabel(names_only=self.size.width < NAMES_ONLY_WIDTH)
 
     @property
@@ -125,7 +125,7 @@ class WorkloadPane(Vertical):
 
     @property
     def entry(self) -> Entry:
-        """What is highlighted."""
+        """The highlighted entry."""
         return list(self._entries.values())[self.options.highlighted or 0]
 
     @property
@@ -144,14 +144,14 @@ class WorkloadPane(Vertical):
         self.post_message(self.Highlighted(request))
 
     def highlight(self, request: PlanRequest) -> None:
-        """Highlight what a request names, with its parameters; what is not in the list changes nothing."""
+        """Highlight the entry of a request and give it these parameters. Ignore a request that is not in the list."""
         name = "+".join(request.names)
         if name in self._entries:
             self.options.highlighted = list(self._entries).index(name)
             self.change(request)
 
     def show_state(self, state: AppState) -> None:
-        """Show the parameters of what is highlighted."""
+        """Show the parameters of the highlighted entry."""
         self.query_one("#which", Lines).show([self._which(self.entry.name)])
         pane = self.query_one(ParametersPane)
         pane.entry = self.entry
@@ -175,11 +175,11 @@ class WorkloadPane(Vertical):
         self.post_message(self.Opened(self.entry))
 
     def _which(self, name: str) -> Spans:
-        """Return the place of an entry in the list, for where one line of it is seen."""
+        """Return the position of an entry, for layouts that show one line of the list."""
         return ((f"Workload {list(self._entries).index(name) + 1}/{len(self._entries)} ", "muted"),)
 
     def _relabel(self, *, names_only: bool) -> None:
-        """Write the lines of the list: in a narrow column the description below says the rest."""
+        """Write the list again, with or without summaries. A narrow pane shows them below the list."""
         if names_only == self._names_only:
             return
         self._names_only = names_only
@@ -190,11 +190,11 @@ class WorkloadPane(Vertical):
 
 
 class ParametersPane(StatePane):
-    """What is highlighted, in words: the claim, and how it would run."""
+    """The highlighted entry: its summary, its claim and its parameters."""
 
     entry: Entry | None = None
     _estimated: tuple[tuple[object, ...], Mapping[str, str]] | None = None
-    """What the last estimate was made from, and said."""
+    """Inputs and result of the last estimate."""
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the claim and the parameters."""
@@ -204,21 +204,21 @@ class ParametersPane(StatePane):
         return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
 
     def _facts(self, state: AppState, request: PlanRequest) -> Mapping[str, str]:
-        """Return parameters and estimate; every gap of a run asks, and nothing of it changes meanwhile."""
-        rests_on = (request, state.devices, id(state.earlier), state.own.ceilings)
-        if self._estimated is None or self._estimated[0] != rests_on:
+        """Return parameters and estimate, cached because every gap of a run asks again."""
+        inputs = (request, state.devices, id(state.earlier), state.own.ceilings)
+        if self._estimated is None or self._estimated[0] != inputs:
             try:
                 plan = plan_of(request)
             except UsageError as error:
                 return {"": str(error)}
             found = estimate_of(state, plan, request.repeat)
-            taken = {"time": time_words(found, request.repeat), "memory": memory_words(found, {})[0]}
-            self._estimated = rests_on, {**plan_facts(plan, request.repeat), **taken}
+            needs = {"time": time_words(found, request.repeat), "memory": memory_words(found, {})[0]}
+            self._estimated = inputs, {**plan_facts(plan, request.repeat), **needs}
         return self._estimated[1]
 
 
 def parameter_lines(entry: Entry, facts: Mapping[str, str], width: int, height: int) -> list[Spans]:
-    """Return what runs, what the publication claimed, and the parameters; the shortest of that where lines are few."""
+    """Return summary, claim and parameters; only the parameters if they do not fit into `height` lines."""
     about = wrapped(entry.summary, width)
     if entry.claim:
         about += [(), *wrapped(entry.claim, width, "muted")]
@@ -228,38 +228,38 @@ def parameter_lines(entry: Entry, facts: Mapping[str, str], width: int, height: 
 
 
 def _pairs(facts: Mapping[str, str], width: int, lines: int) -> list[Spans]:
-    """Return a line for each fact, or as many as it takes where `lines` is 0."""
+    """Return the lines of the facts: at most `lines` for each, unlimited if that is 0."""
     found: list[Spans] = []
     for label, text in facts.items():
         rows = wrapped(_brief(text, width - LABEL_WIDTH) if lines else text, width - LABEL_WIDTH, lines=lines)
         labels = [label, *[""] * (len(rows) - 1)]
-        found += [((f"{said:<{LABEL_WIDTH}}", "muted"), *row) for said, row in zip(labels, rows, strict=True)]
+        found += [((f"{name:<{LABEL_WIDTH}}", "muted"), *row) for name, row in zip(labels, rows, strict=True)]
     return found
 
 
 def _brief(text: str, width: int) -> str:
-    """Return as many whole clauses of a fact as one line holds: `about 9 s`; the form has the rest."""
+    """Return the whole clauses of a fact that fit into one line: `about 9 s`. The form shows the rest."""
     ends = [found.start() for found in re.finditer("[,:;] ", text) if found.start() <= width]
     return text[: ends[-1]] if len(text) > width and ends else text
 
 
 def shortened(facts: Mapping[str, str]) -> dict[str, str]:
-    """Return the facts in four lines: what differs from plan to plan has one of its own."""
-    kept = {label: text for label, text in facts.items() if label not in TOGETHER}
-    said = {"threads": "{} CPU threads"}
-    together = ", ".join(said.get(name, "{}").format(facts[name]) for name in TOGETHER if name in facts)
-    first, *others = kept.items()
+    """Return the facts in four lines: those of `TOGETHER` share one."""
+    alone = {label: text for label, text in facts.items() if label not in TOGETHER}
+    forms = {"threads": "{} CPU threads"}
+    together = ", ".join(forms.get(name, "{}").format(facts[name]) for name in TOGETHER if name in facts)
+    first, *others = alone.items()
     return dict([first, *([("on", together)] if together else []), *others])
 
 
 def plan_facts(plan: Plan, repeat: int) -> Mapping[str, str]:
-    """Return the parameters of so many runs of a plan as label and text."""
+    """Return the parameters of a plan as label → text."""
     sizes = [case.size for case in plan.cases]
     low, high = size_text(min(sizes)), size_text(max(sizes))
     ends = low if low == high else f"{low} to {high}"
-    chosen = plan.search is not None
+    cases = {"sizes": f"{ends}, chosen by the search"} if plan.search else {"cases": f"{len(sizes)}, size {ends}"}
     facts = {
-        "sizes" if chosen else "cases": f"{ends}, chosen as it goes" if chosen else f"{len(sizes)}, size {ends}",
+        **cases,
         "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
         "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
         "devices": ", ".join(plan.devices),

@@ -1,4 +1,4 @@
-"""Boxes over the screen that ask for something and go: what they share, and one question with two answers."""
+"""Boxes over the screen: their base, and one question with two answers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 
 class Box(ModalScreen[T]):
-    """Closes once, whatever was typed ahead."""
+    """Closes once, even if more keys were typed ahead."""
 
     def dismiss(self, result: T | None = None) -> AwaitComplete:
-        """Close and hand over the result; a box that has closed, or stands behind another one, stays as it is.
+        """Close and return the result; do nothing if the box is closed already or covered.
 
-        Textual pops whatever is on top: the second enter of a quick hand closed the main screen, which ended the app.
+        Textual pops the top screen: a second quick enter closed the main screen, which ended the app.
         """
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
 
 class ConfirmScreen(Box[bool]):
-    """Asks; the run goes on meanwhile. Returns whether the person said yes."""
+    """Asks a question while the run continues. Returns whether the answer was yes."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,7 +40,7 @@ class ConfirmScreen(Box[bool]):
     ]
 
     def __init__(self, question: str, yes: str, no: str) -> None:
-        """Ask `question`; `yes` and `no` say what each answer does."""
+        """Ask `question`; `yes` and `no` are the labels of the answers."""
         super().__init__()
         keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
         self._lines = [*wrapped(question, 54), (), keys]

@@ -18,7 +18,7 @@ from cpugpu_tui.ui.screens.page import Page
 
 
 class ChartScreen(Page, inherit_bindings=False):
-    """Fills the screen with the chart; a page without a text to scroll."""
+    """Fills the screen with the chart; nothing scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("X", "app.do('timings.toggle_axis', 'linear_sizes')", show=False),
@@ -34,28 +34,28 @@ class ChartScreen(Page, inherit_bindings=False):
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
-        """Yield the status of the run, the chart, and its keys."""
+        """Yield status line, chart and keys."""
         yield Lines(id="page-title")
         yield ChartPane(self._glyphs, self.state, alone=True, id="chart")
         yield Lines(id="page-keys")
 
     def page_title(self) -> Spans:
-        """Return the status line: the run goes on behind it."""
+        """Return the status line, because the run continues."""
         return status_line(self.state, max(self.size.width - 2, 0), self._glyphs)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return nothing: the chart is a widget of its own."""
+        """Return no lines: the chart is a widget."""
         del width
         return ()
 
     def draw(self) -> None:
-        """Write title and keys, and draw what has changed of the chart."""
+        """Write title, keys and changed lines of the chart."""
         self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one(ChartPane).show_state(self.state)
         self.show_keys(self.page_keys())
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return the keys of the chart, after those of a demo that has ended on it."""
+        """Return the keys of the chart, after those of a demo that has ended."""
         state = self.state
         sizes, times = (("log" if on else "linear") for on in (state.linear_sizes, state.linear_times))
         demo = (("{run}", "play again"), ("{history}", "runs")) if state.situation.may_play else ()

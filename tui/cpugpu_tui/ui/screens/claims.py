@@ -1,4 +1,4 @@
-"""What five publications say, and what this machine says to it: a list, and below it the claim under the cursor."""
+"""The claims page: the claims of five publications with their outcome here."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]
-"""Returns what saved runs add to the run on the screen; slow, called on a thread."""
+"""Returns the timed cases of saved runs; slow, called on a thread."""
 
 OUTCOME_WIDTH = 21
 """Cells of a sign and the longest outcome, `does not hold here`."""
@@ -35,11 +35,11 @@ BY_WIDTH = 6
 """Cells of `P1-P5` and a space."""
 
 ROLES = {HOLDS: "good", FAILS: "bad", DEPENDS: "warn", UNDECIDED: "warn", UNMEASURED: "muted", OUTDATED: "muted"}
-"""How each outcome is coloured; its sign and its words say the same."""
+"""Outcome → role."""
 
 
 class ClaimsScreen(Page, inherit_bindings=False):
-    """Judges by the finished rows of the run on the screen, then by saved runs, which are read between runs only."""
+    """Judges by the finished rows of the shown run, then by saved runs, which are read between runs only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "move(1)", show=False),
@@ -58,19 +58,19 @@ class ClaimsScreen(Page, inherit_bindings=False):
     """
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
-        """Draw with these glyphs; read saved runs by this function, on a thread."""
+        """`read_saved` is called on a thread."""
         super().__init__(state)
         self._glyphs, self._read_saved = glyphs, read_saved
         self._saved: tuple[TimedCase, ...] = ()
         self._reading = self._stale = False
         self._chosen = 0
         self._announced = ""
-        """The claim whose cost is on the screen: enter starts nothing that has not been said before."""
+        """Id of the claim whose cost is shown; the next enter measures it."""
         self._judged: tuple[JudgedClaim, ...] = ()
         self._judged_by: object = None
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the claim under the cursor, and the keys."""
+        """Yield title, list, the claim under the cursor and the keys."""
         yield Lines(id="page-title")
         with VerticalScroll(id="page", can_focus=False):
             yield Lines(id="page-text")
@@ -89,7 +89,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
 
     @property
     def judged(self) -> tuple[JudgedClaim, ...]:
-        """Every claim; judged again only when a row has finished, or saved runs or the machine card came in."""
+        """All claims; judged again only after a new finished row, saved runs or machine card."""
         state = self.state
         run = state.run
         judged_by = (run.run and run.run.run_id, run.settled, self._saved, state.ceilings)
@@ -100,17 +100,17 @@ class ClaimsScreen(Page, inherit_bindings=False):
         return self._judged
 
     def show_state(self, state: AppState) -> None:
-        """Show a newer state; saved runs are read again when a run is over, and when the history has been opened."""
+        """Show a newer state; read saved runs again after a run and once the history is open."""
         before = self.state
         over = before.situation.live and not state.situation.live
-        # The agent starts after the history is open, and the card comes from there.
+        # A ready agent or a machine card means that the history is open.
         opened = state.agent_ready > before.agent_ready or state.ceilings != before.ceilings
         self._stale = self._stale or over or opened
         super().show_state(state)
         self._read()
 
     def _read(self) -> None:
-        """Read the saved runs, on a thread, and never while something is being timed."""
+        """Read the saved runs on a thread, never while something is being timed."""
         situation = self.state.situation
         if not self._stale or self._reading or (situation.live and not situation.demo):
             return
@@ -129,7 +129,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- drawing
 
     def page_title(self) -> Spans:
-        """Return how many claims came out how."""
+        """Return the number of claims by outcome."""
         state = "reading the saved runs" if self._reading else tally(self.judged)
         return (*tags(self.state), ("Claims  ", "title"), (state, "text"))
 
@@ -152,19 +152,19 @@ class ClaimsScreen(Page, inherit_bindings=False):
         self.query_one("#claim", Lines).show(lines)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return what can be done here."""
-        measure = (("enter", "measure what it needs"),) if self._may_measure else ()
+        """Return the keys of this page."""
+        measure = (("enter", "measure"),) if self._may_measure else ()
         return (("j k", "move"), *measure, ("{back}", "back"))
 
     @property
     def _may_measure(self) -> bool:
-        """Whether enter would measure something: not during a run, in a replay, or for what nothing can tell."""
+        """Whether enter measures something: not during a run, in a replay, or for a claim that no run can decide."""
         return self.state.situation.may_start and bool(command(self.chosen))
 
     # ---------------------------------------------------------------- keys
 
     def action_move(self, step: int) -> None:
-        """Move the cursor, and keep it in sight."""
+        """Move the cursor and keep it visible."""
         self._chosen = min(max(self._chosen + step, 0), len(CLAIMS) - 1)
         self._announced = ""
         self.redraw()
@@ -174,7 +174,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
             scroll.scroll_to(y=self._chosen if self._chosen < top else self._chosen - height + 1, animate=False)
 
     def action_measure_claim(self) -> None:
-        """Say what the claim under the cursor needs and how long that takes; pressed again, measure it."""
+        """Show the command and time that the claim takes; pressed again, measure it."""
         chosen = self.chosen
         if not self._may_measure:
             return
@@ -187,7 +187,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
 
 
 def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
-    """Return a claim in one line: who says what, and what came of it."""
+    """Return a claim in one line: publication, sentence, outcome."""
     outcome = f"{sign(judged.outcome, glyphs)} {judged.outcome}"
     room = max(width - 2 - BY_WIDTH - OUTCOME_WIDTH - 1, 10)
     sentence = shown(judged.claim.sentence, glyphs)
@@ -202,9 +202,9 @@ def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool)
 def about_lines(
     judged: JudgedClaim, width: int, glyphs: Glyphs, *, live: bool, announced: bool = False, is_replay: bool = False
 ) -> list[Spans]:
-    """Return a claim in full: the sentence, what came of it, where the numbers are from, what enter would do.
+    """Return a claim in full: sentence, outcome, source of the numbers, and the action of enter.
 
-    `announced`: enter was pressed once, and would start it now; its cost is said in place of the sources.
+    With `announced`, enter was pressed once; the cost then replaces the sources.
     """
     claim = judged.claim
     lines = wrapped(shown(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
@@ -212,33 +212,35 @@ def about_lines(
     lines += wrapped(shown(verdict, glyphs), width, ROLES[judged.outcome])
     do = "" if is_replay else command(judged)
     if announced and do and not live:
-        return lines + wrapped(f"enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn")
+        return lines + wrapped(
+            f"Press enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn"
+        )
     if judged.sources:
         lines += wrapped(f"Measured in {', '.join(judged.sources)}.", width, "muted")
     if do and live:
-        lines += wrapped("A run is going on; after it, enter measures what this claim needs.", width, "muted")
+        lines += wrapped("A run is in progress. When it has ended, press enter to measure this claim.", width, "muted")
     elif do:
-        lines += wrapped(f"enter: {do.removeprefix('cpugpu-tui ')}", width, "muted")
+        lines += wrapped(f"Press enter: {do.removeprefix('cpugpu-tui ')}", width, "muted")
     return lines
 
 
 def cost_text(judged: JudgedClaim) -> str:
-    """Return how much is measured and how long that takes, as far as a plan tells: its budget is for short calls."""
+    """Return the number of cases and the time they take; the plan's budget holds for short calls."""
     request = judged.request
     if judged.wants_ceilings or request is None:
         return "all cores and the GPU, about 20 s"
     plan = build_plan(request)
     seconds = 2 * plan.budget_s * len(plan.cases)
     count = f"{len(plan.cases)} case{'' if len(plan.cases) == 1 else 's'}"
-    return f"{count}, about {seconds_text(seconds)}; more where a call or the publication's own loop is long"
+    return f"{count}, about {seconds_text(seconds)}; more if calls or the publication's loop are long"
 
 
 def sign(outcome: str, glyphs: Glyphs) -> str:
-    """Return an outcome in one cell, for terminals without colours."""
+    """Return the sign of an outcome, for terminals without colours."""
     signs = {HOLDS: glyphs.yes, FAILS: glyphs.no, DEPENDS: "~", UNDECIDED: "?", UNMEASURED: glyphs.none}
     return signs.get(outcome, glyphs.dot)
 
 
 def shown(text: str, glyphs: Glyphs) -> str:
-    """Return a sentence as this terminal can show it."""
+    """Return a text as this terminal can show it."""
     return spelled(text, glyphs)

@@ -1,4 +1,4 @@
-"""Two series side by side: what differed around them, the verdicts, and which other series there are to choose."""
+"""The compare page: differences between two series, verdicts, and the choice of the other series."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 WIDE = 110
-"""Columns from which on the times of both sides stand beside their change."""
+"""Columns from which both times are shown beside their change."""
 
 ROLES = {FASTER: "good", SLOWER: "bad", SAME: "text", NOT_COMPARABLE: "muted"}
-"""How verdicts are coloured; the words say the same."""
+"""Verdict → role."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """What was read of one choice."""
+    """The comparison with one other series."""
 
     found: SeriesComparison | None
     problem: str
-    """Why there is none, cause and remedy."""
+    """Why there is no comparison; cause and remedy."""
     place: int
-    """Which of the series to compare with it is, from 0."""
+    """Index of the other series, from 0; 0 is the previous one."""
     count: int
-    """How many there are."""
+    """Number of other series."""
 
 
 Read = Callable[[int], Compared]
-"""Compares the run that is shown with the n-th other series, the previous one first; slow, called on a thread."""
+"""Compares the shown run with the n-th other series, the previous one first; slow, called on a thread."""
 
 
 class CompareScreen(Page):
-    """Reads the series on a thread, and again when another one is chosen."""
+    """Reads the series on a thread whenever one is chosen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o,right", "choose(1)", show=False),
@@ -76,14 +76,14 @@ class CompareScreen(Page):
             self.redraw()
 
     def action_choose(self, step: int) -> None:
-        """Compare with an older series, or a newer one."""
+        """Compare with an older or newer series."""
         if self._compared is not None and 0 <= self._wanted + step < self._compared.count:
             self._ask(self._wanted + step)
 
     # ---------------------------------------------------------------- drawing
 
     def page_title(self) -> Spans:
-        """Return which series stand side by side."""
+        """Return which series are compared."""
         compared = self._compared
         text = "reading the saved runs" if compared is None else ""
         if compared is not None and compared.found is not None:
@@ -92,7 +92,7 @@ class CompareScreen(Page):
         return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return differences, verdicts and what is said below them."""
+        """Return differences, verdicts and summary."""
         if self._compared is None:
             return []
         if self._compared.found is None:
@@ -100,7 +100,7 @@ class CompareScreen(Page):
         return comparison_lines(self._compared.found, width, self._glyphs)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return what can be done here."""
+        """Return the keys of this page."""
         return (
             ("{back}", "back"), ("j k", "scroll"), ("o n", "an older or newer series"),
             ("{baseline}", "set as baseline"),
@@ -108,7 +108,7 @@ class CompareScreen(Page):
 
 
 def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a comparison as lines of at most `width` cells."""
+    """Return a comparison in lines of at most `width` cells."""
     lines: list[Spans] = []
     for each in found.differences:
         text = f"{each.what}: {each.base} {glyphs.arrow} {each.new}"
@@ -124,13 +124,13 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
 
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return head and one line per verdict; a narrow terminal has no room for the times of both sides."""
+    """Return the heading and one line per case; narrow terminals omit the times of both sides."""
     head = tuple(name for name in COMPARED if width >= WIDE or name not in (BASE, NEW))
     rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width
     if is_tight:
-        # Why a case has no numbers is longer than any verdict: it stands in their place, and names stay whole.
+        # The reason for missing numbers is longer than any verdict; it takes the numbers' place, so names stay whole.
         timed = [row for each, row in zip(judged, rows, strict=True) if each.change is not None]
         widths = [widths[0], *_widths((head, *timed))[1:]]
     widths[0] = max(8, min(widths[0], width - sum(widths[1:]) - 2 * (len(widths) - 1)))
@@ -147,7 +147,7 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], glyphs: Glyphs) -> str:
-    """Return cells side by side: names and verdict left, numbers right."""
+    """Return a table row: names and verdict left-aligned, numbers right-aligned."""
     name = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - len(glyphs.ellipsis)] + glyphs.ellipsis
     numbers = [f"{cell:>{room}}" for cell, room in zip(cells[2:-1], widths[2:-1], strict=True)]
     return "  ".join([f"{name:<{widths[0]}}", f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])

@@ -1,4 +1,4 @@
-"""Where to write a run: one field, whose ending says the format."""
+"""The box for exporting a run: one field for the file; its suffix sets the format."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.boxes import Box
 
 BOX_WIDTH = 76
-"""Cells of the box, as `app.tcss` has it."""
+"""Cells of the box, as in `app.tcss`."""
 
 
 class ExportForm(Box[Path | None]):
-    """Returns the file, which can be written, or None if the person went back."""
+    """Returns a writable file, or None if cancelled."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
-        Binding("ctrl+c", "cancel", show=False, priority=True),  # the field would copy what is selected in it
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
     ]
     DEFAULT_CSS = """
     ExportForm {
@@ -39,13 +39,13 @@ class ExportForm(Box[Path | None]):
     """
 
     def __init__(self, name: str) -> None:
-        """Propose a file of this name, in the folder where the app was started."""
+        """Propose a file of this name in the current folder."""
         super().__init__()
         self._proposed = name
         self._asked: Path | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield the field, what is wrong with it, and the keys."""
+        """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box"):
             field = LineField(self._proposed, id="file")
             yield field
@@ -53,11 +53,11 @@ class ExportForm(Box[Path | None]):
             yield Lines(id="outcome")
 
     def on_mount(self) -> None:
-        """Say what the endings mean."""
+        """Show the suffixes and focus the field."""
         self.query_one("#box").border_title = "Export"
         keys: Spans = (("enter", "key"), (" write  ", "text"), ("esc", "key"), (" back", "text"))
         self.query_one("#outcome", Lines).show([keys])
-        self._hint(f"The ending says the format: {', '.join(formats.SUFFIXES.values())}.")
+        self._hint(f"The suffix sets the format: {', '.join(formats.SUFFIXES.values())}.")
         self.query_one(Input).focus()
 
     def _hint(self, text: str, role: str = "muted") -> None:
@@ -66,7 +66,7 @@ class ExportForm(Box[Path | None]):
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        # Of the standard library, `Path.expanduser` alone raises for the home of nobody.
+        # `Path.expanduser` raises for an unknown user; this does not.
         path = Path(os.path.expanduser(event.value.strip()))
         try:
             formats.need(formats.required_format_of(path))
@@ -76,7 +76,7 @@ class ExportForm(Box[Path | None]):
             return
         if path.exists() and self._asked != path:
             self._asked = path
-            self._hint(f"{path} is there already; press enter again to replace it.", "warn")
+            self._hint(f"{path} exists already. Press enter again to replace it.", "warn")
             return
         self.dismiss(path)
 

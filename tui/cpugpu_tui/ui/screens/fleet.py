@@ -1,4 +1,4 @@
-"""The fleet: a list of hosts, or of all their cases, and below it the host under the cursor; enter shows its cases."""
+"""The fleet pages: a list of hosts or of all cases, and the cases of one host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from cpugpu_tui.ui.screens.page import MOVES, Page
 
 
 class FleetList(Page, inherit_bindings=False):
-    """A list with a cursor that draws what is in sight: a hundred hosts have thousands of cases."""
+    """A list with a cursor that draws only visible lines, because a hundred hosts have thousands of cases."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
     AUTO_FOCUS = ""
@@ -48,7 +48,7 @@ class FleetList(Page, inherit_bindings=False):
         self._judged: tuple[FleetState, FleetStanding] | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the host under the cursor, and the keys."""
+        """Yield title, list, the host under the cursor and the keys."""
         yield Lines(id="page-title")
         yield Lines(id="heads")
         yield Lines(id="list")
@@ -61,18 +61,18 @@ class FleetList(Page, inherit_bindings=False):
         if self.is_mounted:
             self.redraw()
 
-    # ---------------------------------------------------------------- what differs
+    # ---------------------------------------------------------------- to be overridden
 
     def count(self) -> int:
-        """Return how many lines the list has."""
+        """Return the number of lines of the list."""
         raise NotImplementedError
 
     def list_heads(self, width: int) -> Spans:
-        """Return the line above it."""
+        """Return the headings."""
         raise NotImplementedError
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
-        """Return one of its lines."""
+        """Return a line of the list."""
         raise NotImplementedError
 
     def host(self) -> HostState:
@@ -82,17 +82,17 @@ class FleetList(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- drawing and moving
 
     def page_title(self) -> Spans:
-        """Return how the fleet stands."""
+        """Return the state of the fleet."""
         stopping = self.state.situation.stopping
-        made_up: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if self._simulated else ()
-        return (*made_up, ("Fleet  ", "title"), (title_text(self.fleet, stopping=stopping), "text"))
+        tag: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if self._simulated else ()
+        return (*tag, ("Fleet  ", "title"), (title_text(self.fleet, stopping=stopping), "text"))
 
     @property
     def _simulated(self) -> bool:
         return any(each.run.simulated for each in self.fleet.hosts.values())
 
     def draw(self) -> None:
-        """Write what is in sight; lines that are the same are not painted."""
+        """Write the visible lines; unchanged lines are not repainted."""
         width, height, count = max(self.size.width - 2, 20), self.height, self.count()
         self.index = min(max(self.index, 0), max(count - 1, 0))
         self._top = in_sight(count, self.index, self._top, height)
@@ -103,14 +103,14 @@ class FleetList(Page, inherit_bindings=False):
         self.query_one("#list", Lines).show(padded(lines, height))
         about, facts = self.query_one("#about", Lines), self._facts(width)
         if len(about.lines) != len(facts):
-            self.call_after_refresh(self.redraw)  # the list has another height then
+            self.call_after_refresh(self.redraw)  # the height of the list changes then
         about.show(facts)
         self.show_keys(self.page_keys())
 
     def _facts(self, width: int) -> list[Spans]:
         each = self.host()
         slow: Sequence[str] = ()
-        if self.fleet.is_over:  # then all have done the same, and nothing is judged twice
+        if self.fleet.is_over:  # all hosts have the same cases then, and each state is judged once
             if self._judged is None or self._judged[0] is not self.fleet:
                 self._judged = self.fleet, standing_of(fleet_rows(self.fleet))
             slow = self._judged[1].slow_of(each.host.host)
@@ -118,21 +118,21 @@ class FleetList(Page, inherit_bindings=False):
 
     @property
     def height(self) -> int:
-        """Lines of the list that are in sight."""
+        """Number of visible lines of the list."""
         return max(self.query_one("#list").size.height, 1) if self.is_mounted else 1
 
     def action_move(self, step: int) -> None:
-        """Move the cursor, and keep it in sight."""
+        """Move the cursor and keep it visible."""
         self.index = min(max(self.index + step, 0), max(self.count() - 1, 0))
         self.redraw()
 
     def action_move_page(self, pages: int) -> None:
-        """Move by as many lines as are in sight."""
+        """Move by one screen of lines."""
         self.action_move(pages * self.height)
 
 
 class FleetScreen(FleetList):
-    """All hosts, or all their cases; it is never closed, for there is nothing below it."""
+    """All hosts, or all their cases; it is the lowest screen and never closes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.bindings(["open"], "open_host"),
@@ -145,7 +145,7 @@ class FleetScreen(FleetList):
         self._rows: list[FleetRow] = []
 
     def show_fleet(self, fleet: FleetState) -> None:
-        """Show a newer state; the cursor stays on its case though others come in before it."""
+        """Show a newer state; the cursor stays on its case when others appear above it."""
         under = self._row_key()
         super().show_fleet(fleet)
         if under is not None:
@@ -161,14 +161,14 @@ class FleetScreen(FleetList):
         return row.host, row.gpu, row.whole.case.key
 
     def count(self) -> int:
-        """Return how many hosts or cases there are."""
+        """Return the number of hosts or cases."""
         if not self._shows_cases:
             return len(self.fleet.hosts)
         self._rows = fleet_rows(self.fleet)
         return len(self._rows)
 
     def list_heads(self, width: int) -> Spans:
-        """Return the heads of hosts or cases."""
+        """Return the headings of hosts or cases."""
         return case_heads(name_width(self.fleet), width) if self._shows_cases else host_heads(self.fleet, width)
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
@@ -180,23 +180,23 @@ class FleetScreen(FleetList):
         return host_line(each, names, width, self.glyphs, chosen=chosen)
 
     def host(self) -> HostState:
-        """Return the host under the cursor, or whose case is."""
+        """Return the host under the cursor, or that of the case there."""
         hosts = list(self.fleet.hosts.values())
         if self._shows_cases and self._rows:
             return self.fleet.hosts[self._rows[min(self.index, len(self._rows) - 1)].host]
         return hosts[min(self.index, len(hosts) - 1)]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return what can be done."""
+        """Return the keys of this page."""
         other = "hosts" if self._shows_cases else "all cases"
         stop = () if self.fleet.is_over else (("{stop}", "stop now" if self.state.situation.stopping else "stop"),)
         return (
-            ("enter", "its cases"), ("{zoom}", other), *stop, ("{next-theme}", "theme"), ("{help}", "help"),
+            ("enter", "cases"), ("{zoom}", other), *stop, ("{next-theme}", "theme"), ("{help}", "help"),
             ("{quit}", "quit"), ("j k", "move"),
         )  # fmt: skip
 
     def action_other_view(self) -> None:
-        """Show all cases in place of the hosts, or the hosts again; the cursor stays with its host."""
+        """Switch between hosts and all cases; the cursor stays on its host."""
         name = self.host().host.host
         self._shows_cases = not self._shows_cases
         self.index = self._top = 0
@@ -213,7 +213,9 @@ class FleetScreen(FleetList):
 
 
 class HostScreen(FleetList):
-    """One host: its cases on each of its GPUs, and what it says."""
+    """One host: its cases on each of its GPUs, and its answer."""
+
+    TOPIC = "host"
 
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs, name: str) -> None:
         super().__init__(state, fleet, glyphs)
@@ -221,12 +223,12 @@ class HostScreen(FleetList):
         self._rows: list[FleetRow] = []
 
     def count(self) -> int:
-        """Return how many cases it has."""
+        """Return the number of its cases."""
         self._rows = list(host_rows(self.host()))
         return len(self._rows)
 
     def list_heads(self, width: int) -> Spans:
-        """Return the heads of cases."""
+        """Return the headings of cases."""
         return case_heads(0, width) if self._rows else ()
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
@@ -238,5 +240,5 @@ class HostScreen(FleetList):
         return self.fleet.hosts[self._host_name]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return what can be done."""
+        """Return the keys of this page."""
         return (("{back}", "back"), ("{help}", "help"), ("j k", "move"))

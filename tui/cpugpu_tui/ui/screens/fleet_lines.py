@@ -1,4 +1,4 @@
-"""A fleet in lines: each host, each case on each GPU, and what is to be said of the host under the cursor."""
+"""Lines of the fleet pages: each host, each case on each GPU, and the facts of one host."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASE_WIDTH, GPU_WIDTH = (20, 32), 4
 """Fewest and most cells of a case's name, and those of a GPU's number."""
 
 FEWEST_OF_WORKLOAD = 4
-"""Cells of a workload's name that tell something still."""
+"""Fewest useful cells of a workload's name."""
 
 TIMED = {
     Key.CPU: ("CPU", 10, "cpu"),
@@ -36,40 +36,40 @@ TIMED = {
     Key.SPEEDUP: ("speedup", 16, "text"),
     Key.VERDICT: ("faster", 10, ""),
 }
-"""Columns of what was timed: their headings, cells and colours; the last has that of whoever is faster."""
+"""Column → heading, cells and role; the last has the role of the faster device."""
 
 OPTIONAL = (Key.KERNEL, Key.VERDICT, Key.CPU)
-"""Columns that a narrow screen goes without, in this order."""
+"""Columns that narrow screens omit, in this order."""
 
 
 def state_role(each: HostState) -> str:
-    """Return how a host's state is coloured; its sign and its word say the same."""
+    """Return the role of a host's state."""
     if each.in_trouble or each.failed:
         return "bad" if each.in_trouble else "warn"
     return {DONE: "good", RUNNING: "strong", WAITING: "muted", STOPPED: "warn"}.get(each.state, "text")
 
 
 def state_sign(each: HostState, glyphs: Glyphs) -> str:
-    """Return a host's state in one cell."""
+    """Return the sign of a host's state."""
     if each.in_trouble:
         return glyphs.no
     return {DONE: glyphs.yes, RUNNING: glyphs.arrow, WAITING: glyphs.none}.get(each.state, glyphs.dot)
 
 
 def name_width(state: FleetState) -> int:
-    """Return the cells that hosts' names take."""
+    """Return the cells of the hosts' names."""
     fewest, most = NAMED_WIDTH
     return min(max(fewest, *map(cell_len, state.hosts)), most)
 
 
 def case_width(width: int) -> int:
-    """Return the cells that cases' names take on a screen of this width."""
+    """Return the cells of the cases' names for this width of the screen."""
     fewest, most = CASE_WIDTH
     return min(max(fewest, width // 5), most)
 
 
 def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
-    """Return a case in exactly this many cells: the workload gives way first, the size never."""
+    """Return a case in exactly `width` cells; the workload is cut first, the size never."""
     variant = "" if case.variant == "default" else f" {case.variant}"
     size = f" {case.size:,}"
     room = width - len(size)
@@ -80,13 +80,13 @@ def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
 
 
 def host_heads(state: FleetState, width: int) -> Spans:
-    """Return the heads of the hosts."""
-    text = f"  {'host':<{name_width(state)}} {'state':<{STATE_WIDTH}} {'cases':>9} {'GPUs':<20} now, or what it says"
+    """Return the headings of the hosts."""
+    text = f"  {'host':<{name_width(state)}} {'state':<{STATE_WIDTH}} {'cases':>9} {'GPUs':<20} now, or result"
     return ((text[:width], "muted"),)
 
 
 def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
-    """Return a host in one line: state, progress, GPUs, and what it does or says."""
+    """Return a host in one line: state, progress, GPUs, and its current work or result."""
     state = f"{state_sign(each, glyphs)} {each.state:<{STATE_WIDTH - 2}}"
     before = f"{glyphs.cursor if chosen else ' '} {cut(each.host.host, names, glyphs)} "
     cases = f"{each.run.done}/{len(each.run.rows)}" if each.run.rows else ""
@@ -102,7 +102,7 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
 
 
 def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what there is to say of a host: how it is reached, its run, its answer or why there is none, slow GPUs."""
+    """Return the facts of a host: launcher, run, result or reason, and slow GPUs."""
     facts = [f"{each.host.host}, by {each.host.launcher}", machine_text(each), cases_text(each)]
     facts.append(numbers_text(numbers_of(each)))
     lines: list[Spans] = [
@@ -127,7 +127,7 @@ def timed_columns(names: int, width: int) -> list[str]:
 
 
 def case_heads(names: int, width: int) -> Spans:
-    """Return the heads of cases; `names` are the cells of hosts' names, 0 where all are of one host."""
+    """Return the headings of cases; `names` are the cells of hosts' names, 0 for one host."""
     host = f"{'host':<{names}} " if names else ""
     text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
     for key in timed_columns(names, width):
@@ -150,7 +150,7 @@ def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: 
 
 
 def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
-    """Return what a case says in a column, one cell before it, and its colour."""
+    """Return a case's text in a column, with a leading space, and its role."""
     _, cells, role = TIMED[key]
     if key != Key.VERDICT:
         times = {Key.CPU: row.row.cpu, Key.GPU: row.row.gpu}.get(key)
@@ -163,17 +163,17 @@ def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
 
 
 def title_text(state: FleetState, *, stopping: bool) -> str:
-    """Return how a fleet stands, in a line."""
+    """Return the state of a fleet in one line."""
     counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
     return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {state.cases_text}"
 
 
 def in_sight(count: int, index: int, top: int, height: int) -> int:
-    """Return the first line to show so that line `index` of `count` is among `height` lines."""
+    """Return the first visible line so that line `index` of `count` is among `height` lines."""
     top = min(max(top, index - height + 1), index)
     return max(min(top, count - height), 0)
 
 
 def padded(lines: Sequence[Spans], height: int) -> list[Spans]:
-    """Return exactly so many lines, so that what stands below does not move."""
+    """Return exactly `height` lines, so that the lines below stay in place."""
     return [*lines[:height], *[()] * (height - len(lines))]

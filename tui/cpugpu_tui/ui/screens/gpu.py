@@ -1,4 +1,4 @@
-"""All that is known of one GPU, of all of them, or of the host: a page for each."""
+"""The telemetry page: all readings of one GPU, of all GPUs, or of the host."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ from cpugpu_tui.ui.roles import Spans, width_of
 from cpugpu_tui.ui.screens.page import Page
 
 ALL_PAGE, HOST_PAGE = "all", "host"
-"""Pages beside those of the GPUs, which are called by their number."""
+"""Names of the pages other than those of the GPUs, which are numbers."""
 KEYS = (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
 
 class GpuScreen(Page):
-    """The zoomed telemetry pane: a page for all devices, one for each GPU, one for the host."""
+    """Has a page for all devices, one for each GPU, and one for the host."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab,right", "turn(1)", show=False),
         Binding("shift+tab,left", "turn(-1)", show=False),
     ]
 
-    TOPIC = "telemetry"
+    TOPIC = "gpu"
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        """Open on the first GPU that the run uses, else on the first."""
+        """Start on the first GPU that the run uses, else on the first GPU."""
         super().__init__(state)
         self._glyphs = glyphs
         self._page = first_page(state)
 
     def page_title(self) -> Spans:
-        """Return the pages, the open one marked."""
+        """Return the names of the pages, with the open one marked."""
         return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self._glyphs))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return the open page; a GPU that is no longer there leaves a sentence."""
+        """Return the open page, or a sentence if its GPU has disappeared."""
         glyphs, telemetry, devices = self._glyphs, self.state.telemetry, self.state.run.devices
         if self._page == HOST_PAGE or telemetry.latest is None:
             return host_lines(telemetry, width, glyphs)
@@ -68,16 +68,16 @@ class GpuScreen(Page):
             return telemetry_lines(telemetry, width, lines, glyphs, devices)
         gpu = next((gpu for gpu in telemetry.latest.gpus if str(gpu.index) == self._page), None)
         if gpu is None:
-            return [((f"GPU {self._page} is not there any more.", "warn"),)]
+            return [((f"GPU {self._page} has disappeared.", "warn"),)]
         name: Spans = ((f"GPU {gpu.index} ", "strong"), (stranger(gpu.name, max(width - 8, 0), glyphs), "title"))
         return [name, *gpu_lines(gpu, telemetry, devices, width, glyphs)]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return how to turn the pages."""
+        """Return the keys of this page."""
         return KEYS
 
     def action_turn(self, step: int) -> None:
-        """Go to the next page, or the one before; after the last comes the first."""
+        """Go to the next or previous page, in a circle."""
         there = pages(self.state)
         at = there.index(self._page) if self._page in there else 0
         self._page = there[(at + step) % len(there)]
@@ -86,7 +86,7 @@ class GpuScreen(Page):
 
 
 def pages(state: AppState) -> list[str]:
-    """Return the pages in order: all, each GPU by NVML's number, the host."""
+    """Return the pages in order: all, each GPU by its NVML number, the host."""
     read = state.telemetry.latest
     return [ALL_PAGE, *(str(gpu.index) for gpu in (read.gpus if read is not None else ())), HOST_PAGE]
 
@@ -100,7 +100,7 @@ def first_page(state: AppState) -> str:
 
 
 def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> Spans:
-    """Return the names of the pages, with a sign at the open one; numbers alone where there are too many for words."""
+    """Return the names of the pages with a sign at the open one; only numbers if the names do not fit."""
     for form in ("GPU {}", "{}"):
         spans: list[tuple[str, str]] = []
         for page in there:
@@ -117,33 +117,31 @@ def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> 
 
 
 LABEL_WIDTH, VALUE_WIDTH, AGE_WIDTH, TOP_WIDTH = 26, 13, 11, 12
-"""Cells of a row: what, how much, how old, and behind its history the top of the history's range."""
+"""Cells of a row: label, value, age, and the top of the history's range."""
 TWO_COLUMNS_WIDTH = 150
-"""As wide as this, two readings stand side by side, and a GPU fits on a screen of 60 lines."""
+"""Width from which there are two columns; a GPU then fits into 60 lines."""
 GPM = ("sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
-"""What the app does not ask for: it costs 0.7 ms a sweep."""
+"""Readings that the app does not ask for, because they cost 0.7 ms a sweep."""
 GAP = 4
-"""Cells between those two columns."""
+"""Cells between the columns."""
 MIG = (
-    "MIG: torch sees a slice as a device of its own, and power, temperature and clocks are those of the whole board. "
-    "Read its memory below, and watch what runs in the other slices."
+    "MIG: torch sees each instance as a device. Power, temperature and clocks are those of the whole board. "
+    "Memory and processes of each instance are listed below."
 )
-SHARED = (
-    "Others use this GPU, and every time measured on it holds their share. Wait until they are gone, or choose another."
-)
+SHARED = "Other processes use this GPU and slow every measurement on it. Wait until they end, or choose another GPU."
 PERSISTENCE_OFF = (
-    "persistence mode is off: without a client the driver unloads, and the next first call waits for it, up to"
-    " seconds. An administrator turns it on with `nvidia-smi -pm 1`."
+    "persistence mode is off: the driver unloads when idle, and the next first call may wait seconds for it."
+    " An administrator can enable it with `nvidia-smi -pm 1`."
 )
-UNCORRECTED = "memory errors that ECC could not correct: results may be wrong. Have this GPU looked at."
-WITH_RESERVE = "memory used holds the driver's own reserve: this driver is too old to tell them apart."
+UNCORRECTED = "ECC could not correct some memory errors: results may be wrong. Have this GPU checked."
+WITH_RESERVE = "used memory includes the driver's reserve: this driver is too old to report it separately."
 Section = list[Spans]
 
 
 def gpu_lines(
     gpu: GpuTelemetry, state: TelemetryState, devices: Sequence[Device], width: int, glyphs: Glyphs
 ) -> list[Spans]:
-    """Return who this GPU is, what to notice, every reading, its slices, and who is on it."""
+    """Return identity, remarks, readings, MIG instances and processes of a GPU."""
     past = {key.partition("/")[2]: values for key, values in state.history.items()
             if key.startswith(f"gpu{gpu.index}/")}  # fmt: skip
     problem = state.latest.problem if state.latest is not None else None
@@ -164,7 +162,7 @@ def gpu_lines(
 def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return every reading of the host."""
     if state.latest is None:
-        return [(("reading the machine", "muted"),)]
+        return [(("waiting for the first reading", "muted"),)]
     past = {key.partition("/")[2]: values for key, values in state.history.items() if key.startswith("host/")}
     quantities = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
     table = _table("Host", quantities, state.latest.host, past, _column_width(width), glyphs, "cpu")
@@ -175,28 +173,28 @@ def _column_width(width: int) -> int:
     return (width - GAP) // 2 if width >= TWO_COLUMNS_WIDTH else width
 
 
-# ------------------------------------------------------------------ who, and what to notice
+# ------------------------------------------------------------------ identity and remarks
 
 
 def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
-    """Return the names of one thing; what torch calls it is known only once a run has found its devices."""
+    """Return all names of a GPU; torch's name is known once a run has found its devices."""
     lines = wrapped(joined(mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
     if not torch_names(gpu, devices):
-        why = "the run on the screen does not use this GPU" if devices else "known once a run has found its devices"
-        lines += wrapped(f"torch's own number: {why}.", width, "muted")
+        why = "the shown run does not use this GPU" if devices else "known once a run has found its devices"
+        lines += wrapped(f"torch's number: {why}.", width, "muted")
     return lines
 
 
 def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Section:
-    """Return in sentences what a person who measures should know, the worst first."""
+    """Return what disturbs measurements, the worst first."""
     lines = _sentence(gpu.problem, "!", "warn", width, glyphs)
     for throttle in throttles(gpu):
-        now = "" if throttle.is_now else " (not at this moment)"
+        now = "" if throttle.is_now else " (not now)"
         text = f"{throttle.text()}{now}: {MEANINGS.get(throttle.word, NAMELESS)}"
         lines += _sentence(text, sign_of((throttle,), glyphs), throttle.role, width, glyphs)
     slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
     if slow:
-        text = f"PCIe {slow}, under load: copies take longer than they need to. Check the slot and the riser."
+        text = f"PCIe {slow}, under load: copies are slower than necessary. Check the slot and the riser."
         lines += _sentence(text, "!", "warn", width, glyphs)
     if any(not process.own for process in gpu.everyone or ()):
         lines += _sentence(SHARED, "!", "warn", width, glyphs)
@@ -229,7 +227,7 @@ def _table(
     glyphs: Glyphs,
     series: str = "gpu",
 ) -> Section:
-    """Return a heading and a line for each key; `series` is the role of the histories."""
+    """Return a heading and a line for each quantity; `series` is the role of the histories."""
     rows = [_row(key, quantity, readings, past, width, glyphs, series) for key, quantity in quantities.items()]
     return [((title, "strong"),), *rows]
 
@@ -237,7 +235,7 @@ def _table(
 def _row(
     key: str, quantity: Quantity, readings: Readings, past: History, width: int, glyphs: Glyphs, series: str
 ) -> Spans:
-    """Return what it is, how much, how old, its history and that history's range; or why there is no number."""
+    """Return label, value, age and history of a reading, or why it has no value."""
     reading = readings.get(key)
     label = (f"  {quantity.label:<{LABEL_WIDTH - 2}}", "muted")
     told = worded(quantity, reading, glyphs.none)
@@ -246,7 +244,7 @@ def _row(
         reason = told.text
         if reading is not None and reading.reason == "not-asked" and key in GPM:
             reason = f"{glyphs.none} read by `cpugpu-tui telemetry --gpm`"
-        # The dash stands below the numbers' last cells where the reason then fits, but never close to the label.
+        # Align the dash with the numbers if the reason then fits, but keep one cell to the label.
         indent = max(1, min(VALUE_WIDTH - 1, width - LABEL_WIDTH - len(reason)))
         return (label, (" " * indent, "text"), (stranger(reason, width - LABEL_WIDTH - indent, glyphs), role))
     number: Spans = (
@@ -263,7 +261,7 @@ def _row(
 
 
 def _in_columns(sections: Sequence[Section], width: int) -> list[Spans]:
-    """Return sections below each other, or in two columns of about the same height where that is wide enough."""
+    """Return the sections in one column, or in two of similar height if `width` allows."""
     if width < TWO_COLUMNS_WIDTH:
         return _stacked(sections)
     heights = [len(section) + 1 for section in sections]
@@ -286,11 +284,11 @@ def _stacked(sections: Sequence[Section]) -> list[Spans]:
     return lines
 
 
-# ------------------------------------------------------------------ slices and processes
+# ------------------------------------------------------------------ MIG instances and processes
 
 
 def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
-    """Return the slices of a GPU in MIG mode, each with its names and its processes."""
+    """Return the MIG instances of a GPU, each with its names and processes."""
     if not gpu.instances:
         return []
     lines: Section = [(("MIG instances", "strong"),)]
@@ -307,7 +305,7 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
 
 
 def _processes(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> Section:
-    """Return every process with its whole command; those of a slice stand below it, and not here once more."""
+    """Return every process outside MIG instances, with its whole command."""
     title: Spans = (("Processes outside the instances" if gpu.instances else "Processes", "strong"),)
     if gpu.processes is None:
         return [title, (("  cannot be listed", "muted"),)]
@@ -319,7 +317,7 @@ def _processes(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> Section:
 
 
 def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
-    """Return number, user, memory, and the command in as many lines as it takes."""
+    """Return pid, user, memory and the whole command of a process."""
     memory = bytes_text(process.memory_bytes) if process.memory_bytes is not None else "memory unknown"
     ours = " (ours)" if process.own else ""
     if process.user is None and process.command is None:
@@ -335,5 +333,5 @@ def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
 
 
 def _chopped(command: str, indent: str, width: int) -> Section:
-    """Return a command in lines, cut by cells and anywhere: it is no prose, and characters may be two cells wide."""
+    """Return a command in lines, cut anywhere by cells, because characters may be two cells wide."""
     return [((indent, "text"), (piece, "text")) for piece in chop_cells(command, width - len(indent))]

@@ -1,4 +1,4 @@
-"""The history: the list of saved runs, a filter, tags, and what can be done with the run under the cursor."""
+"""The history page: opens, repeats, tags and deletes saved runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
-    """Asks before samples go for good: q, which means yes elsewhere, means no here."""
+    """Asks before samples are deleted; q means no here, but yes in other boxes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", show=False),
@@ -33,7 +33,7 @@ class DeleteScreen(ConfirmScreen, inherit_bindings=False):
 
 
 class HistoryScreen(RunList):
-    """Opens runs, runs them again, names and deletes them."""
+    """Opens runs, runs them again, tags and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *keys.bindings(["open"], "open"),
@@ -41,7 +41,7 @@ class HistoryScreen(RunList):
         *keys.bindings(["baseline"], "baseline"),
         Binding("d", "delete", show=False),
         *keys.bindings(["back"], "close_one"),
-        # What these do elsewhere they would do here to the run behind the list, not to the one under the cursor.
+        # Elsewhere these act on the run in the panes; here they would miss the run under the cursor.
         *keys.bindings(keys.OF_RUN, "nothing"),
     ]
     TOPIC = "history"
@@ -52,9 +52,9 @@ class HistoryScreen(RunList):
         """The run whose tags are being typed."""
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return what can be done with the run under the cursor, or with what is typed."""
+        """Return the keys for the run under the cursor, or for the line being typed."""
         if self._line.typing:
-            return (("enter", "keep"), ("esc", "as it was"))
+            return (("enter", "keep"), ("esc", "cancel"))
         again = (("{run}", "again"),) if self.state.situation.may_start else ()
         return (
             ("enter", "open"), *again, ("{filter}", "filter"), ("l", "tags"), ("{baseline}", "baseline"),
@@ -78,9 +78,9 @@ class HistoryScreen(RunList):
             self.redraw()
 
     def action_nothing(self) -> None:
-        """Say why this key does nothing here."""
+        """Show why this key does nothing here."""
         keymap = self.state.keymap
-        self._said = (keymap.said("That is for the run in the panes; enter opens this one there."), "warn")
+        self._said = (keymap.said("This key acts on the run in the panes. Press enter to open this run there."), "warn")
         self.redraw()
 
     def action_baseline(self) -> None:
@@ -97,33 +97,33 @@ class HistoryScreen(RunList):
             without = left_out(series_of_id(saved.store, run.series_id))
             return self.Read(
                 with_baseline(shown, BASELINE, run.series_id),
-                done=f"The series of run {run.number} is baseline {BASELINE}. {without}".rstrip(),
+                done=f"The series of run {run.number} is now baseline {BASELINE}. {without}".rstrip(),
             )
 
         self._do(set_baseline)
 
     def action_delete(self) -> None:
-        """Ask whether the run under the cursor may go for good."""
+        """Ask whether to delete the run under the cursor."""
         run = self.chosen
         if run is None:
             return
 
         def delete(saved: SavedRuns) -> Message:
             saved.delete(run)
-            return self.Read((), gone=run.number, done=f"Run {run.number} is deleted.")
+            return self.Read((), gone=run.number, done=f"Deleted run {run.number}.")
 
         def decide(yes: bool | None) -> None:
             if yes:
                 self._do(delete)
 
         age = ago(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
-        question = f"Delete run {run.number} ({named(run.name, self._glyphs)}, {age}) and its samples for good?"
+        question = f"Delete run {run.number} ({named(run.name, self._glyphs)}, {age}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing
 
     def on_key(self, event: events.Key) -> None:
-        """Open the line for typing at once: an action would come after keys that are typed already, and lose them."""
+        """Open the line for typing at once, because an action would come too late for keys already typed."""
         if self._line.typing:
             if event.is_printable and event.character is not None:
                 event.stop()
@@ -134,11 +134,11 @@ class HistoryScreen(RunList):
         elif event.character == "l" and self.chosen is not None:
             event.stop()
             self._tagged = self.chosen
-            self._ask(f"tags of run {self.chosen.number}:", "words with spaces between", " ".join(self.chosen.tags))
+            self._ask(f"tags of run {self.chosen.number}:", "words separated by spaces", " ".join(self.chosen.tags))
 
     def open_filter(self) -> None:
-        """Let the person type which runs they want."""
-        hint = "a name, a status, a device, a date, #tag; enter keeps, esc shows all"
+        """Open the filter."""
+        hint = "name, status, device, date or #tag; enter keeps, esc shows all"
         self._ask("/", hint, self._place.wanted)
 
     def _ask(self, sign: str, hint: str, value: str) -> None:
@@ -166,14 +166,14 @@ class HistoryScreen(RunList):
         self._close_line()
 
     def action_close_one(self) -> None:
-        """Close the line for typing, and with it the filter, or close the page."""
+        """Close the line for typing and the filter, or close the page."""
         if self._line.sign:
             self._close_line()
         else:
             self.app.pop_screen()
 
     def _close_line(self) -> None:
-        """Take the line away; the filter that stood there before tags were typed comes back."""
+        """Close the line for typing; a filter that was there before tags were typed comes back."""
         was_filter = self._line.sign == "/"
         self.set_focus(None)
         if was_filter:

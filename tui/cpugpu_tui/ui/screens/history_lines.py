@@ -1,4 +1,4 @@
-"""From a line of the history to text: pure functions, no widget, no store."""
+"""Lines of the history page; pure functions without widgets or store."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
 
 NUMBER, STATUS, CASES, TOOK = 5, 13, 7, 7
-"""Cells of what is as wide on every terminal."""
+"""Cells of the columns with a fixed width."""
 AGE, DATE = 10, 16
 """Cells of `59 min ago` and of `2026-01-31 14:05`."""
 DATE_WIDTH = 100
-"""From so many cells on there is room for dates, which two people can talk about, in place of ages."""
+"""Columns from which dates are shown instead of ages."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Widths:
     when: int
     what: int
     devices: int
-    """What is left; tags stand in front of the devices."""
+    """The rest of the line; tags come before the devices."""
 
     @classmethod
     def of(cls, width: int) -> Widths:
@@ -48,7 +48,7 @@ class Widths:
 
 
 def heads(width: int) -> Spans:
-    """Return the names of the columns."""
+    """Return the headings."""
     widths = Widths.of(width)
     cells = (
         f"{'run':>{NUMBER}}", f"{'started':<{widths.when}}", f"{'what':<{widths.what}}", f"{'end':<{STATUS}}",
@@ -81,7 +81,7 @@ def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen
 
 
 def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what the line of a run has no room for, in two lines."""
+    """Return two lines about a run with the facts that its line has no room for."""
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
     elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
     simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
@@ -98,7 +98,7 @@ def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def haystack(run: RunSummary) -> str:
-    """Return all that a filter looks at, in lower case."""
+    """Return the text that a filter searches, in lower case."""
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
     words = [
         str(run.number), run.run_id, run.name, run.status, run.hostname, f"{started:%Y-%m-%d}", *run.devices,
@@ -109,13 +109,13 @@ def haystack(run: RunSummary) -> str:
 
 
 def matching(runs: Sequence[RunSummary], haystacks: Mapping[int, str], wanted: str) -> list[RunSummary]:
-    """Return the runs that hold every word, in any case; `haystacks`: what each number is looked for in."""
+    """Return the runs whose text has every word, ignoring case; `haystacks` maps run number → text."""
     words = wanted.lower().split()
     return [run for run in runs if all(word in haystacks[run.number] for word in words)]
 
 
 def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list[RunSummary]:
-    """Return the runs whose line changes when this series gets the name, as they are then."""
+    """Return the runs that change when series `series_id` becomes baseline `name`, with the change."""
     changed = []
     for run in runs:
         others = {each for each in run.baselines if each != name}
@@ -126,7 +126,7 @@ def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list
 
 
 def named(text: str, glyphs: Glyphs) -> str:
-    """Return a name out of the database, which may be a stranger's, as this terminal can show it."""
+    """Return a name from the database, which may not be trusted, as this terminal can show it."""
     return stranger(spelled(text, glyphs), 200, glyphs)
 
 
@@ -137,13 +137,13 @@ def _when(run: RunSummary, width: int, now_ns: int) -> str:
 
 
 def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:
-    """Return what people call a run: its baselines, then its tags."""
+    """Return a run's baselines and tags."""
     baselines = (f"baseline {named(name, glyphs)}" for name in run.baselines)
     return " ".join((*baselines, *(f"#{named(tag, glyphs)}" for tag in run.tags)))
 
 
 def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
-    """Return the devices, the last first: all runs of a machine share its CPU, whose name is long."""
+    """Return the devices, GPUs first, because all runs of a machine share its CPU."""
     if run.simulated:
         return "SIMULATED"
     names = counted(named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices))

@@ -1,4 +1,4 @@
-"""The machine card: what CPU, GPU and cable reach here, and why small work loses on the GPU."""
+"""The machine card: peak rates of CPU, GPU and PCIe, and fixed overheads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 EMPTY = (
-    "Nothing has been measured on this machine yet. The card shows what its CPU and GPU reach at most and what one "
-    "launch and one copy cost; with it every row says what limits it."
+    "This machine has not been measured yet. The card will show the peak rates of CPU, GPU and PCIe and the time of "
+    "one launch and one copy. With it, each row shows what limits it."
 )
 
 
 class MachineScreen(Page):
-    """Shows what is kept; measuring is asked for by a key of its own, because it takes CPU and GPU for 20 seconds."""
+    """Shows the last card; measuring has its own key, because it takes CPU and GPU for 20 s."""
 
     TOPIC = "machine"
 
@@ -29,7 +29,7 @@ class MachineScreen(Page):
         self._glyphs = glyphs
 
     def page_title(self) -> Spans:
-        """Return what this is, how old, and what the key for measuring would do."""
+        """Return the age of the card and the key for measuring."""
         return (*tags(self.state), ("Machine card  ", "title"), *self._state())
 
     def _state(self) -> Spans:
@@ -37,16 +37,16 @@ class MachineScreen(Page):
         if state.calibrating:
             return (("measuring: ", "strong"), calibration_step(state))
         if state.situation.demo:
-            return (("of the machine that was recorded", "text"),)
+            return (("of the recorded machine", "text"),)
         if state.situation.live:
-            return (("a run is going on: measuring has to wait for it", "warn"),)
+            return (("a run is in progress: measure when it has ended", "warn"),)
         if not state.ceilings:
             return ((measure, "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
         measured = age(min(found.measured_wall_ns for found in state.ceilings), time.time_ns())
         return ((f"measured {measured}  ", "text"), (measure, "key"), (" measures again (20 s)", "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return why a device is missing, and the card, or what it would show."""
+        """Return why a device is missing, and the card or its description."""
         known, remark = self.state.ceilings, self.state.calibration_remark
         lines = wrapped(spelled(remark, self._glyphs), width, "warn") if remark else []
         if not known:

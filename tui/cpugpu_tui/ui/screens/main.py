@@ -25,9 +25,9 @@ from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 LEAST_SIZE = (60, 16)
-"""Columns and rows below which no pane would be of use."""
+"""Smallest useful terminal, in columns and rows."""
 PANES = ("workload", "timings", "telemetry")
-"""Panes that can have the focus and the whole screen."""
+"""Panes that can be focused and zoomed."""
 
 
 class MainScreen(Screen[None]):
@@ -57,7 +57,7 @@ class MainScreen(Screen[None]):
         yield Lines(id="too-small")
 
     def on_mount(self) -> None:
-        """Name the panes, put the focus on the workloads."""
+        """Set the titles and focus the workloads."""
         for pane in (*PANES, "chart"):
             self.query_one(f"#{pane}").border_title = pane.capitalize()
         self.query_one("#welcome").border_title = "First run"
@@ -66,23 +66,25 @@ class MainScreen(Screen[None]):
         self.query_one(WorkloadPane).options.focus()
 
     def on_resize(self) -> None:
-        """Say what size is needed, in case this one is not enough."""
+        """Update the message for a terminal that is too small."""
         width, height = self.size
         columns, rows = LEAST_SIZE
-        text = f"Needs {columns}x{rows}, this is {width}x{height}. The run goes on."
+        text = f"Needs {columns}x{rows}, this is {width}x{height}. A run continues meanwhile."
         self.query_one("#too-small", Lines).show([((line, "warn"),) for line in textwrap.wrap(text, max(width, 1))])
 
     # ---------------------------------------------------------------- content
 
     def show_state(self, state: AppState) -> None:
-        """Show a state in all panes; each paints only what differs."""
+        """Show a state in all panes; each repaints only changed lines."""
         self._state = state
         self._show_welcome(state)
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
-            title = spelled(f"{title} · {state.replay_of}".replace("[", "("), self._glyphs)  # a title is markup
+            title = spelled(
+                f"{title} · {state.replay_of}".replace("[", "("), self._glyphs
+            )  # brackets in a title are markup
         telemetry = self.query_one("#telemetry")
-        # A title that is set is painted with the whole pane, though it says the same.
+        # Setting a title repaints the whole pane, even if the text is the same.
         if telemetry.border_title != title:
             telemetry.border_title = title
         for pane in self.query(StatePane):
@@ -92,25 +94,25 @@ class MainScreen(Screen[None]):
         self.query_one(WorkloadPane).show_state(state)
 
     def _show_welcome(self, state: AppState) -> None:
-        """Show what will appear in place of a table without rows."""
-        # Not by a class: a table that is shown by the next key must take the focus at once.
+        """Show the welcome instead of a table without rows."""
+        # Not by a CSS class: the table must be focusable at once when the next key shows it.
         self.query_one("#welcome").display = is_first(state)
         self.query_one("#timings").display = not is_first(state)
 
     def on_descendant_focus(self) -> None:
-        """Name the keys that work with the focus where it is now."""
+        """Update the footer for the new focus."""
         self._show_keys()
 
     def on_descendant_blur(self) -> None:
-        """Do the same where nothing has the focus."""
+        """Update the footer when nothing has the focus."""
         self._show_keys()
 
     def on_screen_suspend(self) -> None:
-        """Name no keys while a box takes them."""
+        """Empty the footer while a box takes the keys."""
         self._show_keys()
 
     def on_screen_resume(self) -> None:
-        """Name them again."""
+        """Fill the footer again."""
         self._show_keys()
 
     def _show_keys(self) -> None:
@@ -122,7 +124,7 @@ class MainScreen(Screen[None]):
         self.query_one(StatusPane).show_state(state)
 
     def restyle(self) -> None:
-        """Colour what carries its colours in the theme that is on now."""
+        """Colour the table's cells in the current theme."""
         self.query_one(TimingsPane).restyle()
 
     # ---------------------------------------------------------------- focus and zoom
@@ -142,7 +144,7 @@ class MainScreen(Screen[None]):
 
     @property
     def wants_gpu_page(self) -> bool:
-        """Whether zooming now means one GPU with all that is known of it."""
+        """Whether zooming opens the page of one GPU."""
         return self._zoomed is None and self.focused_pane == "telemetry"
 
     def zoom(self) -> None:

@@ -1,4 +1,4 @@
-"""A page to read: a title, lines that scroll, esc goes back. Detail and help are pages."""
+"""The base of all pages: a title, lines that scroll, and keys; esc goes back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MOVES: tuple[BindingType, ...] = (
     Binding("home", "move(-1_000_000_000)", show=False),
     Binding("G,end", "move(1_000_000_000)", show=False),
 )
-"""How the cursor moves in a page that is a list: `action_move` and `action_move_page`."""
+"""Keys of pages that are lists; they call `action_move` and `action_move_page`."""
 
 
 class Page(Screen[None]):
-    """Fills the screen; the run goes on behind it."""
+    """Fills the screen while the run continues."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -37,7 +37,7 @@ class Page(Screen[None]):
     ]
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
-    """What help explains first while this page is open."""
+    """Topic of help for this page, a key of `help_keys.PANES`."""
 
     def __init__(self, state: AppState) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Page(Screen[None]):
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        """Yield title, text, and how to get back."""
+        """Yield title, text and keys."""
         yield Lines(id="page-title")
         with VerticalScroll(id="page"):
             yield Lines(id="page-text")
@@ -68,22 +68,27 @@ class Page(Screen[None]):
         self.redraw()
 
     def redraw(self) -> None:
-        """Write all lines, unless the page is being closed: then its widgets go one by one."""
+        """Write all lines, unless the page is closing and has lost widgets."""
         if self in self.app.screen_stack:
             self.draw()
 
     def draw(self) -> None:
-        """Write all lines; those that are the same are not painted."""
+        """Write all lines; unchanged ones are not repainted."""
         self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#page-text", Lines).show(self.page_lines(max(20, self.size.width - 4)))
+        self.query_one("#page-text", Lines).show(self.page_lines(self.text_width))
         self.show_keys(self.page_keys())
 
+    @property
+    def text_width(self) -> int:
+        """Cells of a line of the text."""
+        return max(20, self.size.width - 4)
+
     def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return the keys of the last line, each with what it does; ids in braces stand for the key in force."""
+        """Return (keys, label) pairs for the last line; ids in braces stand for the keys in force."""
         return (("{back}", "back"), ("j k g G", "scroll"))
 
     def show_keys(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Write the last line: keys, or for a while what came of one."""
+        """Write the last line: the keys, or the notice of a key press."""
         keymap, said = self.state.keymap, self.state.said
         line: Spans = tuple(
             part for key, does in pairs for part in ((f" {keymap.said(key)}", "key"), (f" {does} ", "text"))

@@ -1,4 +1,4 @@
-"""The palette: every command, preset, workload and theme, ranked by what is typed; enter does it."""
+"""The palette: all commands, presets, workloads and themes, ranked by the typed text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cpugpu_tui.ui.screens.boxes import Box
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
 """Kinds of entries."""
 
-HERE = "that is for the run in the panes; {back} goes back there."
+HERE = "this acts on the run in the panes; press {back} to return there."
 
 _SEARCH = FuzzySearch()
 
@@ -38,17 +38,17 @@ class Entry:
     name: str
     """Id of the command, name of the workload or the theme."""
     title: str
-    """What it is found by."""
+    """Text that the search matches first."""
     about: str
     """What it does, in one sentence."""
     keys: str = ""
-    """Keys that do the same, as people write them."""
+    """Its keys, as people write them."""
     why_not: str = ""
     """Why it is impossible now and what to do about it; empty if it is possible."""
 
 
 def command_entries(situation: Situation, keymap: Keymap, masked: Collection[str] = ()) -> list[Entry]:
-    """Return the commands; `masked` ones are not answered by the page that is open."""
+    """Return the commands; the open page does not answer those in `masked`."""
     found = []
     for command in COMMANDS:
         why = HERE if command.id in masked else impossible(command, situation)
@@ -61,24 +61,22 @@ def command_entries(situation: Situation, keymap: Keymap, masked: Collection[str
 
 
 def workload_entries(summaries: Iterable[tuple[str, str]], why_not: str) -> list[Entry]:
-    """Return an entry for each preset and workload, by name and summary; `why_not`: why nothing can be run now."""
+    """Return an entry for each preset and workload; `why_not` is why nothing can be run now."""
     return [Entry(WORKLOAD, name, f"Run {name}", about, why_not=why_not) for name, about in summaries]
 
 
 def theme_entries(names: Iterable[str], current: str) -> list[Entry]:
     """Return an entry for each theme."""
     return [
-        Entry(
-            THEME, name, f"Theme {name}", "This is the theme in force." if name == current else "Change to this theme."
-        )
+        Entry(THEME, name, f"Theme {name}", "The current theme." if name == current else "Switch to this theme.")
         for name in names
     ]
 
 
 def ranked(entries: Sequence[Entry], typed: str) -> list[Entry]:
-    """Return the entries that hold what is typed, the likeliest first; all of them, as they are, if nothing is.
+    """Return the entries that match the typed text, best first; all of them for an empty text.
 
-    Letters of the title in their order find it, `rq` finds `Run quick`; whole words find what a command does.
+    Letters in the order of the title match it (`rq` finds `Run quick`); whole words also match the description.
     """
     wanted = typed.strip()
     if not wanted:
@@ -87,14 +85,14 @@ def ranked(entries: Sequence[Entry], typed: str) -> list[Entry]:
     return [entry for score, entry in sorted(scored, key=lambda pair: -pair[0]) if score > 0]
 
 
-@lru_cache(maxsize=4096)  # every letter asks for all of them
+@lru_cache(maxsize=4096)  # each typed letter scores all entries
 def _score(wanted: str, entry: Entry) -> float:
     if wanted == entry.keys or wanted in entry.keys.split(", "):
-        return 1e6  # the key itself was typed: that is what it does
+        return 1e6  # the key itself was typed
     title = entry.title.lower()
     low = wanted.lower()
     if low == entry.name:
-        return 2e5  # of `paper` and `cvd-paper` the former
+        return 2e5  # prefer `paper` to `cvd-paper`
     if title.startswith(low):
         return 1e5 - len(title)
     score = float(_SEARCH.match(wanted, entry.title)[0])
@@ -106,23 +104,23 @@ def _score(wanted: str, entry: Entry) -> float:
 
 
 TITLE_WIDTH = 20
-"""Cells of what an entry is called; longer names push what stands beside them."""
+"""Cells of a title; longer ones shift the rest of the line."""
 
 WIDTH = 92
-"""Cells of the box where the terminal has them, as in `app.tcss`."""
+"""Largest width of the box, as in `app.tcss`."""
 
 MOST_ROWS = 16
-"""Entries in sight at most."""
+"""Largest number of visible entries."""
 
 ABOUT_ROWS = 2
-"""Rows that say in full what the entry under the cursor does, or why it cannot."""
+"""Rows for the full description of the entry under the cursor."""
 
 AROUND = 4 + ABOUT_ROWS
-"""Rows of the box that are no entries: border, field, these, and the last line."""
+"""Rows of the box without entries: border, field, description and the last line."""
 
 
 class PaletteScreen(Box[Entry | None]):
-    """Returns what the person chose, None if they went back. What is impossible is dimmed and says why."""
+    """Returns the chosen entry, or None if cancelled. Impossible entries are dimmed and show why."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -140,21 +138,21 @@ class PaletteScreen(Box[Entry | None]):
         self._index = self._top = 0
 
     def compose(self) -> ComposeResult:
-        """Yield the field and what is found."""
+        """Yield the field and the entries."""
         with Vertical(id="box"):
-            field = LineField(placeholder="some letters of a command, a preset, a theme")
+            field = LineField(placeholder="type to find a command, a preset or a theme")
             yield field
             yield Lines(id="found")
             yield Lines(id="about")
             yield Lines(id="hint")
 
     def on_mount(self) -> None:
-        """Show all that there is."""
+        """Show all entries."""
         self.query_one("#box").border_title = "Commands"
         self._redraw()
 
     def on_resize(self) -> None:
-        """Use the room there is."""
+        """Use the new size."""
         self._redraw()
 
     @on(Input.Changed)
@@ -175,7 +173,7 @@ class PaletteScreen(Box[Entry | None]):
         self._redraw()
 
     def action_cancel(self) -> None:
-        """Do nothing."""
+        """Close without choosing."""
         self.dismiss(None)
 
     def _redraw(self) -> None:
@@ -187,24 +185,24 @@ class PaletteScreen(Box[Entry | None]):
             entry_line(entry, width, self._glyphs, chosen=self._top + place == self._index)
             for place, entry in enumerate(in_sight)
         ]
-        # As many lines as before: a box that changes its height would be painted as a whole with every letter.
+        # A constant number of lines: if the box changed its height, each letter would repaint all of it.
         rows = min(rows, len(self._entries))
         self.query_one("#found", Lines).show([*lines, *[()] * (rows - len(lines))])
         about = wrapped(about_text(self._found[self._index], self._glyphs), width, lines=ABOUT_ROWS) if lines else []
         self.query_one("#about", Lines).show([*about, *[()] * (ABOUT_ROWS - len(about))])
-        count = f"{self._index + 1} of {len(self._found)}" if self._found else "nothing is called that"
-        keys: Spans = (("enter", "key"), (" do it  ", "text"), ("up down", "key"), (" move  ", "text"),
-                       ("esc", "key"), (" back  ", "text"), (count, "muted"))  # fmt: skip
+        count = f"{self._index + 1} of {len(self._found)}" if self._found else "no match"
+        keys: Spans = (("enter", "key"), (" run  ", "text"), ("up down", "key"), (" move  ", "text"),
+                       ("esc", "key"), (" cancel  ", "text"), (count, "muted"))  # fmt: skip
         self.query_one("#hint", Lines).show([keys])
 
 
 def about_text(entry: Entry, glyphs: Glyphs) -> str:
-    """Return what an entry does, or why it cannot."""
+    """Return what an entry does, or why it is impossible."""
     return spelled(entry.why_not[:1].upper() + entry.why_not[1:] if entry.why_not else entry.about, glyphs)
 
 
 def entry_line(entry: Entry, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
-    """Return one line: what it is called, what it does or why it cannot, and its keys at the right end."""
+    """Return one line: title, description or reason, and the keys at the right."""
     sign = glyphs.cursor if chosen else " "
     name = f"{sign} {spelled(entry.title, glyphs):<{TITLE_WIDTH}} "
     room = max(width - len(name) - len(entry.keys) - 1, 0)

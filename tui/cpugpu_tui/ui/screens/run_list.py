@@ -1,4 +1,4 @@
-"""A list of saved runs that fills while it is read, and draws what is in sight."""
+"""A list of saved runs that fills while it is read, and draws only its visible lines."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
 
 LOOK_S = 1.0
-"""How often the first page is read again while a run of it is live in another terminal."""
+"""How often the first page is read again while another terminal runs one of its runs."""
 
-EMPTY = "No run has been saved yet. Press {back}, then {run}: every run is kept here with all its samples."
+EMPTY = "No runs saved yet. Press {back}, then {run} to start one. Each run is saved with all its samples."
 
 
 @dataclass
 class Place:
-    """Where the person was in the list, for when they come back."""
+    """Cursor and filter of the list, kept for the next time it opens."""
 
     number: int | None = None
     """Run under the cursor; None for the newest."""
     wanted: str = ""
-    """What was typed into the filter."""
+    """Text of the filter."""
 
 
 class RunList(Page, inherit_bindings=False):
-    """Reads on threads and draws what is in sight: 10 000 runs are as quick as ten."""
+    """Reads on threads and draws only visible lines, so that 10,000 runs are as fast as ten."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
     AUTO_FOCUS = ""
@@ -54,29 +54,29 @@ class RunList(Page, inherit_bindings=False):
     """
 
     class Read(Message):
-        """Runs have been read, or have changed."""
+        """Runs were read or have changed."""
 
         def __init__(
             self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = "",
             done: str = "",
         ) -> None:  # fmt: skip
-            """Carry their lines; `is_last`: there are no further ones; `gone`: number of one that was deleted.
+            """Runs to add; `is_last` marks the final page, `gone` is the number of a deleted run.
 
-            `notice`: why nothing can be changed; `done`: what came of a wish.
+            `notice` says why nothing can be changed, `done` what was done.
             """
             super().__init__()
             self.runs, self.is_last, self.gone, self.notice, self.done = tuple(runs), is_last, gone, notice, done
-            # Here, because this is made on a thread: of 10 000 runs it takes 0.3 s, which the first letter would wait.
+            # Built here, on a thread: for 10,000 runs it takes 0.3 s, which would delay the first letter of a filter.
             self.haystacks = {run.number: haystack(run) for run in runs}
 
     @dataclass
     class Failed(Message):
-        """The store refused something."""
+        """The store reported an error."""
 
         error: CpuGpuError
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
-        """Draw with these glyphs, begin at `place`; `saved` is called on threads, and waits for the history to open."""
+        """Start at `place`; `saved` is called on threads and waits until the history is open."""
         super().__init__(state)
         self._glyphs, self._saved, self._place = glyphs, saved, place
         self._runs: dict[int, RunSummary] = {}
@@ -85,13 +85,13 @@ class RunList(Page, inherit_bindings=False):
         self._index = self._top = 0
         self._whole = self._looking = False
         self._said: tuple[str, str] = ("", "muted")
-        """What came of the last wish, and its role."""
+        """Notice of the last key press, and its role."""
         self._now_ns: Callable[[], int] | None = None
 
     # ---------------------------------------------------------------- reading
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the run under the cursor, and the keys."""
+        """Yield title, list, the run under the cursor and the keys."""
         yield Lines(id="page-title")
         yield Lines(id="heads")
         yield Lines(id="runs")
@@ -100,7 +100,7 @@ class RunList(Page, inherit_bindings=False):
         yield Lines(id="page-keys")
 
     def on_mount(self) -> None:
-        """Read all runs, the first page of which is shown at once; look again while one is live."""
+        """Read all runs page by page, and poll while one is live."""
         self.run_worker(self._read_all, thread=True, exit_on_error=False, group="history")
         self.set_interval(LOOK_S, self._look_again)
         if self._place.wanted:
@@ -121,13 +121,13 @@ class RunList(Page, inherit_bindings=False):
             self.post_message(self.Failed(error))
 
     def _look_again(self) -> None:
-        """Read the first page again while something on it is going on."""
+        """Read the first page again while a run on it is live."""
         if self._whole and not self._looking and any(run.status == RUNNING for run in self._runs.values()):
             self._looking = True
             self._do(lambda saved: self.Read(saved.newest()))
 
     def _do(self, wish: Callable[[SavedRuns], Message]) -> None:
-        """Do something with the store on a thread, and post what came of it."""
+        """Call `wish` with the store on a thread and post its message."""
 
         def body() -> None:
             try:
@@ -167,7 +167,7 @@ class RunList(Page, inherit_bindings=False):
         return self._shown[self._index] if self._shown else None
 
     def page_title(self) -> Spans:
-        """Return how many runs there are, and how many of them are shown."""
+        """Return how many runs exist and how many are shown."""
         count = f"{len(self._runs):,} run{'' if len(self._runs) == 1 else 's'}"
         if not self._whole:
             count = f"reading, {count} so far" if self._runs else "reading"
@@ -176,10 +176,10 @@ class RunList(Page, inherit_bindings=False):
         return (*replay_tag(self.state), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return the runs in sight, or why there are none."""
+        """Return the visible runs, or why the list is empty."""
         if not self._shown:
             if self._runs:
-                return wrapped("No run holds what was typed; esc shows all.", width, "muted")
+                return wrapped("No run matches the filter; press esc to show all.", width, "muted")
             return wrapped(self.state.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
         now_ns = self._now_ns() if self._now_ns is not None else 0
         in_sight = self._shown[self._top : self._top + self._height]
@@ -189,7 +189,7 @@ class RunList(Page, inherit_bindings=False):
         ]
 
     def draw(self) -> None:
-        """Write what is in sight; lines that are the same are not painted."""
+        """Write the visible lines; unchanged lines are not repainted."""
         width, height = max(self.size.width - 2, 20), self._height
         self._index = min(max(self._index, 0), max(len(self._shown) - 1, 0))
         self._top = min(max(self._top, self._index - height + 1), self._index)
@@ -202,7 +202,7 @@ class RunList(Page, inherit_bindings=False):
         said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=4)
         about_lines = self.query_one("#about", Lines)
         if len(about_lines.lines) != len(facts + said):
-            self.call_after_refresh(self.redraw)  # the list has another height then
+            self.call_after_refresh(self.redraw)  # the height of the list changes then
         about_lines.show(facts + said)
         self.show_keys(self.page_keys())
 
@@ -217,18 +217,18 @@ class RunList(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- moving
 
     def action_move(self, step: int) -> None:
-        """Move the cursor, and keep it in sight."""
+        """Move the cursor and keep it visible."""
         self._index = min(max(self._index + step, 0), max(len(self._shown) - 1, 0))
         self._place.number = self.chosen.number if self.chosen is not None and self._index else None
         self._said = ("", "muted")
         self.redraw()
 
     def action_move_page(self, pages: int) -> None:
-        """Move by as many runs as are in sight."""
+        """Move by one screen of runs."""
         self.action_move(pages * self._height)
 
     def _narrow(self) -> None:
-        """Show the runs that the filter lets through; the cursor stays on its run."""
+        """Show the runs that match the filter; the cursor stays on its run."""
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
         self._shown = matching(newest_first, self._haystacks, self._place.wanted)
         wanted = self._place.number

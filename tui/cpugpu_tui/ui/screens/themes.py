@@ -1,4 +1,4 @@
-"""The list of themes; the one under the cursor colours the whole screen at once."""
+"""The list of themes with a preview of the one under the cursor."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from cpugpu_tui.ui.screens.boxes import Box
 from cpugpu_tui.ui.themes import ThemeChoices
 
 _INSIDE = 36
-"""Cells of a line; `app.tcss` says how wide the box is and why."""
+"""Cells of a line; `app.tcss` sets the width of the box."""
 
 
 class ThemesScreen(Box[None]):
-    """Enter keeps the theme under the cursor, esc brings the old one back."""
+    """Enter keeps the theme under the cursor, esc restores the old one."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,12 +48,12 @@ class ThemesScreen(Box[None]):
             yield Lines()
 
     def on_mount(self) -> None:
-        """Put the cursor on the theme in force."""
+        """Put the cursor on the current theme."""
         self.query_one("#box").border_title = "Themes"
         self.show(self._choices)
 
     def show(self, choices: ThemeChoices) -> None:
-        """List these themes, the cursor on the one in force."""
+        """List these themes, with the cursor on the current one."""
         self._choices = choices
         names = [name for name, _ in choices.themes]
         options = self.query_one(OptionList)
@@ -63,7 +63,7 @@ class ThemesScreen(Box[None]):
         self._explain(choices.current)
 
     def _explain(self, name: str) -> None:
-        keys: Spans = (("enter", "key"), (" keep   ", "text"), ("esc", "key"), (" as it was", "text"))
+        keys: Spans = (("enter", "key"), (" keep   ", "text"), ("esc", "key"), (" cancel", "text"))
         choices = self._choices
         lines: list[Spans] = [keys, *_keeping(name, choices.config_file)]
         for text in (*choices.broken, choices.remark):
@@ -83,7 +83,7 @@ class ThemesScreen(Box[None]):
         self.dismiss(None)
 
     def action_cancel(self) -> None:
-        """Leave everything as it was."""
+        """Restore the old theme and close."""
         self.app.theme = self._before
         self.dismiss(None)
 
@@ -101,13 +101,13 @@ class ThemesScreen(Box[None]):
 
 
 def _label(name: str, kind: str) -> Text:
-    """Return a line of the list: the name left, what kind it is right."""
+    """Return a line of the list: the name left, its kind right."""
     return Text(f"{name:<{_INSIDE - len(kind) - 2}} {kind}", no_wrap=True, overflow="ellipsis")
 
 
 def _keeping(name: str, config_file: str) -> Sequence[Spans]:
-    """Return how a choice outlives the app, which itself never writes the config."""
+    """Return how to keep the choice for good; the app never writes the config."""
     home = str(Path.home())
     where = f"~{config_file.removeprefix(home)}" if config_file.startswith(f"{home}/") else config_file
-    return [(("Kept until q. For good, write", "muted"),), ((f'theme = "{name}"', "strong"),),
+    return [(("Kept until you quit. To keep it, put", "muted"),), ((f'theme = "{name}"', "strong"),),
             *wrapped(f"in {where}", _INSIDE, "muted")]  # fmt: skip

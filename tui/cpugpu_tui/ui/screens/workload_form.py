@@ -1,4 +1,4 @@
-"""The form for a workload's parameters: its fields, what they say of a value, and what it would take."""
+"""The form for a workload's parameters: fields, errors, and an estimate of time and memory."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.boxes import Box
 
 DEVICES = "devices"
-"""The field that is chosen from, not typed."""
+"""The field with a list instead of text."""
 
 FIELDS: dict[str, tuple[str, str]] = {
-    "sizes": ("sizes", "like 16,32,64 or 1:10000:50 (start:stop:step)"),
+    "sizes": ("sizes", "for example 16,32,64 or 1:10000:50 (start:stop:step)"),
     "dtype": ("dtype", "float32, tf32, float64, bfloat16 or float16"),
     "variant": ("variant", ""),
     "threads": ("CPU threads", "all, or numbers separated by commas"),
-    DEVICES: ("devices", "space chooses"),
-    "repeat": ("repeats", "runs of one series"),
+    DEVICES: ("devices", "press space to choose"),
+    "repeat": ("repeats", "runs in one series"),
     "rounds": ("rounds", "per case; empty: 8 to 40, until the interval is narrow"),
     "max_seconds": ("at most", "seconds for the whole run"),
     "scale": ("scale", "full, or small: seconds instead of minutes"),
@@ -45,7 +45,7 @@ FIELDS: dict[str, tuple[str, str]] = {
 
 
 def hints(request: PlanRequest) -> dict[str, str]:
-    """Return what to write into each field; of the variant the names there are."""
+    """Return field → hint."""
     known = request.own.infos()
     parts = [part for name in request.names for part in find_preset(name, request.own, known).parts]
     variants = dict.fromkeys(variant for part in parts for variant in known[part.workload].variants)
@@ -53,7 +53,7 @@ def hints(request: PlanRequest) -> dict[str, str]:
 
 
 def placeholders(request: PlanRequest) -> dict[str, str]:
-    """Return what an empty field stands for."""
+    """Return field → default, which an empty field stands for."""
     plan = plan_of(PlanRequest(request.names, own=request.own))
     sizes = list(dict.fromkeys(str(case.size) for case in plan.cases))
     shown = sizes if len(sizes) <= 8 else [*sizes[:3], "...", sizes[-1]]
@@ -70,7 +70,7 @@ def placeholders(request: PlanRequest) -> dict[str, str]:
 
 
 def texts_of(request: PlanRequest) -> dict[str, str]:
-    """Return the fields of a request that are typed, as a person types them."""
+    """Return field → text, for the fields that are typed."""
     return {
         "sizes": request.sizes or "",
         "dtype": request.dtype or "",
@@ -84,12 +84,15 @@ def texts_of(request: PlanRequest) -> dict[str, str]:
 
 
 def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:
-    """Return the request that the fields say; what is no count and no time is refused, the rest is for its plan.
+    """Return the request of the fields. Counts, times and commas are checked here, the rest when it is planned.
 
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
     typed = {name: text.strip() for name, text in texts.items()}
+    for name in ("sizes", "dtype", "variant", "threads"):
+        if typed[name].endswith(","):
+            raise FieldError(name, f"{typed[name]!r} ends with a comma.", "Add a value or remove the comma.")
     return replace(
         base,
         sizes=typed["sizes"] or None,
@@ -107,12 +110,10 @@ def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanR
 def _whole(field: str, text: str) -> int | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 9:
-        raise FieldError(field, f"{text!r} is no count.", "Write a whole number from 1 on.")
-    count = int(text)
-    if count < 1:
-        raise FieldError(field, "0 is no count.", "Write a whole number from 1 on.")
-    return count
+    if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
+        remedy = "Enter a positive integer." if len(text) <= 9 else "Enter at most 9 digits."
+        raise FieldError(field, f"Invalid number {text!r}.", remedy)
+    return int(text)
 
 
 def _seconds(field: str, text: str) -> float | None:
@@ -121,32 +122,32 @@ def _seconds(field: str, text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise FieldError(field, f"{text!r} is no time.", "Write seconds, like 20 or 1.5.") from None
+        raise FieldError(field, f"Invalid time {text!r}.", "Enter seconds, for example 20 or 1.5.") from None
 
 
 LABEL_WIDTH = 13
-"""Cells left of the fields, as in `app.tcss`."""
+"""Cells of the labels, as in `app.tcss`."""
 
 
 class WorkloadForm(Box[PlanRequest | None]):
-    """Returns the changed request, or None if the person went back."""
+    """Returns the changed request, or None if cancelled."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
-        Binding("ctrl+c", "cancel", show=False, priority=True),  # a field would copy what is selected in it
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
     ]
 
     def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs) -> None:
-        """Edit this entry's request; the state tells devices, and what the estimate rests on."""
+        """Edit this entry's request; the state has the devices and the facts for the estimate."""
         super().__init__()
         self._entry, self._state, self._glyphs = entry, state, glyphs
         self._hints = hints(entry.request)
 
     def compose(self) -> ComposeResult:
-        """Yield one line per field, each with lines for what is wrong or its hint, then what all of it will take."""
+        """Yield one line per field with its error or hint, then the estimate."""
         with VerticalScroll(id="box", can_focus=False):
             yield Lines(id="about")
             empty, texts = placeholders(self._entry.request), texts_of(self._entry.request)
@@ -163,25 +164,25 @@ class WorkloadForm(Box[PlanRequest | None]):
             yield Lines(id="outcome")
 
     def on_mount(self) -> None:
-        """Say what is edited."""
+        """Set the title and focus the first field."""
         self.query_one("#box").border_title = self._entry.name
         self.query_one("#sizes").focus()
 
     def on_resize(self) -> None:
-        """Lay out anew, once the box has the width that this size gives it."""
+        """Wrap again once the box has its new width."""
         self.call_after_refresh(self._lay_out)
 
     def _lay_out(self) -> None:
         if self not in self.app.screen_stack:
             return  # closed meanwhile
         entry, width = self._entry, self._width
-        # A short terminal keeps its lines for the fields and for what they will take.
+        # A short terminal has room for the fields and the estimate only.
         claim = wrapped(self._spelled(entry.claim), width, "muted") if self.size.height >= 30 else []
         self.query_one("#about", Lines).show([*wrapped(self._spelled(entry.summary), width), *claim])
         self._check()
 
     def show_state(self, state: AppState) -> None:
-        """Show devices and estimate as they are known now."""
+        """Show newer devices and estimates."""
         self._state = state
         if self.query("#outcome"):
             self.query_one(DeviceChoice).show_state(state)
@@ -198,7 +199,7 @@ class WorkloadForm(Box[PlanRequest | None]):
         return {name: self.query_one(f"#{name}", Input).value for name in FIELDS if name != DEVICES}
 
     def _check(self) -> PlanRequest | None:
-        """Show what is wrong, or what would run; return the request if nothing is wrong."""
+        """Show the error or the estimate; return the request if it is valid."""
         try:
             request = request_from(self._texts(), self.query_one(DeviceChoice).chosen, self._entry.request)
             lines = self._taken(plan_of(request), request.repeat)
@@ -213,11 +214,11 @@ class WorkloadForm(Box[PlanRequest | None]):
     def _show_outcome(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
         for name in FIELDS:
             self._show_hint(name, wrong.get(name, ""))
-        keys: Spans = (("enter", "key"), (" use these  ", "text"), ("esc", "key"), (" as they were", "text"))
+        keys: Spans = (("enter", "key"), (" apply  ", "text"), ("esc", "key"), (" cancel", "text"))
         self.query_one("#outcome", Lines).show([*lines, keys])
 
     def _show_hint(self, name: str, wrong: str) -> None:
-        """Show what is wrong with a field under it; what to write there only while the person is at it."""
+        """Show a field's error below it, or its hint while it has the focus."""
         line = self.query_one(f"#{name}-hint", Lines)
         text = wrong or (self._hints[name] if self.query_one(f"#{name}").has_focus else "")
         role = "bad" if wrong else "muted"
@@ -225,11 +226,11 @@ class WorkloadForm(Box[PlanRequest | None]):
         line.display = bool(text)
 
     def _taken(self, plan: Plan, repeat: int) -> list[Spans]:
-        """Return how many cases would run, how long they take and how much memory they need."""
+        """Return the number of cases, their time and their memory."""
         count, found = len(plan.cases), estimate_of(self._state, plan, repeat)
         memory, role = memory_words(found, free_bytes(self._state, plan))
         facts = {
-            "cases": (f"{count}{', more are chosen as it goes' if plan.search else ''}", "text"),
+            "cases": (f"{count}{', more are added during the search' if plan.search else ''}", "text"),
             "time": (time_words(found, repeat), "text"),
             "memory": (memory, role),
         }
@@ -264,5 +265,5 @@ class WorkloadForm(Box[PlanRequest | None]):
 
 
 def typed_field(text: str, placeholder: str, name: str) -> Input:
-    """Return a field to type into, of one line and without a blink, which would be a paint beside a timed block."""
+    """Return a text field of one line; it does not blink, because repaints disturb timing."""
     return LineField(text, placeholder=placeholder, id=name, select_on_focus=False)

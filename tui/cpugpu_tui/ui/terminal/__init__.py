@@ -1,1 +1,1 @@
-"""The terminal: driver, input, signals, and what is used of Textual without being documented."""
+"""The terminal: driver, input, signals, and undocumented parts of Textual."""

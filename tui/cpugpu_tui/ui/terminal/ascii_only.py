@@ -1,7 +1,7 @@
-"""The last word on a terminal without UTF-8: whatever a screen draws, what leaves it is ASCII, cell for cell.
+"""Line filters: only ASCII on a terminal without UTF-8, and no control characters on any.
 
-Panes spell their signs out themselves (`glyphs.ASCII`, `spelled`), in words where one cell is too few. This is for the
-rest: names and claims that strangers wrote, paths, a widget of Textual's.
+Panes choose their own signs for ASCII (`glyphs.ASCII`, `spelled`). These filters handle the rest, cell for cell: names
+and claims from others, paths, Textual's own widgets.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNS = str.maketrans(
 
 
 class AsciiOnly(LineFilter):
-    """Turns every line of every widget into ASCII of the same width."""
+    """Turns each line into ASCII of the same width."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments in ASCII."""
@@ -41,7 +41,7 @@ class AsciiOnly(LineFilter):
 
 @lru_cache(4096)
 def ascii_text(text: str) -> str:
-    """Return a text of as many cells in ASCII: a sign that looks alike, a letter without its accent, else `?`."""
+    """Return a text in ASCII of the same width: similar signs, letters without accents, else `?`."""
     return "".join(map(_cell, text.translate(_SIGNS)))
 
 
@@ -54,7 +54,7 @@ def _cell(character: str) -> str:
 
 
 class Harmless(LineFilter):
-    """Takes out of every line of every widget what a terminal would obey, or could not be sent: cell for cell."""
+    """Replaces characters that a terminal would obey, or that cannot be encoded, cell for cell."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments without such characters."""
@@ -69,7 +69,7 @@ class Harmless(LineFilter):
 
 @lru_cache(4096)
 def harmless_text(text: str) -> str:
-    """Return a text of as many cells without control characters, marks of direction and lone surrogates."""
+    """Return a text of the same width without control characters, direction marks and lone surrogates."""
     return _OBEYED.sub(lambda found: "?" * cell_len(found[0]), text)
 
 
@@ -78,10 +78,10 @@ _NO_COLOUR, _HARMLESS, _ASCII = NoColor(), Harmless(), AsciiOnly()
 
 
 def line_filters(usual: Sequence[LineFilter], *, no_colour: bool, ascii_only: bool) -> list[LineFilter]:
-    """Return what each line of each widget goes through; `usual` is what Textual would let it.
+    """Return the filters of each line; `usual` are Textual's own.
 
-    NO_COLOR takes the colours out of every theme, where Textual's own filter makes greys of them; a terminal without
-    UTF-8 gets ASCII. What strangers called their files, hosts and processes is made harmless on all of them.
+    With NO_COLOR the colours of every theme are removed, where Textual's filter would turn them into greys. A terminal
+    without UTF-8 gets ASCII. Control characters in names of files, hosts and processes are always replaced.
     """
     filters: list[LineFilter] = [*([_NO_COLOUR] if no_colour else usual), _HARMLESS]
     return [*filters, _ASCII] if ascii_only else filters

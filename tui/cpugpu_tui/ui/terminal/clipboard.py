@@ -1,8 +1,8 @@
-"""The clipboard of the person's own terminal, which may be two machines away: escape sequence OSC 52.
+"""Copy to the clipboard of the user's terminal, also over ssh: escape sequence OSC 52.
 
-tmux reads the sequence itself where `set-clipboard` is on, and hands it through in an envelope where
-`allow-passthrough` is; screen hands it through in one of its own. Whoever does not know a form drops it in silence, so
-those that may be needed are sent one after the other. No terminal says whether it took the text.
+tmux reads the sequence itself if `set-clipboard` is on, and passes it through in an envelope if `allow-passthrough` is.
+screen has its own envelope. Programs ignore forms that they do not know, so each form that may be needed is sent. No
+terminal reports whether it took the text.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ import base64
 from collections.abc import Mapping
 
 SCREEN_ROOM = 240
-"""Bytes of one envelope for screen, which drops what is longer than 256."""
+"""Bytes in one envelope for screen, which drops sequences longer than 256."""
 
 
 def envelope(text: str, environ: Mapping[str, str]) -> str:
-    """Return what asks tmux or screen to hand `text` through, beside the plain form; nothing without them."""
+    """Return the sequence that makes tmux or screen pass `text` through; empty without them."""
     plain = f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a"
     term = environ.get("TERM", "")
     if environ.get("TMUX") or term.startswith("tmux"):
         return _for_tmux(plain)
-    # TERM=screen is what many a tmux says, too, seen from the other end of ssh: it takes the plain form.
+    # Over ssh, tmux often also sets TERM=screen; it takes the plain form.
     if environ.get("STY") or term.startswith("screen"):
         return _for_screen(plain)
     return ""
 
 
 def way(environ: Mapping[str, str]) -> str:
-    """Return what has to be so for it to arrive."""
+    """Return the condition for the text to arrive."""
     if environ.get("TMUX") or environ.get("TERM", "").startswith("tmux"):
         return "tmux and the terminal allow it"
     return "screen and the terminal allow it" if environ.get("STY") else "the terminal allows it"

@@ -1,8 +1,8 @@
-"""Fewer bytes for the same state: a person may sit behind a slow line, and tmux reads every byte again.
+"""A driver that writes fewer bytes, for slow connections and for tmux, which parses every byte again.
 
-Textual writes a changed line from its widget's left edge on, every piece of it with all its colours and a reset: a row
-of the timing table is 900 bytes in 24-bit colour. This driver remembers what the terminal shows and writes the cells
-that differ. Measured at 120×40 with five rows changing a second: 5.5 kB a second without it, 1.1 kB with it.
+Textual writes a changed line from its widget's left edge, each piece with all its colours and a reset: a row of the
+timing table takes 900 bytes in 24-bit colour. This driver remembers what the terminal shows and writes only the cells
+that differ. At 120×40 with five changed rows per second, it writes 1.1 kB/s instead of 5.5.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")
 _NO_FRAME = re.compile(r"\x1b(?!\[[0-9;]*[mH])|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]")
-"""What Textual's frames do not hold: they are positions, colour codes, text, and line feeds before a position."""
+"""Matches what is not in Textual's frames, which hold positions, colour codes, text, and line feeds."""
 _ON_BLANKS = frozenset("4579")
-"""Attributes that show on a blank: underlined, blinking, reversed, struck."""
+"""Attributes that are visible on a blank: underline, blink, reverse, strikethrough."""
 
 
 @dataclass(frozen=True)
 class Pen:
-    """What the terminal writes with: attributes such as `1` (bold), colours as the codes that set them."""
+    """The terminal's current style: attributes such as `1` (bold), and colours as their codes."""
 
     attributes: frozenset[str] = frozenset()
     ink: str = ""
@@ -57,7 +57,7 @@ class Pen:
 
     @cache  # noqa: B019 - as above
     def code_from(self, before: Pen) -> str:
-        """Return the shortest code that makes this pen out of another."""
+        """Return the shortest code that changes another pen into this one."""
         if self == before:
             return ""
         lost = before.attributes - self.attributes or (before.ink and not self.ink)
@@ -70,18 +70,18 @@ class Pen:
 
     @cache  # noqa: B019 - as above
     def on_blank(self) -> Pen:
-        """Return what of this pen can be seen on a blank."""
+        """Return the part of this pen that is visible on a blank."""
         return self if self.attributes & _ON_BLANKS else Pen(ground=self.ground)
 
 
 def _colour(code: str, codes: Iterator[str]) -> str:
-    """Return a colour of 256 or of 24 bits as one string, taking its numbers from the parameters."""
+    """Return a 256-colour or 24-bit colour as one string, taking its numbers from the parameters."""
     kind = next(codes, "5")
     return ";".join((code, kind, *(next(codes, "0") for _ in range(3 if kind == "2" else 1))))
 
 
 class ScreenMemory:
-    """What the terminal shows, as far as it is known."""
+    """The cells that the terminal shows, as far as they are known."""
 
     def __init__(self) -> None:
         self._rows: defaultdict[int, dict[int, tuple[str, Pen]]] = defaultdict(dict)
@@ -90,14 +90,15 @@ class ScreenMemory:
         self._written: list[str] = []
 
     def forget(self) -> None:
-        """Know nothing again: the terminal was resized, or another screen was shown."""
+        """Clear the memory, after a resize or a change of the screen."""
         self._rows.clear()
         self._cursor = None
 
     def missing(self, data: str) -> str:
-        """Return output that makes the terminal look as after `data`, and remember how that looks.
+        """Return output with the same result as `data`, and remember the result.
 
-        What is no frame passes as it is. A frame with wide or combining characters does too, and then nothing is known.
+        Data that is not a frame passes unchanged. So does a frame with wide or combining characters, which also clears
+        the memory.
         """
         if _NO_FRAME.search(data):
             if "\x1b[?1049" in data:
@@ -113,7 +114,7 @@ class ScreenMemory:
         return text
 
     def _follow(self, data: str) -> bool:
-        """Go through a frame and note what is missing; return False for one that cannot be followed."""
+        """Parse a frame and collect the cells that differ; return False if it cannot be parsed."""
         self._pen = pen = Pen()
         row = column = 0
         for parameters, kind, _line_feed, text in _TOKEN.findall(data):
@@ -127,7 +128,7 @@ class ScreenMemory:
                 self._text(text, row, column, pen)
                 column += len(text)
             else:
-                row = 0  # after a line feed a frame always names a position
+                row = 0  # a position always follows a line feed
         if row and self._cursor != (row, column):
             self._move(row, column)
         return True
@@ -135,7 +136,7 @@ class ScreenMemory:
     def _text(self, text: str, row: int, column: int, pen: Pen) -> None:
         cells, blank = self._rows[row], pen.on_blank()
         if column not in cells and column + len(text) - 1 not in cells:
-            # Nothing is known here, as in the first frame and after a resize: 4 800 cells one by one take 9 ms.
+            # Nothing is known here, as in the first frame and after a resize. Comparing 4,800 cells would take 9 ms.
             self._put(row, column, text, blank if text.isspace() else pen)
             cells.update((place, (sign, blank if sign == " " else pen)) for place, sign in enumerate(text, column))
             return
@@ -167,12 +168,12 @@ def _position(parameters: str) -> tuple[int, int]:
 
 
 class DiffDriver(BoundedInputDriver):
-    """Textual's driver, writing what the terminal does not show yet."""
+    """Textual's driver, writing only the cells that differ."""
 
     _memory: ScreenMemory | None = None
 
     def write(self, data: str) -> None:
-        """Write to the terminal."""
+        """Write the part of `data` that changes what the terminal shows."""
         if self._memory is None:
             self._memory = ScreenMemory()
         missing = self._memory.missing(data)
@@ -180,12 +181,12 @@ class DiffDriver(BoundedInputDriver):
             super().write(missing)
 
     def process_message(self, message: Message) -> None:
-        """Pass on what was typed; ctrl+c counts also while the event loop is busy."""
+        """Pass on input; ctrl+c also counts while the event loop is busy."""
         if isinstance(message, events.Key) and message.key == "ctrl+c":
             pressed_ctrl_c()
         super().process_message(message)
 
     def forget(self) -> None:
-        """Write all that comes, as nobody knows what the terminal shows now."""
+        """Write everything from now on, because the terminal's content is unknown."""
         if self._memory is not None:
             self._memory.forget()

@@ -1,8 +1,8 @@
-"""The person's terminal: whether the app can be drawn on it, and how it stays the app's alone meanwhile.
+"""Checks whether the app can be drawn on the terminal, and keeps other output off it.
 
-Textual draws on `sys.__stderr__`. Native code (CUDA, cuBLAS, torch's C++ warnings) writes to file descriptors 1 and 2
-without asking Python, which would land in the middle of the screen: `private_terminal` moves those two to a log file.
-Nothing here imports Textual, so that a terminal can be refused, or its colours chosen, before 200 ms of imports.
+Textual draws on `sys.__stderr__`. Native code (CUDA, cuBLAS, torch's C++ warnings) writes to file descriptors 1 and 2,
+which would appear in the middle of the screen: `private_terminal` redirects both to a log file. Nothing here imports
+Textual, which takes 200 ms, so that an unfit terminal is refused at once.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ _STDOUT_FD, _STDERR_FD = 1, 2
 
 
 def refuse(found: Capabilities) -> UnfitError | None:
-    """Return why the app cannot be drawn on this terminal, None if it can. Small terminals are not refused."""
+    """Return why the app cannot be drawn on this terminal; None if it can. Small terminals are accepted."""
     remedy = "Use `cpugpu-tui run`, which prints the same results as text."
     if not found.interactive:
-        return UnfitError("The app needs a terminal as standard input and standard error.", remedy)
+        return UnfitError("Cannot open the app: standard input or standard error is not a terminal.", remedy)
     if found.dumb:
-        return UnfitError("This terminal cannot move its cursor (TERM says so), and the app needs that.", remedy)
+        term = os.environ.get("TERM", "")
+        return UnfitError(f"Cannot open the app: this terminal (TERM={term}) cannot move its cursor.", remedy)
     return None
 
 
@@ -37,64 +38,64 @@ def refuse(found: Capabilities) -> UnfitError | None:
 
 
 class PrivateTerminal:
-    """The terminal while it is the app's alone; made by `private_terminal`."""
+    """The terminal while only the app writes to it; made by `private_terminal`."""
 
     def __init__(self, terminal: TextIO, log_fd: int, log_path: Path | None) -> None:
-        """Take note of the terminal's stream and of the log; nothing is redirected before `acquire`."""
+        """Store the terminal's stream and the log; nothing is redirected before `acquire`."""
         self.stream = terminal
-        """Text stream on the real terminal. Textual's `error_console` must print here, or tracebacks go to the log."""
+        """Text stream on the real terminal. Textual's `error_console` must print here, not into the log."""
         self.log_path = log_path
-        """Where stray output goes; None when that file cannot be written and the output is dropped."""
+        """File for stray output; None if it cannot be written and the output is dropped."""
         self._log_fd = log_fd
         self._saved_fds = (os.dup(_STDOUT_FD), os.dup(_STDERR_FD))
         self._held = False
 
     def acquire(self) -> None:
-        """Send file descriptors 1 and 2 to the log; does nothing when they already go there."""
+        """Redirect file descriptors 1 and 2 to the log, unless they are already."""
         if not self._held:
-            self._move(self._log_fd, self._log_fd)
+            self._redirect(self._log_fd, self._log_fd)
             self._held = True
 
     def release(self) -> None:
-        """Give file descriptors 1 and 2 back, for `App.suspend` and an editor; `acquire` takes them again.
+        """Restore file descriptors 1 and 2, for `App.suspend` and an editor; `acquire` redirects them again.
 
-        Subscribe both to the app's suspend and resume signals with `immediate=True`: otherwise Textual calls them when
-        the editor has gone.
+        Subscribe both to the app's suspend and resume signals with `immediate=True`: otherwise Textual calls them after
+        the editor has ended.
         """
         if self._held:
-            self._move(*self._saved_fds)
+            self._redirect(*self._saved_fds)
             self._held = False
 
     def close(self) -> None:
-        """Give everything back for good."""
+        """Restore everything for good."""
         self.release()
         for fd in self._saved_fds:
             os.close(fd)
 
     @staticmethod
-    def _move(stdout_fd: int, stderr_fd: int) -> None:
+    def _redirect(stdout_fd: int, stderr_fd: int) -> None:
         _flush_all()
         os.dup2(stdout_fd, _STDOUT_FD)
         os.dup2(stderr_fd, _STDERR_FD)
 
 
 def _flush_all() -> None:
-    """Write out what is buffered for fds 1 and 2, so that it arrives where it was meant to go."""
+    """Flush the buffers of fds 1 and 2 before these are redirected."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
-            with suppress(OSError, ValueError):  # a closed terminal must not keep the app from leaving
+            with suppress(OSError, ValueError):  # the terminal may be closed
                 stream.flush()
-    # C's own buffer: a printf made inside would otherwise appear on the restored terminal when the process ends.
+    # C's own buffer: otherwise a printf of native code appears on the restored terminal at exit.
     ctypes.CDLL(None).fflush(None)
 
 
 @contextmanager
 def private_terminal(log_path: Path, *, utf8: bool = True) -> Iterator[PrivateTerminal]:
-    """Keep the terminal for the app: build and run the App inside this block.
+    """Keep other output off the terminal: build and run the App inside this block.
 
-    Inside, `sys.__stderr__` (on which Textual draws) and `sys.__stdout__` (whose size it asks for) are the terminal,
-    and everything written to file descriptors 1 and 2, by this process or a child, is appended to `log_path`. `print`
-    goes there too. A log that cannot be written is replaced by the null device: a full disk stops no run.
+    Inside, `sys.__stderr__` (on which Textual draws) and `sys.__stdout__` (whose size it reads) are the terminal.
+    Everything written to file descriptors 1 and 2, by `print`, native code or a child, is appended to `log_path`. If
+    that file cannot be written, for example on a full disk, the output is dropped.
 
     `utf8=False` writes ASCII with one `?` for every other character, so that columns stay aligned.
     """
@@ -112,7 +113,7 @@ def private_terminal(log_path: Path, *, utf8: bool = True) -> Iterator[PrivateTe
         vars(sys).update(before)
         guard.close()
         os.close(log_fd)
-        with suppress(OSError):  # the person may have closed the terminal
+        with suppress(OSError):  # the terminal may be closed
             terminal.close()
 
 

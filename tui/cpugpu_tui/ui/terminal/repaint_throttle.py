@@ -1,8 +1,8 @@
-"""The paint gate: while a run is live the screen repaints in the agent's gaps, on a key, and never by itself.
+"""The paint gate: during a run the screen repaints only in the agent's gaps and on a key.
 
-Why: a repaint beside a timed block is in the numbers (method.md: a product of 256×256 on 16 threads of the same
-process reads 115 µs instead of 51 beside a screen that repaints four times a second). While held, Textual's
-`batch_update` stays open: widgets may change, the screen collects what is dirty, nothing is composed or written.
+A repaint during a timed block distorts its time (method.md: a product of 256×256 on 16 threads takes 115 µs instead of
+51 beside a screen in the same process that repaints four times a second). While the gate is held, Textual's
+`batch_update` stays open: widgets may change, but nothing is composed or written.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ if TYPE_CHECKING:
     from textual.app import App
 
 ONE_PAINT_S = 0.25
-"""How long the gate waits for the one paint. It comes 20 to 40 ms after the gap began, within the gap's 50 ms; on a
-machine so busy that it comes later, a late paint is better than a screen that stands still."""
+"""How long the gate waits for the one paint.
+
+It comes 20 to 40 ms after a gap began, within the gap's 50 ms. On a busy machine a late paint is better than a frozen
+screen.
+"""
 
 KEY_QUIET_S = 0.1
-"""A key or a resize opens the gate until nothing has been painted for this long: a screen that is pushed paints two
-or three times until it is complete."""
+"""A key or a resize opens the gate until no paint has come for this long: a new screen needs two or three paints."""
 
 KEY_LIMIT_S = 0.5
-"""A key keeps the gate open for no longer than this."""
+"""Longest time that a key keeps the gate open."""
 
 STRAY = "stray"
-"""Cause of a paint that nothing allowed; there must be none."""
+"""Cause of a paint that was not allowed; tests check that there is none."""
 
 
 class PaintGate:
     """Lets paints through one at a time while held; does nothing while not."""
 
     def __init__(self, app: App[Any]) -> None:
-        """Take the app whose paints are held; its `_display` must report to `painted` and `dropped`."""
+        """Make a gate for this app, which must report its frames to `painted` and `dropped`."""
         self._app = app
         self._batch: ExitStack | None = None
         self._cause: str | None = None
@@ -50,28 +52,28 @@ class PaintGate:
         """Paints that reached the terminal, by cause: `gap`, `tick`, `key`, `idle` (no run), `stray`."""
 
     def hold(self) -> None:
-        """Close the gate for the length of a run. A paint already on its way (the key's own) still gets through."""
+        """Close the gate for a run. A paint that is due already (that of the run key) still gets through."""
         if not self.held:
             self.held = True
             self.open_window()
 
     def release(self) -> None:
-        """Open the gate for good: the run is over."""
+        """Open the gate after a run."""
         self.held = False
         self._cause = None
         self._cancel_timers()
         self._open()
 
     def let_one_through(self, cause: str) -> None:
-        """Allow one paint, now; without anything dirty the gate closes again after `ONE_PAINT_S`."""
-        if not self.held or self._cause == "key":  # an open window shows it all the same
+        """Allow one paint now. Without one, the gate closes again after `ONE_PAINT_S`."""
+        if not self.held or self._cause == "key":  # the gate is open already
             return
         self._cancel_timers()
         self._allow(cause, one_paint=True)
         self._later(ONE_PAINT_S, self._close)
 
     def open_window(self, cause: str = "key") -> None:
-        """Allow paints until they have come to rest: the person did something and sees the answer."""
+        """Allow paints after a key press or a resize until no more come."""
         if self.held:
             self._cancel_timers()
             self._allow(cause, one_paint=False)
@@ -79,7 +81,7 @@ class PaintGate:
             self._later(KEY_LIMIT_S, self._close)
 
     def painted(self) -> None:
-        """Be told that a paint has been written."""
+        """Count a paint that was written."""
         self.paints[(self._cause or STRAY) if self.held else "idle"] += 1
         self._answered_s = time.monotonic()
         if self.held and self._one_paint:
@@ -87,7 +89,7 @@ class PaintGate:
             self._close()
 
     def dropped(self) -> None:
-        """Be told that Textual composed something and threw it away because the gate was closed."""
+        """Note that Textual discarded a frame because the gate was closed."""
         self._lost = self._lost or self.held
 
     # ---------------------------------------------------------------- inside
@@ -118,7 +120,7 @@ class PaintGate:
         rest_s = time.monotonic() - self._answered_s
         if KEY_QUIET_S <= rest_s < KEY_LIMIT_S:
             self._close()
-        else:  # not painted yet, or just now
+        else:  # not painted yet, or only just
             self._later(KEY_QUIET_S, self._close_when_answered)
 
     def _later(self, delay_s: float, callback: Callable[[], None]) -> None:

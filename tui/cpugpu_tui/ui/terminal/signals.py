@@ -1,4 +1,4 @@
-"""Signals in an app: the event loop obeys them, and where it is busy the terminal is put back without it."""
+"""Signals in an app: handled by the event loop; if that is busy, the terminal is restored without it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ NORMAL = (
     b"\x1b[?2026l\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[<u\x1b[0m"
     b"\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
-"""What undoes all that an app has asked of a terminal: pastes, mouse, keyboard, alternate screen, cursor, focus."""
+"""Resets every terminal mode that an app sets: pastes, mouse, keyboard, alternate screen, cursor, focus."""
 
 WRITABLE_MS = 100
-"""How long a terminal that is stopped (ctrl+s) is waited for."""
+"""How long to wait for a terminal that is stopped (ctrl+s)."""
 
 
 class LoopSignals:
-    """Passes signals on to an app's event loop, as soon as there is one."""
+    """Passes signals on to an app's event loop once it runs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class LoopSignals:
         self._early = 0
 
     def answer(self, leave: Callable[[int], object]) -> None:
-        """From now on call `leave` with an exit code for each signal, on the running loop."""
+        """Call `leave` with an exit code for each signal from now on, on the running loop."""
         with self._lock:
             self._loop, self._leave, early = asyncio.get_running_loop(), leave, self._early
         if early:
@@ -41,7 +41,7 @@ class LoopSignals:
 
     @contextmanager
     def obeyed(self) -> Iterator[Terminal]:
-        """Obey signals meanwhile, and the end of the terminal, which is put back if the loop does not do that."""
+        """Handle signals and a closed terminal inside this block; restore the terminal if the loop does not."""
         terminal = Terminal()
         with watch_signals(self._obey, terminal.put_back, terminal.descriptor):
             yield terminal
@@ -53,7 +53,7 @@ class LoopSignals:
                 self._early = 128 + number
         if loop is None:
             return
-        with suppress(RuntimeError):  # it is closed: what is left is bounded in time
+        with suppress(RuntimeError):  # the loop is closed: the app is about to end anyway
             if number == CTRL_C:
                 loop.call_soon_threadsafe(loop_answers)
             else:
@@ -61,23 +61,23 @@ class LoopSignals:
 
 
 class Terminal:
-    """The terminal as it was found."""
+    """The terminal's original state."""
 
     def __init__(self) -> None:
         self.is_back = False
-        """Whether the app has put it back already."""
+        """Whether the app has already restored it."""
         self.descriptor: int | None = None
-        """Opened anew, so that writing need not wait; None where that is impossible."""
+        """Opened separately, so that writes do not block; None if that is impossible."""
         self._attributes = None
         with suppress(OSError, termios.error):
             self._attributes = termios.tcgetattr(0)
             self.descriptor = os.open(os.ttyname(0), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
 
     def put_back(self) -> None:
-        """Put it back, from any thread and without waiting for anybody."""
+        """Restore the terminal, from any thread and without locks."""
         if self.is_back or self.descriptor is None:
             return
-        # In the background it would stop us.
+        # Otherwise the kernel stops this process if it is in the background.
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTTOU])
         with suppress(OSError, termios.error):
             termios.tcsetattr(0, termios.TCSANOW, self._attributes)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""A terminal's bytes taken apart: text for the parser of keys, and every paste as one piece with a cap.
+"""Splits a terminal's input into text for the key parser and pastes of limited length.
 
-Textual's own parser looks for the end of a paste among escape codes, a character at a time: 100 kB of coloured text
-came out as 100,000 keys, opened the palette and kept the app busy for over 13 minutes. Here a paste is cut out of the
-bytes before anything else looks at them, and what goes over the cap is counted and dropped: 1 MB takes 2 ms.
+Textual's own parser reads a paste one character at a time and mistakes escape codes in it for its end: 100 kB of
+coloured text became 100,000 keys, opened the palette and kept the app busy for over 13 minutes. Here a paste is cut out
+of the bytes first, and text beyond the limit is counted and dropped: 1 MB takes 2 ms.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 LONGEST_LINE = 4_096
-"""Characters of a paste, and of a line that is typed: as many as the longest path has, which is the longest answer."""
+"""Most characters of a paste and of an input line: the length of the longest path."""
 
 PASTE_PAUSE_S = 1.0
-"""A paste that stops for so long without its end has lost it; until then all keys belong to it."""
+"""A paste without its end mark ends after a pause of this length; until then all keys belong to it."""
 
 LONGEST_SEQUENCE = 32
-"""Characters of an escape sequence that Textual's parser reads before it takes them for keys."""
+"""Characters of an escape sequence after which Textual's parser gives up and treats them as keys."""
 
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
 _KEPT_BYTES = 4 * LONGEST_LINE
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""Bytes of UTF-8 that begin no character."""
+"""Continuation bytes of UTF-8."""
 
 _UNFINISHED = re.compile(rb"\x1b(?:\[(?:\[|[0-?]{0,31}[ -/]{0,4})|O)?\Z")
 _TOKEN = re.compile(r"\x1b\[(?:\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]")
-"""A sequence or a character; `ESC[3$` and `ESC[[A` are what rxvt and the Linux console send, against the rules."""
+"""A sequence or a character; includes the non-standard `ESC[3$` of rxvt and `ESC[[A` of the Linux console."""
 _CODES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[^\[\]]?)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
@@ -36,28 +36,28 @@ _CODES = re.compile(
 
 @dataclass(frozen=True)
 class Paste:
-    """Text that the terminal says was pasted."""
+    """Text that the terminal marked as pasted."""
 
     text: str
-    """Without escape codes, `LONGEST_LINE` characters at most."""
+    """Without escape codes, at most `LONGEST_LINE` characters."""
     dropped: int = 0
-    """Characters over the cap."""
+    """Number of characters beyond the limit."""
 
 
 class TerminalInput:
-    """Splits what a terminal sends into text and pastes; knows what was cut in the middle by the end of a read."""
+    """Splits input into text and pastes; holds back sequences that a read has cut."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = b""
-        """What may be the beginning of a sequence."""
+        """Bytes that may begin a sequence."""
         self._pasted: bytearray | None = None
-        """What is kept of the paste that is coming in; None outside of one."""
+        """Bytes of the current paste up to the limit; None outside of one."""
         self._characters = 0
-        """Characters of it so far, with those that are not kept."""
+        """Characters of the current paste, including those beyond the limit."""
 
     def feed(self, data: bytes) -> list[str | Paste]:
-        """Return the pieces that are complete now."""
+        """Return the pieces that these bytes complete."""
         pieces: list[str | Paste] = []
         data, self._held = self._held + data, b""
         while data:
@@ -79,7 +79,7 @@ class TerminalInput:
         return pieces
 
     def pause(self, silent_s: float) -> list[str | Paste]:
-        """Return what waited for more, now that nothing has come for a while."""
+        """Return the pieces that were held back, after `silent_s` seconds without input."""
         if self._pasted is not None:
             return [self._whole_paste()] if silent_s >= PASTE_PAUSE_S else []
         text, self._held = self._decoder.decode(self._held, final=True), b""
@@ -99,7 +99,7 @@ class TerminalInput:
 
 
 def keys_of(text: str) -> Iterator[str]:
-    """Yield text as what keys send: single characters, and whole escape sequences."""
+    """Yield the keys in a text: single characters and whole escape sequences."""
     return (found[0] for found in _TOKEN.finditer(text))
 
 
@@ -108,7 +108,7 @@ def _split_at(data: bytes, found: re.Match[bytes] | None) -> tuple[bytes, bytes]
 
 
 def _without_beginning_of_end(pasted: bytes) -> tuple[bytes, bytes]:
-    """Split off what may be the first bytes of the mark that ends a paste."""
+    """Split off bytes that may begin the end mark of a paste."""
     for length in range(len(_END) - 1, 0, -1):
         if pasted.endswith(_END[:length]):
             return pasted[:-length], pasted[-length:]

@@ -1,7 +1,7 @@
-"""All that this program uses of Textual without Textual documenting it, tried on 8.2.5 and 8.2.8.
+"""All undocumented parts of Textual that this program uses, tested with 8.2.5 and 8.2.8.
 
-No other file names anything of Textual's that begins with an underscore. `PRIVATE_NAMES` lists what a new version must
-still have; a test says which of them are missing.
+No other file uses Textual's names that begin with an underscore. `PRIVATE_NAMES` lists what a new version must still
+have; a test reports which of them are missing.
 """
 
 from __future__ import annotations
@@ -25,62 +25,62 @@ from textual.widgets.data_table import ColumnKey, RowKey
 __all__ = ["PRIVATE_NAMES", "LinuxDriver", "PrivateTable", "WatchedApp", "XTermParser"]
 
 PRIVATE_NAMES = {
-    "textual._xterm_parser:XTermParser.feed": "keys are parsed by Textual after our reader has bounded them",
-    "textual._xterm_parser:XTermParser.tick": "the same",
-    "textual.drivers.linux_driver:LinuxDriver.run_input_thread": "our reader takes its place",
+    "textual._xterm_parser:XTermParser.feed": "parses keys after our reader has bounded them",
+    "textual._xterm_parser:XTermParser.tick": "same reason",
+    "textual.drivers.linux_driver:LinuxDriver.run_input_thread": "replaced by our reader",
     "textual.drivers.linux_driver:LinuxDriver.exit_event": "ends our reader",
-    "textual.drivers.linux_driver:LinuxDriver.fileno": "what our reader reads",
-    "textual.app:App._driver": "titles and the clipboard are escape sequences that Textual does not write",
-    "textual.app:App._check_resize": "what a terminal shows after a change of size is not known",
-    "textual.app:App._display": "no event says that a frame was written, or composed in vain",
-    "textual.app:App._batch_count": "the same",
-    "textual.app:App._handle_exception": "a screen that is opened by the last key before the end finds no widgets",
-    "textual.widgets:DataTable._data": "`sort` cannot put rows into an order that is not in their cells",
-    "textual.widgets:DataTable._update_count": "cells that are made late need the cache of lines to be renewed",
-    "textual.widgets:DataTable._row_renderable_cache": "the same, of one row",
-    "textual.widgets:DataTable._cell_render_cache": "keeps 10,000 cells, where a screen shows some hundreds",
+    "textual.drivers.linux_driver:LinuxDriver.fileno": "read by our reader",
+    "textual.app:App._driver": "writes escape sequences for title and clipboard",
+    "textual.app:App._check_resize": "a resize makes the terminal's content unknown",
+    "textual.app:App._display": "no event reports that a frame was written or discarded",
+    "textual.app:App._batch_count": "same reason",
+    "textual.app:App._handle_exception": "a screen opened by the last key before the end finds no widgets",
+    "textual.widgets:DataTable._data": "`sort` can only order rows by their cells",
+    "textual.widgets:DataTable._update_count": "new cells of a row must clear the cache of lines",
+    "textual.widgets:DataTable._row_renderable_cache": "the same for one row",
+    "textual.widgets:DataTable._cell_render_cache": "holds 10,000 cells, while a screen shows some hundreds",
     "textual.widgets:DataTable._render_line_in_row": "cells are made when their row comes into sight",
-    "textual.widgets:DataTable._update_dimensions": "measuring cells whose width is fixed takes 423 ms at 2000 rows",
+    "textual.widgets:DataTable._update_dimensions": "measuring cells of fixed width takes 423 ms at 2000 rows",
 }
 """Module, class and name → why it is needed."""
 
 PAINTED_CELLS = 2_000
-"""How many painted cells a table remembers: several screens of them (10,000 of them take 3 MB more)."""
+"""Painted cells in a table's cache: several screens of them (10,000 take 3 MB more)."""
 
 Result = TypeVar("Result")
 
 
 class WatchedApp(App[Result]):
-    """An app that is told of its frames, and can write to its terminal."""
+    """An app with a hook for its frames that can write to its terminal."""
 
     ends = False
-    """Whether the end has begun."""
+    """Whether the app has begun to end."""
 
     def write_to_terminal(self, sequence: str) -> None:
-        """Write an escape sequence as it is, where there is a terminal."""
+        """Write an escape sequence unchanged, if there is a terminal."""
         if self._driver is not None:
             self._driver.write(sequence)
 
     def forget_terminal(self) -> None:
-        """Let everything be written again: nobody knows what the terminal shows."""
+        """Write everything again in the next frame, because the terminal's content is unknown."""
         forget = getattr(self._driver, "forget", None)
         if forget is not None:
             forget()
 
     def laid_out(self) -> None:
-        """Be told that the layout follows the size of the terminal."""
+        """Hook: called after the layout for the terminal's size."""
 
     def frame_done(self, *, in_vain: bool) -> None:
-        """Be told that a frame was written, or composed in vain while a batch was open."""
+        """Hook: called after a frame was written, or discarded because a batch was open (`in_vain`)."""
 
     def _check_resize(self) -> None:
-        """Lay out anew on a terminal that shows what it likes after a change of size."""
+        """Lay out again after a resize, when the terminal's content is unknown."""
         self.forget_terminal()
         super()._check_resize()
         self.laid_out()
 
     def lay_out_again(self) -> None:
-        """Do as after a change of size; Textual does nothing when the new size is the old one."""
+        """Lay out again although the size is the same; Textual would do nothing."""
         self._check_resize()
 
     def exit(self, result: Result | None = None, return_code: int = 0, message: Any | None = None) -> None:
@@ -89,7 +89,7 @@ class WatchedApp(App[Result]):
         super().exit(result, return_code, message)
 
     def _handle_exception(self, error: Exception) -> None:
-        """End the app with a traceback; but while it ends, screens lose the widgets that their last messages need."""
+        """End the app with a traceback, except for widgets that are missing while it ends anyway."""
         if not (self.ends and isinstance(error, NoMatches)):
             super()._handle_exception(error)
 
@@ -100,30 +100,30 @@ class WatchedApp(App[Result]):
 
 
 class PrivateTable(DataTable[Text]):
-    """A table whose cells can be made late, and whose rows can be put into any order."""
+    """A table whose cells can be made when they are painted, and whose rows can have any order."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._cell_render_cache.maxsize = PAINTED_CELLS
 
     def make_cells(self, row_key: RowKey) -> None:
-        """Be told that a row is about to be painted."""
+        """Hook: called before a row is painted."""
 
     def set_cells(self, row_key: str, cells: dict[ColumnKey, Text]) -> None:
-        """Give a row its cells; nothing is painted by that."""
+        """Set the cells of a row without painting them."""
         self._data[RowKey(row_key)] = cells
 
     def forget_lines(self) -> None:
-        """Compose lines anew at the next paint, where they would come from the cache."""
+        """Clear the cache of lines, so that the next paint composes them."""
         self._update_count += 1
 
     def forget_row(self, row_key: str) -> None:
-        """Take a row's cells anew though the paint that needs them has begun."""
+        """Clear the cached cells of a row, also during a paint."""
         self._row_renderable_cache.discard((self._update_count, self.get_row_index(row_key)))
 
     def put_in_order(self, row_keys: Iterable[str]) -> None:
-        """Put the rows into this order, which must name every row."""
-        # DataTable sorts its data by what is in the cells, and leaves equal rows in the order of its data.
+        """Put the rows into this order, which must name each of them."""
+        # DataTable sorts by cells and keeps equal rows in the order of its data.
         by_key = {str(row_key.value): (row_key, cells) for row_key, cells in self._data.items()}
         self._data = dict(by_key[row_key] for row_key in row_keys)
         self.sort(key=lambda _cells: 0)
@@ -131,11 +131,11 @@ class PrivateTable(DataTable[Text]):
     def _render_line_in_row(
         self, row_key: RowKey, line_no: int, base_style: Style, cursor_location: Coordinate, hover_location: Coordinate
     ) -> tuple[list[list[Segment]], list[list[Segment]]]:
-        """Return a line, of cells that may have been made just now."""
+        """Return a line, after `make_cells` for its row."""
         self.make_cells(row_key)
         return super()._render_line_in_row(row_key, line_no, base_style, cursor_location, hover_location)
 
     def _update_dimensions(self, new_rows: Iterable[RowKey]) -> None:
-        """Note how many rows there are. Columns have their width."""
+        """Update the number of rows without measuring cells, whose width is fixed."""
         del new_rows
         super()._update_dimensions(())

@@ -1,4 +1,4 @@
-"""The machine: every GPU and the host, as one line each, as blocks, or as a column."""
+"""Telemetry of every GPU and the host: one line each, blocks, or a column."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from cpugpu_tui.ui.panes.telemetry.arrangements import (
     column,
     compact_column,
     one_line,
+    problem_lines,
     short_column,
     tall_blocks,
-    told_line,
 )
 from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
@@ -27,24 +27,24 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.roles import Spans, width_of
 
 BLOCKS_WIDTH = 100
-"""A pane as wide as this has room for three histories side by side."""
+"""From this width three histories fit side by side."""
 COLUMN_WIDTH = 50
-"""A pane narrower than this shows one fact a line."""
-MORE_KEYS = "tab, z: the others"
-"""How to see what is hidden."""
+"""A pane narrower than this shows one fact per line."""
+MORE_KEYS = "tab, z: show all"
+"""How to see the hidden GPUs."""
 
 
 class TelemetryPane(StatePane):
-    """Redrawn with every sweep; a run in progress holds that back until its next gap."""
+    """Redrawn with every reading; during a run, in its gaps."""
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the arrangement that fits: column, blocks, lines, or the lines that fit."""
+        """Return the richest arrangement that fits."""
         if state.past is not None and state.telemetry.latest is None:
-            return wrapped(f"Run {state.past.summary.number} kept no readings of its machine.", size.width, "muted")
+            return wrapped(f"Run {state.past.summary.number} has no recorded telemetry.", size.width, "muted")
         return telemetry_lines(state.telemetry, size.width, self.room(), self.glyphs, state.run.devices)
 
     def room(self) -> int:
-        """Return how many lines the pane may have: its height is its content's, up to `max-height`."""
+        """Return how many lines the pane may have; its height follows its content, up to `max-height`."""
         limit = self.styles.max_height
         if limit is not None and limit.cells is not None:
             return max(1, limit.cells - self.gutter.height)
@@ -54,17 +54,17 @@ class TelemetryPane(StatePane):
 def telemetry_lines(
     state: TelemetryState, width: int, height: int, glyphs: Glyphs, devices: Sequence[Device] = ()
 ) -> list[Spans]:
-    """Return the richest arrangement of at most `height` lines, cut to that if none is short enough.
+    """Return the richest arrangement of at most `height` lines; if none is short enough, one with hidden GPUs.
 
-    `devices` are those of the run, which tell what torch calls a GPU.
+    `devices` are those of the run; they give torch's name of each GPU.
     """
     read = state.latest
     if read is None:
-        return [(("reading the machine", "muted"),)]
+        return [(("Waiting for the first reading.", "muted"),)]
     subjects = [gpu_subject(gpu, state.history, devices, width, glyphs) for gpu in read.gpus]
     subjects.append(host_subject(read.host, state.history, glyphs))
     sentence = stranger(read.problem or "", 400, glyphs)
-    # Three lines hold every sentence of ours at 80 columns; GPUs give way to it, `_shortened` says that they did.
+    # Three lines hold each of our sentences at 80 columns. GPUs are hidden to make room for it.
     problem = wrapped(sentence, width, "warn", lines=max(min(3, height - 1), height - len(subjects)))
     room = height - len(problem)
     lines: list[Spans] = []
@@ -79,16 +79,16 @@ def telemetry_lines(
 
 
 def _arrangements(width: int) -> tuple[Arrangement, ...]:
-    """Return what suits a width, from the richest to the shortest."""
+    """Return the arrangements for a width, richest first."""
     if width < COLUMN_WIDTH:
         return column, short_column, compact_column
     if width < BLOCKS_WIDTH:
-        return column, told_line, one_line
-    return tall_blocks, blocks, told_line, one_line
+        return column, problem_lines, one_line
+    return tall_blocks, blocks, problem_lines, one_line
 
 
 def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a line for each GPU that fits, those of the run before others, what is hidden, and the host always."""
+    """Return a line for each GPU that fits (those of the run first), one about hidden GPUs, and one for the host."""
     *gpus, host = subjects
     last = one_line(host, width, glyphs)
     if room < 2 or not gpus:
@@ -102,7 +102,7 @@ def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: in
 
 
 def _hidden(gpus: Sequence[Subject], chosen: Sequence[int], width: int) -> Spans:
-    """Return how many GPUs are shown, how to see the others, and what is wrong with one of those."""
+    """Return how many GPUs are shown, how to see the others, and the warnings of hidden ones."""
     line: list[tuple[str, str]] = [(f"{len(chosen)} of {len(gpus)} GPUs; {MORE_KEYS}", "muted")]
     for index, subject in enumerate(gpus):
         wrong = next((fact for fact in subject.facts if fact.role in ("bad", "warn")), None)

@@ -15,13 +15,13 @@ Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
 """(subject, width, glyphs) → lines."""
 Piece = list[tuple[str, str]]
 BARS_NARROW, BARS_WIDE = 6, 8
-"""Cells of the history in a line of its own GPU, below and from 90 columns on."""
+"""Cells of the history in one line, below 90 columns and from there."""
 INDENT = 6
-"""Of the lines below a block's first."""
+"""Indentation of a block's second line and those below."""
 
 
 def _piece(fact: Fact, text: str) -> Piece:
-    """Return a fact's text, its sign in front."""
+    """Return a fact's text after its sign."""
     sign: Piece = [(f"{fact.sign} ", fact.role)] if fact.sign else []
     return [*sign, (text, fact.role)]
 
@@ -31,7 +31,7 @@ def _width(piece: Sequence[tuple[str, str]]) -> int:
 
 
 def _bars(fact: Fact, cells: int, glyphs: Glyphs) -> str:
-    """Return a fact's history in its fixed range; blanks where no range is known."""
+    """Draw a fact's history in its fixed range; blanks if the range is unknown."""
     if fact.high is None or cells < 1:
         return " " * max(cells, 0)
     return trend_text(fact.trend or (), cells, 0, fact.high, glyphs)
@@ -41,7 +41,7 @@ def _bars(fact: Fact, cells: int, glyphs: Glyphs) -> str:
 
 
 def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one line: label, history of the first fact, then the most important facts that fit; no room for a name."""
+    """Return one line: label, history of the first fact, then the most important facts that fit."""
     head: Piece = [(f"{subject.label:<5} ", "strong")]
     if subject.problem:
         return [(*head, *_one(without_label(subject), width - _width(head), glyphs))]
@@ -68,8 +68,8 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     return [tuple(spans)]
 
 
-def told_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one line, or two for what is wrong with a device: cut, its remedy would be what is missing."""
+def problem_lines(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one line, or two for a device with a problem, so that its remedy is not cut."""
     if not subject.problem:
         return one_line(subject, width, glyphs)
     head = f"{subject.label:<5} "
@@ -78,12 +78,12 @@ def told_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def without_label(subject: Subject) -> str:
-    """Return what is wrong with a device whose label stands before it: `GPU 1 is lost.` needs no second `GPU 1`."""
+    """Return a device's problem without its label, which stands before it: `is lost.` of `GPU 1 is lost.`"""
     return (subject.problem or "").removeprefix(f"{subject.label} ")
 
 
 def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
-    """Return as much of a sentence as one line holds."""
+    """Return a problem cut to one line."""
     lines = wrapped(stranger(problem, 400, glyphs), width, "warn", lines=1)
     return lines[0] if lines else ()
 
@@ -92,12 +92,12 @@ def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
 
 
 def tall_blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return three histories side by side, then two lines; the host's one line leaves 20 rows of timings at 120x40."""
+    """Return three histories side by side, then two lines of facts; one line for the host."""
     return _blocks(subject, width, glyphs, lines=2)
 
 
 def blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return two lines: three histories side by side, and what fits below; one for the host."""
+    """Return three histories side by side, then one line of facts; one line for the host."""
     return _blocks(subject, width, glyphs, lines=1)
 
 
@@ -116,7 +116,7 @@ def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list
         if _width(first) + _width(piece) <= width:
             first += piece
     rest = [fact for fact in subject.facts if fact not in drawn and fact.text]
-    # A mark that warns must not be what a second line has no room for.
+    # Warnings come first, so that they are not the facts that do not fit.
     marks = [fact for fact in rest if fact.sign]
     pieces: list[Piece] = [[(f"{fact.label} ", "muted"), *_piece(fact, fact.text)] for fact in marks]
     pieces += [[(text, "muted")] for text in (subject.name, joined(subject.identity, glyphs)) if text]
@@ -129,7 +129,7 @@ def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list
 def _flowed(
     pieces: Sequence[Piece], width: int, glyphs: Glyphs, between: str, indent: str, lines: int = 0
 ) -> list[Spans]:
-    """Return pieces side by side in lines; at most `lines` if that is above 0, and then what does not fit is left."""
+    """Flow pieces into lines. At most `lines` if that is above 0; pieces that do not fit are dropped."""
     done: list[Spans] = []
     line: Piece = []
     for piece in pieces:
@@ -144,21 +144,21 @@ def _flowed(
 
 
 def _cut(piece: Piece, width: int, glyphs: Glyphs) -> Piece:
-    """Return a piece in at most so many cells."""
+    """Cut a piece to `width` cells."""
     if _width(piece) <= width:
         return piece
-    kept: Piece = []
+    short: Piece = []
     for text, role in piece:
-        room = width - _width(kept)
-        kept.append((text if width_of(((text, role),)) <= room else stranger(text, room, glyphs), role))
-    return kept
+        room = width - _width(short)
+        short.append((text if width_of(((text, role),)) <= room else stranger(text, room, glyphs), role))
+    return short
 
 
 # ------------------------------------------------------------------ columns
 
 
 def column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one fact a line, each history below its number, an empty line at the end."""
+    """Return one fact per line, each history below its number, and an empty line at the end."""
     lines = _titled(subject, width, glyphs)
     if subject.problem:
         return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn"), ()]
@@ -205,7 +205,7 @@ def _titled(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def _pair(fact: Fact, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return label and text at the two edges of one line, or of two where they are too long together."""
+    """Return label and text at the two edges of one line, or of two lines if they are too long."""
     piece = _piece(fact, fact.text)
     gap = width - len(fact.label) - _width(piece)
     if gap >= 1:

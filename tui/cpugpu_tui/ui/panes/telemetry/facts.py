@@ -1,4 +1,4 @@
-"""What is worth a place in the pane: of each GPU and of the host, most important first."""
+"""The facts that the telemetry pane shows of each GPU and of the host, most important first."""
 
 from __future__ import annotations
 
@@ -17,44 +17,46 @@ from cpugpu_tui.ui.panes.telemetry.wording import Worded, age_text, process_text
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0
-"""Kernel-active from which on a GPU is under load."""
+"""Least kernel-active of a GPU under load."""
 BUSY_SWEEPS = 8
-"""So many sweeps in a row must have been busy before a link is judged: a GeForce drops to generation 1 at idle, and
-what is read of the link may be five seconds old."""
+"""Busy readings in a row before a link is judged.
+
+A GeForce drops to generation 1 at idle, and the reading of the link may be five seconds old.
+"""
 LEAST_RATE = 5e6
-"""Bytes per second from which on a rate is worth a line: 5 MB/s is a ten-thousandth of what a slot carries."""
+"""Least bytes per second of a rate that is shown: 5 MB/s is a ten-thousandth of what a slot can carry."""
 SHOWN_PROCESSES = 4
-"""Processes that the pane names; the whole list is one key away."""
+"""Processes that the pane lists; the GPU page lists all."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing worth a label: text, and a history where there is one."""
+    """A label with its text and, for some, a history."""
 
     label: str
     text: str
     role: str = "text"
     trend: tuple[float | None, ...] | None = None
     high: float | None = 100.0
-    """Top of the trend's range; the bottom is 0. None: no range is known, and nothing is drawn."""
+    """Top of the trend's range; the bottom is 0. None if the range is unknown: then nothing is drawn."""
     short: str | None = None
-    """For one line among others; None where `text` says it alone, empty where it has no place there."""
+    """Text for a shared line; None for `text`, empty to leave it out there."""
     brief: str | None = None
-    """For 80 columns; None where `short` is short enough."""
+    """Text for 80 columns; None for `short`."""
     sign: str = ""
-    """In front of the text: says without colour what the role says."""
+    """Sign before the text: says the same as the role without colour."""
     is_mark: bool = False
-    """Something that is not always there; stands behind what is, so that columns stay columns."""
+    """Whether it is shown only sometimes. Marks come last, so that columns stay aligned."""
 
     is_kept: bool = False
-    """Where a line has not room for all, this comes before what is not."""
+    """Whether it comes before others if a line has not room for all."""
 
     is_extra: bool = False
-    """Nothing is made shorter for it: it stands in a line only where there is room left."""
+    """Whether it is shown only in room that is left: no other fact is shortened for it."""
 
     @property
     def short_or_text(self) -> str:
-        """What it is among others."""
+        """Text for a shared line."""
         return self.text if self.short is None else self.short
 
 
@@ -64,19 +66,19 @@ class Subject:
 
     label: str
     name: str
-    """What it is; empty for the host."""
+    """Model name; empty for the host."""
     problem: str | None
     facts: tuple[Fact, ...]
     series: str
     """Role of its histories."""
     identity: tuple[str, ...] = ()
-    """Its names elsewhere: torch's, NVML's, UUID, PCI address."""
+    """Other names: torch's, NVML's, UUID, PCI address."""
     parts: tuple[str, ...] = ()
-    """MIG instances and processes, a line each."""
+    """Lines of MIG instances and processes."""
 
 
 def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Subject:
-    """Return a GPU with all that a pane of this width may say of it."""
+    """Return a GPU with all facts for a pane of this width."""
     room = min(width - 1, 60)
     return Subject(
         label=f"GPU {gpu.index}",
@@ -90,7 +92,7 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
 
 
 def host_subject(host: Readings, history: History, glyphs: Glyphs) -> Subject:
-    """Return the host with all that the pane may say of it."""
+    """Return the host with all its facts."""
     return Subject("host", "", None, tuple(host_facts(host, history, glyphs)), "cpu")
 
 
@@ -98,10 +100,10 @@ def host_subject(host: Readings, history: History, glyphs: Glyphs) -> Subject:
 
 
 def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequence[Device] = ()) -> list[Fact]:
-    """Return what is known of a GPU, most important first."""
+    """Return the facts of a GPU, most important first."""
     past = {key: history.get(f"gpu{gpu.index}/{key}", ()) for key in GPU}
     readings, none = gpu.readings, glyphs.none
-    throttle, memory_clock = _throttle(gpu, none, glyphs), _told("memory_clock_mhz", readings, none)
+    throttle, memory_clock = _throttle(gpu, none, glyphs), _worded("memory_clock_mhz", readings, none)
     facts = [
         _active(readings, past["kernel_active_pct"], none),
         _power(gpu, past["power_mw"], none),
@@ -119,72 +121,72 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
         facts.append(Fact("persistence", "off", "warn", short="persistence off", sign="!", is_mark=True))
     names = torch_names(gpu, devices)
     if names:
-        # With more room the mapping says it.
+        # Wider layouts show the name in `identity`.
         facts.append(Fact("torch", "", short=names[0], is_mark=True, is_extra=True))
     return facts
 
 
-def _told(key: str, readings: Readings, none: str) -> Worded:
+def _worded(key: str, readings: Readings, none: str) -> Worded:
     return worded(GPU[key], readings.get(key), none)
 
 
 def _active(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told = _told("kernel_active_pct", readings, none)
-    short = f"kernel-active {told.number:>4}"
-    return Fact("kernel-active", told.text, told.role, past, 100.0, short=short, is_kept=True)
+    shown = _worded("kernel_active_pct", readings, none)
+    short = f"kernel-active {shown.number:>4}"
+    return Fact("kernel-active", shown.text, shown.role, past, 100.0, short=short, is_kept=True)
 
 
 def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact:
-    told, limit = _told("power_mw", gpu.readings, none), known(gpu.readings, "power_limit_mw")
-    if told.value is None:
-        return Fact("power", told.text, told.role, short=f"power {none}")
+    shown, limit = _worded("power_mw", gpu.readings, none), known(gpu.readings, "power_limit_mw")
+    if shown.value is None:
+        return Fact("power", shown.text, shown.role, short=f"power {none}")
     of = f"/{limit / 1000:.0f}" if limit else ""
-    text = f"{told.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
+    text = f"{shown.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
     capped = any(throttle.word == "power-capped" for throttle in throttles(gpu))
-    # The sensor is the board's: a slice has no power of its own.
+    # The sensor measures the whole board: a MIG instance has no sensor of its own.
     label = "power, whole board" if gpu.instances else "power"
-    return Fact(label, text.strip(), told.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
-                brief=f"{told.value / 1000:.0f} W" if capped else None,  # the mark says that it is the limit
+    return Fact(label, text.strip(), shown.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
+                brief=f"{shown.value / 1000:.0f} W" if capped else None,  # the mark `capped` already names the limit
                 is_kept=True)  # fmt: skip
 
 
 def _clock(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told, most = _told("sm_clock_mhz", readings, none), known(readings, "sm_clock_max_mhz")
-    if told.value is None:
-        return Fact("SM clock", told.text, told.role, short=f"clock {none}")
-    text = f"{told.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
-    return Fact("SM clock", text, told.role, past, top_of(GPU["sm_clock_mhz"], readings),
-                short=f"{told.value:>4.0f} MHz")  # fmt: skip
+    shown, most = _worded("sm_clock_mhz", readings, none), known(readings, "sm_clock_max_mhz")
+    if shown.value is None:
+        return Fact("SM clock", shown.text, shown.role, short=f"clock {none}")
+    text = f"{shown.value:.0f}{f'/{most:.0f}' if most else ''} MHz"
+    return Fact("SM clock", text, shown.role, past, top_of(GPU["sm_clock_mhz"], readings),
+                short=f"{shown.value:>4.0f} MHz")  # fmt: skip
 
 
 def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told, total = _told("memory_used_bytes", readings, none), known(readings, "memory_total_bytes")
-    if told.value is None:
-        return Fact("memory", told.text, told.role, short=f"memory {none}")
+    shown, total = _worded("memory_used_bytes", readings, none), known(readings, "memory_total_bytes")
+    if shown.value is None:
+        return Fact("memory", shown.text, shown.role, short=f"memory {none}")
     of = f"/{gib(total)}" if total is not None else ""
-    text = f"{gib(told.value):>{max(len(of) - 1, 0)}}{of} GiB"
-    brief = f"{told.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
+    text = f"{gib(shown.value):>{max(len(of) - 1, 0)}}{of} GiB"
+    brief = f"{shown.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
     if is_with_reserve(readings):
         text, brief = f"{text} +reserve", f"{brief} +res"
-    return Fact("memory", text.strip(), told.role, past, total, short=text, brief=brief, is_kept=True)
+    return Fact("memory", text.strip(), shown.role, past, total, short=text, brief=brief, is_kept=True)
 
 
 def is_with_reserve(readings: Readings) -> bool:
-    """Say whether an old driver's number of used bytes holds what it keeps for itself."""
+    """Whether an old driver counts its own reserve among the used bytes."""
     reserved = readings.get("memory_reserved_bytes")
     return reserved is not None and reserved.reason == "in-used"
 
 
 def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
-    told, slow = _told("temperature_c", readings, none), known(readings, "slowdown_temperature_c")
-    if told.value is None:
-        return Fact("temperature", told.text, told.role, short="")
-    text, top = f"{told.value:.0f}C", top_of(GPU["temperature_c"], readings)
+    shown, slow = _worded("temperature_c", readings, none), known(readings, "slowdown_temperature_c")
+    if shown.value is None:
+        return Fact("temperature", shown.text, shown.role, short="")
+    text, top = f"{shown.value:.0f}C", top_of(GPU["temperature_c"], readings)
     if slow is None:
-        return Fact("temperature", text, told.role, past, top, short=text)
-    hot = told.value >= slow
-    return Fact("temperature", f"{text}, slows at {slow:.0f}C", "warn" if hot else told.role, past, top,
-                short=f"{told.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
+        return Fact("temperature", text, shown.role, past, top, short=text)
+    hot = shown.value >= slow
+    return Fact("temperature", f"{text}, throttles at {slow:.0f}C", "warn" if hot else shown.role, past, top,
+                short=f"{shown.value:.0f}/{slow:.0f}C", sign="!" if hot else "")  # fmt: skip
 
 
 def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
@@ -196,13 +198,13 @@ def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
         return Fact("throttle", text, found[0].role, short=text, brief=brief, sign=sign, is_mark=True)
     bits = gpu.readings.get("throttle_bits")
     if bits is not None and bits.value is None:
-        told = worded(GPU["throttle_bits"], bits, none)
-        return Fact("throttle", told.text, told.role, short="", is_mark=True)
+        shown = worded(GPU["throttle_bits"], bits, none)
+        return Fact("throttle", shown.text, shown.role, short="", is_mark=True)
     return Fact("throttle", ", ".join(quiet_words(gpu)) or "none", short="", is_mark=True)
 
 
 def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
-    """Return who else is on the GPU: a neighbour makes a light kernel read 15 % slow (method.md)."""
+    """Return who else uses the GPU: another process makes a light kernel look 15 % slower (method.md)."""
     everyone = gpu.everyone
     if everyone is None:
         return Fact("processes", "cannot be listed", "muted", short="", is_mark=True)
@@ -216,20 +218,20 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
 
 
 def _link(readings: Readings, active: tuple[float | None, ...], glyphs: Glyphs) -> Fact:
-    """Return the PCIe link, with a warning if it is less than it could be while the GPU has work."""
+    """Return the PCIe link, with a warning if it is below its maximum under load."""
     now, most = _link_text(readings, "", glyphs), _link_text(readings, "max_", glyphs)
-    told = _told("pcie_generation", readings, glyphs.none)
+    shown = _worded("pcie_generation", readings, glyphs.none)
     if now is None:
-        return Fact("PCIe", told.text if told.value is None else glyphs.none, "muted", short="", is_mark=True)
+        return Fact("PCIe", shown.text if shown.value is None else glyphs.none, "muted", short="", is_mark=True)
     slow = link_problem(readings, active, glyphs)
     if slow:
         return Fact("PCIe", slow, "warn", short=f"PCIe {slow}", brief="slow PCIe", sign="!", is_mark=True)
-    text = f"{now}, idle; {most}" if _is_reduced(readings) else now
-    return Fact("PCIe", text, told.role, short="", is_mark=True)
+    text = f"{now} (idle; max {most})" if _is_reduced(readings) else now
+    return Fact("PCIe", text, shown.role, short="", is_mark=True)
 
 
 def link_problem(readings: Readings, active: Sequence[float | None], glyphs: Glyphs) -> str:
-    """Return `gen 1 ×16 of gen 5 ×16` if the PCIe link is less than it could be under load; else nothing."""
+    """Return `gen 1 ×16 of gen 5 ×16` if the PCIe link is below its maximum under load, else an empty text."""
     if not _is_reduced(readings) or not is_loaded(active):
         return ""
     return f"{_link_text(readings, '', glyphs)} of {_link_text(readings, 'max_', glyphs)}"
@@ -241,7 +243,7 @@ def _link_text(readings: Readings, prefix: str, glyphs: Glyphs) -> str | None:
 
 
 def _is_reduced(readings: Readings) -> bool:
-    """Say whether generation or width is below its maximum; not if one of them is unknown."""
+    """Whether generation or width is known to be below its maximum."""
     for what in ("generation", "width"):
         now, most = known(readings, f"pcie_{what}"), known(readings, f"pcie_max_{what}")
         if now is not None and most is not None and now < most:
@@ -250,16 +252,16 @@ def _is_reduced(readings: Readings) -> bool:
 
 
 def is_loaded(active: Sequence[float | None]) -> bool:
-    """Say whether a GPU had work at every one of its last sweeps, so that its link would have woken up."""
+    """Whether a GPU was busy at each of its last readings, so that its link should be at full speed."""
     last = active[-BUSY_SWEEPS:]
     return len(last) == BUSY_SWEEPS and all(value is not None and value >= BUSY_PCT for value in last)
 
 
 def _errors(readings: Readings) -> list[Fact]:
-    """Return memory errors, if there were any."""
+    """Return the counts of memory errors above 0."""
     facts = []
     for key, words, role, sign in (
-        ("ecc_uncorrected_count", "not corrected", "bad", "!!"),
+        ("ecc_uncorrected_count", "uncorrected", "bad", "!!"),
         ("ecc_corrected_count", "corrected", "warn", "!"),
     ):
         count = known(readings, key)
@@ -273,7 +275,7 @@ def _errors(readings: Readings) -> list[Fact]:
 
 
 def _rates(readings: Readings) -> list[Fact]:
-    """Return what goes over the links, where anything does."""
+    """Return the rates of PCIe and NVLink that are worth showing."""
     facts = []
     for label, sent, received in (
         ("PCIe rate", "pcie_tx_bytes_per_s", "pcie_rx_bytes_per_s"),
@@ -282,7 +284,7 @@ def _rates(readings: Readings) -> list[Fact]:
         out, into = known(readings, sent), known(readings, received)
         if max(out or 0.0, into or 0.0) >= LEAST_RATE:
             texts = [f"{value / 1e9:.3g}" if value is not None else "?" for value in (into, out)]
-            role = _told(sent if out is not None else received, readings, "").role
+            role = _worded(sent if out is not None else received, readings, "").role
             text = f"in {texts[0]} out {texts[1]} GB/s"
             facts.append(Fact(label, text, role, short=f"{label.partition(' ')[0]} {text}", is_mark=True,
                               is_extra=True))  # fmt: skip
@@ -302,10 +304,9 @@ def instance_text(
     *,
     full: bool = False,
 ) -> str:
-    """Return `MIG 0 1g.18gb  2.1/17.5 GiB  9 s old  cuda:0`: of a slice, its memory alone can be measured.
+    """Return `MIG 0 1g.18gb  2.1/17.5 GiB  9 s old  cuda:0`. Only the memory of an instance can be read.
 
-    The driver's name begins with that of the whole GPU, which stands above: what tells slices apart is its end.
-    A fresh number's age is told only in `full`.
+    The part of the name that repeats the GPU's is dropped. The age of a fresh reading is added only with `full`.
     """
     quantity, used = GPU["memory_used_bytes"], instance.readings.get("memory_used_bytes")
     total = known(instance.readings, "memory_total_bytes")
@@ -332,14 +333,14 @@ def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:
 
 
 def host_facts(host: Readings, history: History, glyphs: Glyphs) -> list[Fact]:
-    """Return what is known of the host, most important first."""
+    """Return the facts of the host, most important first."""
     none = glyphs.none
     cpu, load, clock = (worded(HOST[key], host.get(key), none) for key in ("cpu_pct", "load_1min", "cpu_freq_mhz"))
     facts = [
         Fact("CPU", cpu.text, cpu.role, history.get("host/cpu_pct", ()), short=f"CPU {cpu.number:>4}"),
         _memory(host, history.get("host/memory_used_bytes", ()), none),
         Fact("load", load.text, load.role, short=f"load {load.number}"),
-        Fact("frequency", f"{none} not known here", "muted", short="") if clock.value is None
+        Fact("frequency", f"{none} not available", "muted", short="") if clock.value is None
         else Fact("frequency", clock.text, clock.role),
     ]  # fmt: skip
     quota = worded(HOST["cpu_quota_cores"], host.get("cpu_quota_cores"), none)

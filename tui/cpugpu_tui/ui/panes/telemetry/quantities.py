@@ -1,4 +1,4 @@
-"""Every reading of a GPU and of the host as a person reads it: label, number with unit, range of its history."""
+"""How each reading of a GPU and of the host is shown: label, number with unit, range of its history."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from cpugpu_tui.model import Reading
 from cpugpu_tui.model.quantities import gib, significant
 
 STALE_S = 2.5
-"""Older than two sweeps of one second: dimmed, so that nobody reads an old number as a new one."""
+"""Readings older than this (two readings, one per second) are dimmed."""
 SLOW_S = 6.0
-"""What is read every five seconds is never older than this, as long as all is well."""
+"""Greatest normal age of readings that are taken every five seconds."""
 SLOW_STALE_S = 12.5
-"""Like STALE_S, for what is read every five seconds: clock and quota of the host, limits of a GPU."""
+"""Like STALE_S, for readings taken every five seconds: the host's clock and quota, a GPU's limits."""
 LANE_BYTES_PER_S = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
-"""PCIe generation → bytes per second, lane and direction, after line coding."""
+"""PCIe generation → bytes per second of one lane in one direction, after line coding."""
 NVLINK_BYTES_PER_S = 25e9
-"""Per link and direction from Volta to Hopper (18 links: 450 GB/s). Faster links are drawn at the range's edge."""
+"""Per link and direction, from Volta to Hopper (18 links: 450 GB/s). Faster links reach the edge of the range."""
 
 Readings = Mapping[str, Reading]
 
@@ -28,36 +28,36 @@ class Quantity:
 
     label: str
     text: Callable[[float], str]
-    """Number → text with its unit."""
+    """Formats a number with its unit."""
     top: float | str | None = None
-    """Upper end of its history, the lower is 0: a number, or the key whose value it is. None: it has no history."""
+    """Upper end of its history (the lower is 0): a number, or the key of a reading. None if it has no history."""
     else_top: float | None = None
-    """Upper end where the reading that should tell is unknown; a range never follows the values themselves."""
+    """Upper end if that reading is unknown. The range never follows the values, so that bars stay comparable."""
     is_slow: bool = False
-    """Read every five seconds only."""
+    """Whether it is read only every five seconds."""
 
     @property
     def stale_s(self) -> float:
-        """Age from which on it is old."""
+        """Age in seconds above which a reading is old."""
         return SLOW_STALE_S if self.is_slow else STALE_S
 
     def is_stale(self, reading: Reading) -> bool:
-        """Whether a number is older than it ought to be."""
+        """Whether a number is older than `stale_s`."""
         return reading.value is not None and reading.age_s > self.stale_s
 
 
 def percent_text(value: float) -> str:
-    """Return `97%`; `<1%` for what is little but not nothing."""
+    """Format a percentage: `97%`; `<1%` for values between 0 and 0.5."""
     return "<1%" if 0 < value < 0.5 else f"{value:.0f}%"
 
 
 def bytes_text(value: float) -> str:
-    """Return `12.1 GiB`."""
+    """Format bytes: `12.1 GiB`."""
     return f"{gib(value)} GiB"
 
 
 def rate_text(value: float) -> str:
-    """Return `63 GB/s` or `300 MB/s`."""
+    """Format a rate: `63 GB/s` or `300 MB/s`."""
     return f"{value / 1e9:.3g} GB/s" if value >= 1e9 else f"{value / 1e6:.0f} MB/s"
 
 
@@ -89,42 +89,42 @@ GPU_GROUPS: dict[str, dict[str, Quantity]] = {
     },
     "Memory": {
         "memory_used_bytes": Quantity("used", bytes_text, "memory_total_bytes"),
-        "memory_reserved_bytes": Quantity("kept by the driver", bytes_text, "memory_total_bytes"),
+        "memory_reserved_bytes": Quantity("reserved by the driver", bytes_text, "memory_total_bytes"),
         "memory_total_bytes": Quantity("total", bytes_text),
     },
     "Clocks": {
         "sm_clock_mhz": Quantity("SM clock", _MHZ, "sm_clock_max_mhz", 3000.0),
-        "sm_clock_max_mhz": Quantity("SM clock, most", _MHZ, is_slow=True),
+        "sm_clock_max_mhz": Quantity("max SM clock", _MHZ, is_slow=True),
         "memory_clock_mhz": Quantity("memory clock", _MHZ, "memory_clock_max_mhz", 15000.0),
-        "memory_clock_max_mhz": Quantity("memory clock, most", _MHZ, is_slow=True),
+        "memory_clock_max_mhz": Quantity("max memory clock", _MHZ, is_slow=True),
         "performance_state": Quantity("performance state", _form("P{:.0f}"), is_slow=True),
     },
     "Power": {
         "power_mw": Quantity("power now", _WATTS, "power_limit_mw", 1_000_000.0),
         "power_average_mw": Quantity("power, 1 s average", _WATTS, "power_limit_mw", 1_000_000.0),
-        "power_limit_mw": Quantity("limit in force", _WATTS, is_slow=True),
+        "power_limit_mw": Quantity("power limit", _WATTS, is_slow=True),
         "energy_mj": Quantity("energy since driver load", _energy_text, is_slow=True),
     },
     "Temperature": {
         "temperature_c": Quantity("GPU", _CELSIUS, "slowdown_temperature_c", 100.0),
-        "slowdown_temperature_c": Quantity("slows down at", _CELSIUS, is_slow=True),
-        "temperature_margin_c": Quantity("left to slow-down", _CELSIUS, 100.0, is_slow=True),
+        "slowdown_temperature_c": Quantity("throttles at", _CELSIUS, is_slow=True),
+        "temperature_margin_c": Quantity("margin to throttling", _CELSIUS, 100.0, is_slow=True),
         "memory_temperature_c": Quantity("memory", _CELSIUS, 110.0, is_slow=True),
         "fan_pct": _share("fan", is_slow=True),
     },
-    "Share of time the clock was held down": {
+    "Throttling (share of time)": {
         "throttled_power_cap_pct": _share("by the power cap"),
         "throttled_sync_boost_pct": _share("by sync boost"),
         "throttled_thermal_pct": _share("by heat (driver)"),
         "throttled_hw_thermal_pct": _share("by heat (hardware)", is_slow=True),
         "throttled_power_brake_pct": _share("by the power brake", is_slow=True),
-        "throttle_bits": Quantity("reasons now, as a mask", lambda value: f"0x{int(value):x}"),
+        "throttle_bits": Quantity("current reasons (bit mask)", lambda value: f"0x{int(value):x}"),
     },
     "Links": {
         "pcie_generation": Quantity("PCIe generation", _COUNT, "pcie_max_generation", 6.0, is_slow=True),
-        "pcie_max_generation": Quantity("PCIe generation, most", _COUNT, is_slow=True),
+        "pcie_max_generation": Quantity("max PCIe generation", _COUNT, is_slow=True),
         "pcie_width": Quantity("PCIe lanes", _COUNT, "pcie_max_width", 16.0, is_slow=True),
-        "pcie_max_width": Quantity("PCIe lanes, most", _COUNT, is_slow=True),
+        "pcie_max_width": Quantity("max PCIe lanes", _COUNT, is_slow=True),
         "pcie_tx_bytes_per_s": Quantity("PCIe, GPU to host", rate_text, "pcie"),
         "pcie_rx_bytes_per_s": Quantity("PCIe, host to GPU", rate_text, "pcie"),
         "nvlink_links": Quantity("NVLink links", _COUNT, is_slow=True),
@@ -133,13 +133,13 @@ GPU_GROUPS: dict[str, dict[str, Quantity]] = {
     },
     "Memory errors (ECC) since driver load": {
         "ecc_corrected_count": Quantity("corrected", _COUNT, is_slow=True),
-        "ecc_uncorrected_count": Quantity("not corrected", _COUNT, is_slow=True),
+        "ecc_uncorrected_count": Quantity("uncorrected", _COUNT, is_slow=True),
     },
 }  # fmt: skip
-"""Heading → key → how it is shown, in reading order; together every key of `machine.nvml.value_names`."""
+"""Heading → key → how it is shown, in reading order; holds every key of `machine.nvml.value_names`."""
 
 GPU = {key: quantity for group in GPU_GROUPS.values() for key, quantity in group.items()}
-"""The same without the headings."""
+"""`GPU_GROUPS` without the headings."""
 
 HOST = {
     "cpu_pct": _share("CPU busy"),
@@ -153,13 +153,13 @@ HOST = {
 
 
 def known(readings: Readings, key: str) -> float | None:
-    """Return a reading's number, None where there is none."""
+    """Return a reading's number; None if there is none."""
     reading = readings.get(key)
     return reading.value if reading is not None else None
 
 
 def top_of(quantity: Quantity, readings: Readings) -> float | None:
-    """Return the upper end of a history's range, None if it has no fixed one."""
+    """Return the upper end of a history's range; None if it has no fixed one."""
     if isinstance(quantity.top, float) or quantity.top is None:
         return quantity.top
     if quantity.top == "pcie":
@@ -171,7 +171,7 @@ def top_of(quantity: Quantity, readings: Readings) -> float | None:
 
 
 def pcie_bytes_per_s(readings: Readings) -> float | None:
-    """Return what the slot can carry in one direction: of the link at its best, since an idle one is slower."""
+    """Return the slot's rate in one direction at its maximum; an idle link is slower."""
     generation, lanes = known(readings, "pcie_max_generation"), known(readings, "pcie_max_width")
     if generation is None or lanes is None:
         return None

@@ -1,4 +1,4 @@
-"""Readings in words: numbers, reasons, ages, and text from strangers."""
+"""Readings as text: numbers, reasons, ages, and names from untrusted sources."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text
 
 UNRESOLVED = "outside namespace"
-"""Of a process that this container or user cannot see: the driver tells its number alone."""
+"""Note at a process that this container or user cannot see: the driver reports only its pid."""
 
 
 @dataclass(frozen=True)
 class Worded:
-    """A reading in words."""
+    """A reading as text."""
 
     value: float | None
     text: str
-    """The number with its unit, or the dash with the reason why there is none."""
+    """The number with its unit, or a dash with the reason why there is none."""
     number: str
-    """The number with its unit, or the dash alone: for places without room for reasons."""
+    """The number with its unit, or only a dash."""
     role: str
-    """How it looks: `muted` without a number, `stale` where it is old, else `text`."""
+    """`muted` without a number, `stale` if it is old, else `text`."""
 
 
 def worded(quantity: Quantity, reading: Reading | None, none: str) -> Worded:
-    """Return a reading in words; `none` is the dash of this terminal."""
+    """Return a reading as text; `none` is the dash of this terminal."""
     if reading is None or reading.value is None:
         why = REASONS.get(reading.reason or "", "") if reading is not None else ""
         return Worded(None, f"{none} {why}".strip(), none, "muted")
@@ -39,10 +39,9 @@ def worded(quantity: Quantity, reading: Reading | None, none: str) -> Worded:
 
 
 def age_text(quantity: Quantity, reading: Reading | None) -> str:
-    """Return how old a number is; nothing where there is none.
+    """Return the age of a number; empty without a number.
 
-    What is read every five seconds says so, instead of counting to five over and over: a line that says nothing new
-    is not painted.
+    A reading that is taken every five seconds has a constant text while it is fresh, so that its line is not repainted.
     """
     if reading is None or reading.value is None:
         return ""
@@ -52,9 +51,9 @@ def age_text(quantity: Quantity, reading: Reading | None) -> str:
 
 
 def stranger(text: str, width: int, glyphs: Glyphs) -> str:
-    """Return a name that a stranger chose, in at most `width` cells: nothing in it that a terminal obeys.
+    """Return an untrusted name in at most `width` cells, without control characters.
 
-    It was made harmless where it was read; but events also come from files and from other machines.
+    Names are cleaned when they are read, too; but events also come from files and other machines.
     """
     text = printable(text)
     if glyphs is ASCII:
@@ -63,7 +62,7 @@ def stranger(text: str, width: int, glyphs: Glyphs) -> str:
 
 
 def process_text(process: GpuProcess, width: int, glyphs: Glyphs) -> str:
-    """Return `ann  python train.py  12.1 GiB` in at most `width` cells; the command is what is cut."""
+    """Return `ann  python train.py  12.1 GiB` in at most `width` cells; only the command is cut."""
     memory = f"  {bytes_text(process.memory_bytes)}" if process.memory_bytes is not None else ""
     if process.user is None and process.command is None:
         return f"pid {process.pid} ({UNRESOLVED}){memory}"[:width]
@@ -74,6 +73,6 @@ def process_text(process: GpuProcess, width: int, glyphs: Glyphs) -> str:
 
 
 def bus_text(pci_bus_id: str) -> str:
-    """Return a PCI address as people know it: NVML writes the domain with eight digits."""
+    """Return a PCI address with a domain of four digits; NVML writes eight."""
     domain, _, rest = pci_bus_id.partition(":")
     return f"{domain[4:]}:{rest}" if len(domain) == 8 and domain.startswith("0000") and rest else pci_bus_id

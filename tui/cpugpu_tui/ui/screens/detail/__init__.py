@@ -1,1 +1,1 @@
-"""The detail of one row."""
+"""The page with the details of one row."""

@@ -1,4 +1,4 @@
-"""Where the time of one call on the GPU goes: its parts as bars, with what each of them is."""
+"""Where the time of one call on the GPU goes: its parts as bars."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ REMARKS = {
     WAIT: "the host notices the end",
     BACK: "result copied to the host",
 }
-"""What each part is, in at most 28 cells: at 80 columns it stands beside its bar."""
+"""Part → meaning, in at most 28 cells, which fit beside the bar at 80 columns."""
 
-HIDDEN = "what nothing else hides"
-"""Kernels of which a part runs while the host still queues, copies or waits: the bar shows the rest of them."""
+HIDDEN = "without the overlapping part"
+"""Meaning of kernels that partly run while the host queues, copies or waits; the bar shows the rest."""
 REST = "not accounted for"
 
 MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
-"""What a call can only be taken apart with, and the part that it is."""
+"""Metric → part; all of them are needed to take a call apart."""
 
 NAME, TIME, SHARE, REMARK = 16, 9, 7, 28
 """Cells of the columns; the bar takes the rest."""
 
 
 def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one call taken apart, with inputs on the GPU and with copies; or one sentence why it is not."""
+    """Return the parts of one call, resident and with copies, or why they are unknown."""
     if row.status == "pending" or (row.failure is not None and row.gpu is None):
-        return []  # the row says already what became of it
+        return []  # the row already tells its state
     times = row.gpu
     which = f" ({times.device})" if times is not None and len(run.devices) > 2 else ""
     title: Spans = ((f"Where the GPU's time goes{which}", "title"),)
@@ -50,23 +50,24 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
         lines += _taken_apart("resident (the inputs are on the GPU)", resident, kernels_ns, width, glyphs)
     if moved is not None:
         return [*lines, *_taken_apart("with copies (from and to the host)", moved, kernels_ns, width, glyphs)]
-    what = "the copies were not timed by themselves" if times.samples.get(PAGEABLE) else "not timed"
+    what = "the copies were not timed separately" if times.samples.get(PAGEABLE) else "not timed"
     when = "yet" if row.status == "active" else "in this run"
     return [*lines, *paragraph(f"with copies: {what} {when}", width, "muted")]
 
 
 def _why_nothing(run: RunState, row: Row) -> str:
-    """Return why there is no call on a GPU to take apart."""
+    """Return why no call on a GPU can be taken apart."""
     if row.status == "mismatch":
-        return "Not shown: the results differ, so that no time of this row counts."
+        return "Not shown: the results differ, so the times of this row do not count."
     return "No GPU in this run." if run.gpu is None else "Nothing has been timed on the GPU yet."
 
 
 def _why_not(row: Row, times: DeviceTimes) -> str:
-    """Return which parts have no time of their own."""
+    """Return which parts were not timed separately."""
     missing = [part for metric, part in MEASURES if not _has(times, metric)] or ["some part"]
     return (
-        f"Not taken apart: this run has no time{' yet' if row.status == 'active' else ''} of {joined(missing)} alone."
+        f"Parts unknown: {joined(missing)} {'was' if len(missing) == 1 else 'were'} not timed separately"
+        f"{' yet' if row.status == 'active' else ' in this run'}."
     )
 
 
@@ -75,7 +76,7 @@ def _has(times: DeviceTimes, metric: str) -> bool:
 
 
 def _taken_apart(how: str, found: Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a heading with the whole, a line for each part, and what the parts leave or have too much."""
+    """Return a heading with the total, a line for each part, and the rest or the overlap."""
     lines: list[Spans] = [((f"  {how}: ", "text"), (f"{time_text(found.measured_ns)} a call", "strong"))]
     for name, part_ns in found.parts:
         remark = HIDDEN if name == KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
@@ -86,7 +87,7 @@ def _taken_apart(how: str, found: Decomposition, kernels_ns: float, width: int, 
         return [*lines, _part(name, rest_ns, found, REST, role, width, glyphs)]
     text = f"the parts overlap by {time_text(-rest_ns)}, {percent(found.share(-rest_ns))} % of the call"
     if not found.is_explained:
-        text += ": each was timed by itself, and together they hide behind one another"
+        text += ": each was timed separately, and in a call they run at the same time"
     return [*lines, *paragraph(text, width, "muted" if found.is_explained else "warn")]
 
 

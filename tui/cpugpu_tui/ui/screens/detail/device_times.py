@@ -1,4 +1,4 @@
-"""One device's part of a row: how it was timed, its metrics, what was odd, where its tensors lay."""
+"""One device's part of the details: rounds, metrics, remarks, and the place of its tensors."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ METRIC_WORDS = {
     COLD_START: "first call",
 }
 METRIC_HELP = {
-    LATENCY: "one call and the wait for it, caches warm",
-    SINGLE: "each call timed by itself",
-    DEVICE: "the GPU's own work, no launch and no wait",
+    LATENCY: "one call and its wait, warm caches",
+    SINGLE: "each call timed separately",
+    DEVICE: "the GPU's own work, no launch, no wait",
     THROUGHPUT: "many calls queued, one wait",
     PAGEABLE: "data starts and ends on the host",
     PINNED: "the same in pinned memory",
-    AS_WRITTEN: "what the paper's clock shows",
+    AS_WRITTEN: "time by the paper's clock",
     SYNCED: "until the device had finished",
-    COLD_START: "first of the process, libraries load",
+    COLD_START: "first in the process, loads libraries",
 }
 COLDER = (
-    "Cold kernels take longer than the latency here: caches are emptied before each of them, and warm in the latency."
+    "Cold kernels take longer than the latency: caches are emptied before each of them, but are warm in the latency."
 )
 ENOUGH_FOR_TAILS = 200
-"""Samples from which on p90 and p99 mean something (method.md)."""
+"""Samples needed for p90 and p99 (method.md)."""
 
 
 def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a device's heading, how it was timed, its metrics, their distribution, and what was odd."""
+    """Return a device's heading, rounds, metrics, distribution and remarks."""
     series = "cpu" if device.is_cpu else "gpu"
     simulated = " (simulated)" if device.simulated else ""
     lines: list[Spans] = [
@@ -78,7 +78,7 @@ def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, wid
 
 
 def placed_lines(times: DeviceTimes, width: int) -> list[Spans]:
-    """Return where the tensors lay, as the tensors themselves say."""
+    """Return the shape, dtype and device of inputs and results."""
     placed = times.placed
     if placed is None:
         return []
@@ -93,13 +93,13 @@ def placed_lines(times: DeviceTimes, width: int) -> list[Spans]:
 
 
 def _counted(tensors: Sequence[str]) -> list[str]:
-    """Return each line once, with how often it follows itself: two equal factors of a product are one line."""
+    """Return lines without repetitions, with their number: `[64, 64] float32 on cuda:0, twice`."""
     counts = [(text, len(list(same))) for text, same in groupby(tensors)]
     return [text if count == 1 else f"{text}, {'twice' if count == 2 else f'{count} times'}" for text, count in counts]
 
 
 def _how(device: Device, times: DeviceTimes) -> list[Spans]:
-    """Return how many rounds, blocks and calls, and on a CPU how many threads."""
+    """Return the number of rounds, blocks and calls, and on a CPU of threads."""
     calibrated = times.calibrated
     if calibrated is None:
         return []
@@ -119,7 +119,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _words(run: RunState, row: Row) -> dict[str, str]:
-    """Return what this row's metrics are called: were caches cold, was the paper's call the first one."""
+    """Return metric → label for this row."""
     words = {**METRIC_WORDS, DEVICE: kernels_heading(run)}
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
@@ -129,7 +129,7 @@ def _words(run: RunState, row: Row) -> dict[str, str]:
 
 
 def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return one line per metric, as many columns as fit, and why a tail is missing."""
+    """Return one line per metric with the columns that fit, and why p90 and p99 are missing."""
     samples = {name: times.samples[name] for name in METRIC_WORDS if times.samples.get(name)}
     if not samples:
         return [(("  no samples yet", "muted"),)]
@@ -138,7 +138,7 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     header = f"  {'':<17}{'n':>6}{''.join(f'{name:>11}' for name in columns)}"
     lines: list[Spans] = [((header, "muted"),)]
     for name, values in samples.items():
-        # A block's mean hides the tails of latency: they come from the calls that were timed one by one.
+        # The mean of a block hides the tails of latency; only calls timed separately show them.
         has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != LATENCY or values == singles)
         tails = [time_text(percentile(values, p)) if has_tails else glyphs.none for p in (90, 99)]
         numbers = [time_text(times.median_ns(name) or median(values)), *tails, time_text(min(values))]
@@ -151,9 +151,9 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     if words[DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
         lines += paragraph(COLDER, width, "muted")
     why = (
-        f"of means of blocks, and of fewer than {ENOUGH_FOR_TAILS} samples"
+        f"for means of blocks, and for fewer than {ENOUGH_FOR_TAILS} samples"
         if len(singles) >= ENOUGH_FOR_TAILS
-        else f"they take {ENOUGH_FOR_TAILS} single calls, here were {len(singles) or 'none'}"
+        else f"they need {ENOUGH_FOR_TAILS} single calls, this row has {len(singles) or 'none'}"
     )
     return [*lines, *paragraph(f"{glyphs.none} no p90 and p99: {why}", width, "muted")]
 
@@ -170,7 +170,7 @@ def _rounds(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list
 
 
 def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what one thread takes for the same, where the run has that row too."""
+    """Return the latency with one thread, if the run has that row."""
     other = beside(run, row, 1)
     single_ns = other.cpu.latency_ns if other is not None and other.cpu is not None else None
     if single_ns is None or not times.latency_ns:
@@ -183,7 +183,7 @@ def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs:
 
 
 def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
-    """Return what was odd, and what it changed: marked half-rounds count, they are never left out."""
+    """Return marks and their effect; marked half-rounds always count."""
     lines: list[Spans] = []
     if not times.is_settled:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
@@ -195,7 +195,7 @@ def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
     if not marks or times.latency_ns is None or row.status == "mismatch":
         return lines
     if not times.clean_ns:
-        return [*lines, *paragraph("every half-round has a mark: there is no latency without", width, "text")]
+        return [*lines, *paragraph("all half-rounds have a mark, so a latency without them is unknown", width, "text")]
     clean_ns = median(times.clean_ns)
     changes = abs(clean_ns / times.latency_ns - 1) >= 0.005
     text = f"is {time_text(clean_ns)}" if changes else "is the same"

@@ -1,4 +1,4 @@
-"""How the samples of a device lie about their median: a histogram in text, and what lies far outside."""
+"""The distribution of a device's samples: a histogram in text, and outliers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ OUTLYING = 14.826
 normal distribution."""
 
 FEWEST = 10
-"""Samples from which on a histogram says more than the table above it."""
+"""Fewest samples for a histogram."""
 
 HEIGHT = 3
-"""Lines of the histogram: 24 heights are told apart."""
+"""Lines of the histogram, which show 24 heights."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,21 @@ class Distribution:
     """Samples sorted into bins of equal width; outliers are counted beside them."""
 
     low_ns: float
-    """Lower edge of the first bin: the least sample that is no outlier."""
+    """Lower edge of the first bin: the smallest sample without outliers."""
     high_ns: float
     """Upper edge of the last bin."""
     bins: tuple[int, ...]
-    """Samples in each; a single one where all samples are equal."""
+    """Samples in each bin; one bin if all samples are equal."""
     median_ns: float
     """Of all samples."""
     outliers: tuple[float, ...]
     """Samples further than `OUTLYING` deviations from the median, ns."""
     can_tell: bool
-    """Whether there is a deviation to measure outliers with: none where more than half of the samples are equal."""
+    """Whether outliers can be found: not if more than half of the samples are equal."""
 
 
 def distribution(values: Sequence[float]) -> Distribution:
-    """Sort samples in ns into bins; their number grows with the cube root of that of the samples (Rice's rule).
+    """Sort samples in ns into bins; the number of bins follows Rice's rule.
 
     Raises:
         ValueError: `values` is empty.
@@ -62,7 +62,7 @@ def distribution(values: Sequence[float]) -> Distribution:
 
 
 def single_calls(times: DeviceTimes) -> tuple[float, ...]:
-    """Return the times of calls with a clock of their own, ns: blocks of one call are such, longer ones are means."""
+    """Return the times of calls that were timed separately, ns: blocks of one call, or single calls."""
     calibrated = times.calibrated
     if calibrated is not None and calibrated.calls_per_block == 1:
         return times.samples.get(LATENCY, ())
@@ -70,7 +70,7 @@ def single_calls(times: DeviceTimes) -> tuple[float, ...]:
 
 
 def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
-    """Return the histogram of the single calls, or of the blocks where no call was timed alone, and the outliers."""
+    """Return the histogram and the outliers of single calls, or of blocks if no call was timed alone."""
     singles = single_calls(times)
     values, noun = (singles, "single calls") if singles else (times.samples.get(LATENCY, ()), "blocks of calls")
     if len(values) < FEWEST:
@@ -79,7 +79,7 @@ def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: s
     if len(found.bins) == 1:
         same = f"all {len(values) - len(found.outliers)} {noun} took {time_text(found.low_ns)}"
         return [*paragraph(same, width), *_outlying(found, width)]
-    title = f"how {len(values)} {noun} spread, fastest left (highest bar: {max(found.bins)} of them)"
+    title = f"distribution of {len(values)} {noun}, fastest left (highest bar: {max(found.bins)})"
     return [
         *paragraph(title, width, "muted"),
         *(((f"    {line}", series),) for line in _histogram(found, width, glyphs)),
@@ -89,19 +89,19 @@ def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: s
 
 
 def _cell(found: Distribution, width: int) -> int:
-    """Return the cells of one bar: bars of one cell are hard to count, wide ones leave no room at 80 columns."""
+    """Return the cells of one bar: one is hard to read, and more than three do not fit into 80 columns."""
     return 3 if 3 * len(found.bins) <= width // 2 else 2
 
 
 def _histogram(found: Distribution, width: int, glyphs: Glyphs) -> tuple[str, ...]:
-    """Return the bars, top line first; a bin without samples is empty, which is not the lowest bar."""
+    """Return the bars, top line first; a bin without samples is empty."""
     cell = _cell(found, width)
     heights = [float(count) if count else None for count in found.bins for _ in range(cell)]
     return trend_lines(heights, len(heights), HEIGHT, 0.0, max(found.bins), glyphs)
 
 
 def _axis(found: Distribution, width: int) -> str:
-    """Return the times at both ends, under the first and the last bar, and how far apart they are."""
+    """Return the times under the first and last bar, and their distance."""
     left, right = time_text(found.low_ns), time_text(found.high_ns)
     axis = f"{left}{right:>{_cell(found, width) * len(found.bins) - len(left)}}"
     spread = (found.high_ns - found.low_ns) / found.median_ns if found.median_ns > 0 else 0.0
@@ -109,14 +109,14 @@ def _axis(found: Distribution, width: int) -> str:
 
 
 def _outlying(found: Distribution, width: int) -> list[Spans]:
-    """Return how many samples are outliers, and how far out; nothing is left out of the numbers because of it."""
+    """Return the number of outliers and the furthest; all numbers include them."""
     if not found.can_tell:
-        return paragraph("outliers cannot be told: more than half of the samples are equal", width, "muted")
+        return paragraph("outliers unknown: more than half of the samples are equal", width, "muted")
     count = len(found.outliers)
     beyond = f"further than {OUTLYING:.1f} median deviations from the median"
     if not count:
         return paragraph(f"no outliers ({beyond})", width, "muted")
     least, most = min(found.outliers), max(found.outliers)
     far = f"the slowest {time_text(most)}" if most > found.median_ns else f"the fastest {time_text(least)}"
-    text = f"{count} outlier{'s' if count != 1 else ''} ({beyond}), {far}: part of every number, but not drawn"
+    text = f"{count} outlier{'s' if count != 1 else ''} ({beyond}), {far}; included in all numbers, but not drawn"
     return paragraph(text, width)

@@ -1,4 +1,4 @@
-"""What the machine did while a result was made: clock, throttling, heat, energy, company."""
+"""The machine while a row was timed: clock, throttling, temperature, energy, other processes."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from cpugpu_tui.ui.roles import Spans
 NAME = 12
 """Cells of the names."""
 
-BASIS_WORDS = {BY_CASE: ", counted over the whole case", BY_MASK: " of the half-rounds when asked: nothing is counted"}
-"""What a share is of, where that is not the time that was timed."""
+BASIS_WORDS = {BY_CASE: " of the whole case", BY_MASK: " of the half-rounds, sampled: this driver has no counter"}
+"""Basis of a share → words, where it is not the timed part."""
 
 
 def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a line or two for each thing, with its reason where there is no number."""
+    """Return lines for each fact, with the reason if it is unknown."""
     if not times.samples:
         return []
     found = condition(run, row, times)
     if times.device == "cpu":
         return _energy(found, width, glyphs) if times.energy is not None else []
-    if not times.edges:  # a run of an older version: it knows its clocks at best
+    if not times.edges:  # a run of an older version has at most clocks
         known = _named("clock", _clock(found, times), width, "text") if times.clocks_mhz else []
         return [*known, *(_throttled(found, width, glyphs) if found.throttles else [])]
     return [
@@ -50,14 +50,14 @@ def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
 
 
 def _named(name: str, text: str, width: int, role: str) -> list[Spans]:
-    """Return a text behind its name, wrapped under itself."""
+    """Return a name and its text, which is wrapped."""
     pieces = wrapped(text, width - NAME - 3, role)
     heads = [f"  {name:<{NAME}} ", *[" " * (NAME + 3)] * (len(pieces) - 1)]
     return [((head, "muted"), *piece) for head, piece in zip(heads, pieces, strict=True)]
 
 
 def why(reading: Reading) -> str:
-    """Return the reason for a missing number in words."""
+    """Return the reason for a missing value in words."""
     return REASONS.get(reading.reason or "", "unknown")
 
 
@@ -89,7 +89,7 @@ def _throttle(throttle: Throttle, glyphs: Glyphs) -> tuple[str, str]:
     if throttle.severity == NORMAL:
         return f"{text}, which is normal under load", "text"
     if throttle.severity == ALARMING:
-        return f"{glyphs.no} {text}: cooling or power supply of this GPU need a look", "bad"
+        return f"{glyphs.no} {text}: check this GPU's cooling and power supply", "bad"
     return f"~ {text}", "warn"
 
 
@@ -97,20 +97,18 @@ def _temperature(found: Condition) -> str:
     begin, end = found.temperature_begin_c, found.temperature_end_c
     if begin.value is None:
         return f"unknown: {why(begin)}"
-    return f"{begin.value:.0f} C as the case began" + (
-        f", {end.value:.0f} C at its end" if end.value is not None else ""
-    )
+    return f"{begin.value:.0f} C at the start" + (f", {end.value:.0f} C at the end" if end.value is not None else "")
 
 
 def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     watts, lines = found.watts, []
     off = found.energy.plus_minus
-    spread = f" {glyphs.plus_minus}{percent(off)} %" if off is not None else ""
+    spread = f" {glyphs.plus_minus} {percent(off)} %" if off is not None else ""
     if watts.value is not None:
         lines += _named("power", f"{significant(watts.value)} W{spread}", width, "text")
     else:
         lines += _named(
-            "power", f"{glyphs.none} {_why_no_energy(watts, 'the half-rounds are shorter than ')}", width, "muted"
+            "power", f"{glyphs.none} {_why_no_energy(watts, 'half-rounds are shorter than ')}", width, "muted"
         )
     joules = found.energy.joules_per_call
     if joules.value is None:
@@ -118,9 +116,9 @@ def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     parts = [f"{_micro(joules_text(joules.value), glyphs)} a call{spread}"]
     above = found.above_idle.value
     if above is not None:
-        # What is less than a step of the counter may as well be nothing.
+        # A difference below one step of the counter may be zero.
         seen = above > (off or 0.0) * joules.value
-        parts.append(f"{_micro(joules_text(above), glyphs) if seen else 'nothing measurable'} of it above idle")
+        parts.append(f"{_micro(joules_text(above), glyphs) if seen else 'nothing measurable'} above idle")
     if found.gflop_per_j.value is not None:
         parts.append(f"{significant(found.gflop_per_j.value)} GFLOP/J")
     scope = SCOPE_WORDS.get(found.energy.scope, found.energy.scope)
@@ -128,14 +126,14 @@ def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     lines += _named("energy", ", ".join(parts), width, "text")
     polled = found.energy.polled_watts
     if found.energy.is_disputed and polled is not None:
-        text = f"~ disputed: read directly, the power was {significant(polled)} W, more than 10 % off"
+        text = f"~ disputed: the power sensor read {significant(polled)} W, which differs by more than 10 %"
         lines += _named("", text, width, "warn")
     return lines
 
 
 def _why_no_energy(reading: Reading, what: str) -> str:
     if reading.reason == "window-too-short":
-        return f"{what}its sensor can tell" if what else "the window is shorter than its sensor can tell"
+        return f"{what}its sensor resolves" if what else "the window is shorter than its sensor resolves"
     return why(reading) + (": run with --energy" if reading.reason == "not-asked" else "")
 
 
@@ -150,9 +148,9 @@ def _company(found: Condition, width: int) -> list[Spans]:
     texts = [f"{printable(process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
     unexplained = company.unexplained_bytes.value
     if unexplained is not None and unexplained > UNEXPLAINED_BYTES:
-        texts.append(f"{gib(unexplained)} GiB that no process owns up to")
+        texts.append(f"{gib(unexplained)} GiB that no listed process owns")
     if not texts:
-        return _named("others", "nobody else on this GPU", width, "text")
+        return _named("others", "no other processes on this GPU", width, "text")
     return _named("others", f"~ shared: {'; '.join(texts)}", width, "warn")
 
 

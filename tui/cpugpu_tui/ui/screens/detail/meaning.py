@@ -1,4 +1,4 @@
-"""What a row's numbers mean, in lines: limit, rates, kernels, the publication's clock, a training's epochs."""
+"""Limit, rates, kernels, the paper's clock and epochs of a row."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from cpugpu_tui.ui.roles import Spans
 
 CLASS_WORDS = {
     "clock wrong": "it does not wait for the device",
-    "scope": "more than the operation is inside",
-    "clock fair": "as a wall time it is fair",
+    "scope": "it times more than the operation",
+    "clock fair": "it is correct as a wall time",
 }
-"""What the classes of a publication's clock mean."""
+"""Class of a paper's clock → meaning."""
 
 
 START_WORDS = {
-    "launch": "limited by launching and waiting: the GPU has too little to do",
-    "call": "limited by what a call costs: the CPU has too little to do",
+    "launch": "limited by launch and wait: the GPU has too little work",
+    "call": "limited by the overhead of a call: the CPU has too little work",
 }
-"""What starting the work costs more than."""
+"""Limit without a share → sentence."""
 
 
 UNMEASURED = "limited by: unknown, the peak throughput of this device was not measured yet (press {machine})"
-"""Where a limit cannot be told."""
+"""Shown while the limit is unknown."""
 
 
 def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the speedup when data starts and ends on the host."""
+    """Return the speedup with copies."""
     parts = []
     for metric, memory in ((PAGEABLE, "ordinary"), (PINNED, "pinned")):
         found = end_to_end(row, metric)
@@ -44,7 +44,7 @@ def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:
-    """Return rate, share of the ceiling and kernels."""
+    """Return rate, share of the peak rate, and kernels."""
     texts = [_rate(row, times), _limited(run, row, times), _kernels(times)]
     return [line for text in texts if text for line in paragraph(text, width)]
 
@@ -63,7 +63,7 @@ def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
         return ""
     if found.share is None:
         return START_WORDS[found.kind]
-    return f"limited by {found.kind}: {percent(found.share)} % of what this machine reached in its calibration"
+    return f"limited by {found.kind}: {percent(found.share)} % of the peak rate measured here"
 
 
 def _kernels(times: DeviceTimes) -> str:
@@ -75,26 +75,26 @@ def _kernels(times: DeviceTimes) -> str:
 
 
 def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return what the publication's clock shows, what is inside, and what that is worth."""
+    """Return the time by the paper's clock, what it includes, and its error."""
     judged = written(run, row, times)
     classes, scope = clock_words(row)
     if judged is None or not classes:
         return []
-    # A call on a CPU returns when it is done, so that no clock can stop too early there.
+    # A call on a CPU returns when it is done, so no clock stops too early.
     words = [word for word in classes.split(", ") if times.device != "cpu" or word != "clock wrong"]
-    worth = "; ".join(CLASS_WORDS.get(word, word) for word in words) or "on a CPU that is fair"
+    worth = "; ".join(CLASS_WORDS.get(word, word) for word in words) or "on a CPU that is correct"
     text = f"the paper's clock shows {time_text(judged.printed_ns)}: {scope}; {worth}"
     if judged.clock_factor > 1.05:
-        text += f"; with a wait for the device it is {factor(judged.clock_factor)} as long"
+        text += f"; with a wait for the device it shows {factor(judged.clock_factor)} that"
     if judged.scope_factor is not None and judged.scope_factor > 1.05:
         text += f"; the operations alone are 1/{significant(judged.scope_factor)} of that"
     lines = paragraph(text, width)
-    more = [(USER, "user"), (SYSTEM, "system"), (MOVING, "moving again, which does nothing")]
+    more = [(USER, "user"), (SYSTEM, "system"), (MOVING, "moving again (no effect)")]
     also = [f"{word} {time_text(ns)}" for name, word in more if (ns := times.median_ns(name)) is not None]
     lines += paragraph(f"it also prints: {', '.join(also)}", width, "text") if also else []
     if judged.impossible_factor is not None:
         much = factor(judged.impossible_factor)
-        text = f"{glyphs.no} impossible: that would be {judged.implied}, {much} what this device can do"
+        text = f"{glyphs.no} impossible: that would be {judged.implied}, {much} the peak rate of this device"
         lines += paragraph(text, width, "bad")
     return lines
 

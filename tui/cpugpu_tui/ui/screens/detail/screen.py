@@ -29,13 +29,15 @@ if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
 
 TIMED_ONCE = (
-    "A call takes longer than a device has time for in a row, so it was timed once, which tells no interval. "
-    "Choose smaller sizes to have one."
+    "One call takes longer than the time budget, so it was timed once and has no interval. "
+    "Choose smaller sizes to get one."
 )
 
 
 class DetailScreen(Page):
-    """One row, live: it changes while the row does."""
+    """One row; it follows the run."""
+
+    TOPIC = "detail"
 
     def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
         super().__init__(state)
@@ -43,7 +45,7 @@ class DetailScreen(Page):
         self._glyphs = glyphs
 
     def page_title(self) -> Spans:
-        """Return the case and what came of it."""
+        """Return the case and its verdict."""
         row = self.state.run.rows.get(self._key)
         tag = tags(self.state)
         if row is None:
@@ -54,7 +56,7 @@ class DetailScreen(Page):
         return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return the row in words and numbers."""
+        """Return the details of the row."""
         row = self.state.run.rows.get(self._key)
         if row is None:
             return ()
@@ -66,7 +68,7 @@ def detail_lines(
     row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP,
     changes: Changes | None = None,
 ) -> list[Spans]:  # fmt: skip
-    """Return the detail of a row, the answer first: who wins, where the time goes, what if; then each device."""
+    """Return the details of a row: verdict, where the time goes, what if, then each device."""
     parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
              peers_lines(run, row, width),
@@ -86,8 +88,8 @@ def _failed(row: Row, width: int) -> list[Spans]:
 
 
 def _starved(row: Row, width: int) -> list[Spans]:
-    """Return that there is no winner for a lack of cores; the device's part says more."""
-    return wrapped("No winner: threads waited for a core.", width, "warn") if row.is_starved else []
+    """Return that no core was free for the threads; the device's part has the details."""
+    return wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
 
 
 def _unsaved(row: Row, width: int) -> list[Spans]:
@@ -95,7 +97,7 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
 
 
 def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
-    """Return what the sign `~` of the table stands for; the part of each device says more."""
+    """Return the marks behind the sign `~` of the table."""
     odd = [(times.device, all_marks(row, times)) for times in row.times.values()]
     text = "; ".join(f"{device} {', '.join(marks)}" for device, marks in odd if marks)
     crowded = crowded_threads(run, row)
@@ -120,12 +122,12 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def is_timed_once(times: DeviceTimes) -> bool:
-    """Whether a call took longer than the time there is for a device and case."""
+    """Whether one call took longer than the time budget of a device and case."""
     return times.calibrated is not None and times.calibrated.rounds == times.calibrated.calls_per_block == 1
 
 
 def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
-    """Return what the runs before and those of the same series say of the row."""
+    """Return the changes against earlier runs and within the series."""
     if changes is None:
         return []
     from cpugpu_tui.ui.panes.change_cells import change_lines
@@ -134,7 +136,7 @@ def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> lis
 
 
 def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[Spans]]:
-    """Return a part for each device that has been timed."""
+    """Return a part for each timed device."""
     found = []
     for device in run.devices:
         times = row.times.get(device.name)
@@ -157,7 +159,7 @@ def _checked(row: Row, width: int) -> list[Spans]:
 
 
 def _environment(run: RunState, width: int) -> list[Spans]:
-    """Return the facts that ride with every result, those a person asks for, and settings that are not the usual."""
+    """Return host, versions and unusual settings of the run."""
     facts = dict(run.run.environment) if run.run is not None else {}
     worker = facts.get("worker")
     parts = [

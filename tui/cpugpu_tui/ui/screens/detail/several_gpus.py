@@ -1,4 +1,4 @@
-"""The GPUs of a run beside each other in the detail of a row, and the copies between them."""
+"""The GPUs of a run side by side, and the copies between them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cpugpu_tui.ui.panes.lines import wrapped
 from cpugpu_tui.ui.roles import Spans
 
 NAME, TIME, SPEEDUP, STANDING = 8, 9, 17, 15
-"""Cells of the columns before the model's name, which is cut at the width."""
+"""Cells of the columns before the model's name, which is cut to fit."""
 
 CELL = 8
-"""Cells of a matrix's columns: eight GPUs take 72 of 80."""
+"""Cells of a matrix's columns; eight GPUs take 72 of 80."""
 
 
 def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a line for each GPU: its time, the CPU against it, where it stands; nothing for a single one."""
+    """Return a line for each GPU with times, speedup and deviation; nothing for a single GPU."""
     if not several(run) or not row.gpus or row.status == "mismatch":
         return []
     stand = row_standings(run, row)
     head = f"  {'GPU':<{NAME}}{'call':>{TIME}}{'kernels':>{TIME}}{'speedup':>{SPEEDUP}}  "
-    head += f"{'beside its like':<{STANDING}}model"
+    head += f"{'vs same model':<{STANDING}}model"
     lines: list[Spans] = [((head[:width], "muted"),)]
     for gpu in run.gpus:
         times = row.times.get(gpu.name)
@@ -51,7 +51,7 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
 
 
 def _standing(found: Standing | None) -> tuple[str, str]:
-    """Return how far a GPU is off the median of its model, and the role of that text."""
+    """Return a GPU's deviation from the median of its model, and the role."""
     if found is None:
         return "only one", "muted"
     off = found.ratio - 1
@@ -60,7 +60,7 @@ def _standing(found: Standing | None) -> tuple[str, str]:
 
 
 def peers_lines(run: RunState, row: Row, width: int) -> list[Spans]:
-    """Return the copies between GPUs, in the rows of the experiment about copies."""
+    """Return the copies between GPUs, in rows of the workload for copies."""
     if row.case.workload != WORKLOAD:
         return []
     lines = [line for sentence in peer_sentences(run) for line in wrapped(sentence, width, "strong")]
@@ -70,12 +70,12 @@ def peers_lines(run: RunState, row: Row, width: int) -> list[Spans]:
 
 
 def _matrix(matrix: Matrix, width: int) -> list[Spans]:
-    """Return a matrix's lines; of more GPUs than the width holds the first ones, and how many there are."""
+    """Return the lines of a matrix, with as many columns as fit."""
     shown = max((width - CELL) // CELL, 1)
     found: list[Spans] = []
     for index, (name, *cells) in enumerate((matrix.heads, *matrix.rows)):
         text = "".join(f"{cell:>{CELL}}" for cell in cells[:shown])
         found.append(((f"{name:<{CELL}}", "muted" if index == 0 else "gpu"), (text, "text" if index else "muted")))
     if len(matrix.heads) - 1 > shown:
-        found.append(((f"{shown} of {len(matrix.heads) - 1} columns fit; the exports have them all", "muted"),))
+        found.append(((f"{shown} of {len(matrix.heads) - 1} columns fit; exports have all", "muted"),))
     return found

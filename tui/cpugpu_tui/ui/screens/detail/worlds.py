@@ -1,4 +1,4 @@
-"""A row's speed-up as it would be with other costs."""
+"""A row's speedup under other conditions (what-if)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",
     CPU_WINS: "the CPU is faster",
     TIE: "a tie, within 2 %",
-    GPU_OBSERVED: "the GPU was faster in each of them, too few for an interval",
-    CPU_OBSERVED: "the CPU was faster in each of them, too few for an interval",
+    GPU_OBSERVED: "the GPU was faster in each, too few for an interval",
+    CPU_OBSERVED: "the CPU was faster in each, too few for an interval",
     TOO_FEW: "too few for an interval",
 }
 
 COMPUTED = {TEN_CALLS: "10 calls", HUNDRED_CALLS: "100 calls", NO_LAUNCH: "no launch cost"}
-"""Worlds that nobody ran: their times are made of measured ones."""
+"""Conditions that are computed from measured times → words."""
 
 
 LEAST_WITH_INTERVALS = 60
-"""Cells of a line that has a world's longest name, its speedup with the interval, and the winner in a word."""
+"""Least width for the longest label, the speedup with its interval, and the winner in a word."""
 
 
 def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
-    """Return the comparison in each world that this row has times for, by `WhatIf.key`."""
+    """Return `WhatIf.key` → comparison, for the conditions that this row has times for."""
     found = {key: comparison for key, comparison in row.in_worlds.items() if key != ONE_THREAD}
-    # A row's own times do not know what one thread would take: another row of the run does.
+    # The time of one CPU thread is in another row.
     single = beside(run, row, 1)
     if single is not None and single.comparison is not None:
         found[ONE_THREAD] = single.comparison
@@ -43,7 +43,7 @@ def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
 
 
 def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return a line for each world: what would differ, the speed-up with its ±, who would win; empty with one world."""
+    """Return a line for each condition: label, speedup with ±, winner; empty if only one is known."""
     found = worlds_of(run, row)
     if len(found) < 2:
         return []
@@ -70,12 +70,12 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
 
 
 def winner_sentence(comparison: Comparison) -> str:
-    """Return who wins, or why nobody does."""
+    """Return the winner, or why none is known."""
     return VERDICT_SENTENCES.get(comparison.verdict) or open_words(comparison)
 
 
 def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
-    """Return who would win as a sentence, or in a word where the line is too short for one."""
+    """Return the winner as a sentence, or as a word if the line is too short."""
     word = winner_sentence(comparison) if is_wide else winner(comparison)
     if comparison.faster == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"

@@ -1,0 +1,140 @@
+"""Help: the keys of the focused pane by group on one screen, then all keys and words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import opened, settled
+from tests.helpers.app.looking import done_run, text_of
+from tests.rooms.ui.screens.test_fleet_screen import opened as fleet_opened
+from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_history
+from textual.pilot import Pilot
+
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
+from cpugpu_tui.ui.keys import COMMANDS, GROUPS
+from cpugpu_tui.ui.screens.fleet import FleetList
+from cpugpu_tui.ui.screens.help import HelpScreen, key_lines
+from cpugpu_tui.ui.screens.help_keys import COUNT, PANES, grouped
+from cpugpu_tui.ui.screens.help_words import GLOSSARY, TERMS, WORDS
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.run_list import RunList
+
+DOCS = Path(__file__).resolve().parents[4] / "docs"
+
+
+def keys_of(topic: str) -> list[tuple[str, str]]:
+    """Each key that the first page of a topic shows, with its group."""
+    groups = grouped(PANES[topic], DEFAULT_KEYMAP)
+    return [(key, group) for group, rows in groups.items() for keys, _ in rows for key in keys.split()]
+
+
+@pytest.mark.parametrize("topic", PANES)
+async def test_the_keys_of_each_pane_fit_on_the_smallest_usual_screen(topic: str) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        pilot.app.push_screen(HelpScreen(pilot.app.state, topic, pilot.app.glyphs))
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        assert pilot.app.screen.query_one("#page").max_scroll_y == 0
+        assert "scroll" not in text_of(pilot, "#page-keys")
+        assert PANES[topic].name in text_of(pilot, "#page-title")
+        lines = text_of(pilot, "#page-text").splitlines()
+        assert all(len(line) <= 76 for line in lines)
+        assert [line for line in lines if line.endswith((",", "a", "the"))] == [], "each key takes one line"
+
+
+@pytest.mark.parametrize("topic", PANES)
+def test_each_key_is_in_one_group(topic: str) -> None:
+    shown = keys_of(topic)
+    keys = [key for key, _ in shown]
+    assert len(keys) == len(set(keys))
+    assert {group for _, group in shown} <= set(GROUPS)
+
+
+def test_each_command_is_in_one_of_the_groups() -> None:
+    assert {command.group for command in COMMANDS} == set(GROUPS)
+
+
+def test_every_page_has_its_own_help() -> None:
+    def kinds(kind: type[Page]) -> list[type[Page]]:
+        return [kind, *(each for below in kind.__subclasses__() for each in kinds(below))]
+
+    shared = {Page, RunList, FleetList, HelpScreen}
+    topics = {kind.TOPIC for kind in kinds(Page) if kind not in shared and kind.__module__.startswith("cpugpu_tui.")}
+    assert topics <= set(PANES)
+    assert set(WORDS) == set(TERMS) == set(PANES)
+
+
+@pytest.mark.parametrize(
+    ("topic", "keys"),
+    [("workload", "shift+tab"), ("timings", ""), ("telemetry", "tab"), ("gpu", "tab z"), ("detail", "enter"),
+     ("chart", "g"), ("history", "h"), ("compare", "c"), ("claims", "K"), ("machine", "m")],
+)  # fmt: skip
+async def test_each_key_that_help_names_does_something_there(topic: str, keys: str) -> None:
+    async with app_with_history() as pilot:
+        await done_run(pilot)
+        for key in keys.split():
+            await pilot.press(key)
+        await settled(pilot, lambda: topic_of(pilot) == topic)
+        for key, _ in keys_of(topic):
+            name = "1" if key == COUNT.keys else key
+            if name in ("space", "x"):
+                continue  # possible during a run only
+            assert action_of(pilot, name) not in ("", "nothing") or name in ASKED_IN_ON_KEY, name
+        await pilot.press("question_mark")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        assert PANES[topic].name in text_of(pilot, "#page-title")
+
+
+def topic_of(pilot: Pilot[Any]) -> str:
+    screen = pilot.app.screen
+    return screen.TOPIC if isinstance(screen, Page) else screen.focused_pane
+
+
+async def test_pressed_again_it_shows_the_rest_and_then_goes() -> None:
+    async with opened() as pilot:
+        await pilot.press("tab", "?")
+        first = text_of(pilot, "#page-text")
+        assert [line.split("  ")[0] for line in first.splitlines() if line[:1].strip()] == ["Run", "Look", "Go"]
+        await pilot.press("?")
+        text = " ".join(text_of(pilot, "#page-text").split())
+        for command in COMMANDS:
+            assert command.help in text
+        for heading in ("Words", "All keys", "Mouse", "Read more", "kernel-active", "throttling"):
+            assert heading in text
+        assert "{" not in text
+        await pilot.press("?")
+        assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_on_a_small_terminal_it_scrolls_and_says_so() -> None:
+    async with opened(size=(60, 16)) as pilot:
+        await pilot.press("?")
+        assert pilot.app.screen.query_one("#page").max_scroll_y > 0
+        assert "j k scroll" in text_of(pilot, "#page-keys")
+
+
+@pytest.mark.parametrize("width", [40, 76, 116])
+def test_no_line_is_too_wide(width: int) -> None:
+    for pane in PANES.values():
+        lines = key_lines(grouped(pane, DEFAULT_KEYMAP), width)
+        assert all(sum(len(text) for text, _ in line) <= width for line in lines)
+
+
+def test_the_words_are_those_of_the_glossary() -> None:
+    glossary = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", (DOCS / "glossary.md").read_text(), re.MULTILINE))
+    assert glossary | GLOSSARY == glossary
+    assert {term for terms in TERMS.values() for term in terms} == set(GLOSSARY)
+
+
+@pytest.mark.parametrize(("topic", "keys"), [("fleet", []), ("host", ["enter"])])
+async def test_each_key_that_help_names_does_something_in_a_fleet(topic: str, keys: list[str]) -> None:
+    async with fleet_opened() as (pilot, _):
+        await pilot.press(*keys)
+        await settled(pilot, lambda: topic_of(pilot) == topic)
+        assert [key for key, _ in keys_of(topic) if action_of(pilot, key) in ("", "nothing")] == []
+        await pilot.press("question_mark")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        assert PANES[topic].name in text_of(pilot, "#page-title")
