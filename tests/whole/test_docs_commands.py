@@ -22,8 +22,6 @@ NOT_RUN = {
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",
     "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",
     "cpugpu-tui fleet gate -H hosts.toml --baseline h200 --baseline a100": "needs hosts with two models of GPUs",
-    "cpugpu-tui run quick --export run.html --no-save": "needs the extra `report`",
-    "cpugpu-tui run quick --tensorboard board": "needs the extra `tensorboard`",
 }
 """Commands that are only parsed, and why."""
 
