@@ -122,11 +122,11 @@ def marks() -> str:
     return table("mark", "meaning", rows=((f"`{mark}`", words) for mark, words in MARK_WORDS.items()))
 
 
-def columns() -> str:
-    """Return the columns of the tables and what the app's help says of them."""
-    keymap = DEFAULT_KEYMAP
+def other_columns() -> str:
+    """Return the columns that the annotated table lacks, with the app's help on them."""
+    shown = annotated()
     return table("column", "meaning", rows=(
-        (f"`{each.heading}`", keymap.said(each.meaning)) for each in COLUMNS.values() if each.meaning
+        (f"`{each.heading}`", DEFAULT_KEYMAP.said(each.meaning)) for each in COLUMNS.values() if each.meaning and each.heading not in shown
     ))  # fmt: skip
 
 
@@ -153,7 +153,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "keys": markdown,
     "marks": marks,
     "annotated": annotated,
-    "columns": columns,
+    "other-columns": other_columns,
     "settings": settings,
     "commands": reference,
 }

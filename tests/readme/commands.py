@@ -15,6 +15,9 @@ PROGRAM = "cpugpu-tui"
 _EXTRA = re.compile(r"\s*\[(?=env var: |default: |required\]|[\dx<>=.]+\]).*\]$")
 """What typer appends to the help of a parameter, as in `[env var: CPUGPU_DB; default: (in the data folder)]`."""
 
+_NO_TYPE = re.compile(r" <.*>$")
+"""The type that typer adds to the name of an argument."""
+
 _PARTS = (
     (r"\[(required)\]", "Required."),
     (r"default: (?:\((.*?)\)|([^;\]]*))[;\]]", "Default: {}."),
@@ -42,7 +45,7 @@ def _sections(group: Any, path: str) -> Iterator[str]:
         usage = " ".join([name, *command.collect_usage_pieces(context)])
         yield f"## {name.removeprefix(PROGRAM).strip() or 'The app'}\n\n```\n{usage}\n```\n\n{command.help}"
         records = [each.get_help_record(context) for each in command.params if each.name != "help"]
-        rows = [(f"`{names}`", _described(text)) for names, text in filter(None, records)]
+        rows = [(f"`{_NO_TYPE.sub('', names)}`", _described(text)) for names, text in filter(None, records)]
         if rows:
             yield _table(rows)
 

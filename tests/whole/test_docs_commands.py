@@ -43,10 +43,10 @@ def fences(page: Path, kind: str) -> list[str]:
 
 
 def commands(page: Path) -> list[str]:
-    """Return the commands in the code blocks of a page, without comments; not the usage lines of the reference."""
+    """Return the commands in the code blocks of a page, each once and without comments; not the usage lines of the reference."""
     lines = [line for block in fences(page, "(?:sh)?") for line in block.splitlines()]
     found = [re.sub(r"\s+# .*", "", line.removeprefix("$ ")) for line in lines]
-    return [line for line in found if line.split()[:1] == ["cpugpu-tui"] and "[OPTIONS]" not in line]
+    return [line for line in dict.fromkeys(found) if line.split()[:1] == ["cpugpu-tui"] and "[OPTIONS]" not in line]
 
 
 def command_of(arguments: Sequence[str]) -> tuple[str, Any]:
