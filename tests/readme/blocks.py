@@ -125,9 +125,10 @@ def marks() -> str:
 def other_columns() -> str:
     """Return the columns that the annotated table lacks, with the app's help on them."""
     shown = annotated()
-    return table("column", "meaning", rows=(
-        (f"`{each.heading}`", DEFAULT_KEYMAP.said(each.meaning)) for each in COLUMNS.values() if each.meaning and each.heading not in shown
-    ))  # fmt: skip
+    others = [each for each in COLUMNS.values() if each.meaning and each.heading not in shown]
+    return table(
+        "column", "meaning", rows=((f"`{each.heading}`", DEFAULT_KEYMAP.said(each.meaning)) for each in others)
+    )
 
 
 def settings() -> str:

@@ -43,7 +43,7 @@ def fences(page: Path, kind: str) -> list[str]:
 
 
 def commands(page: Path) -> list[str]:
-    """Return the commands in the code blocks of a page, each once and without comments; not the usage lines of the reference."""
+    """Return the commands in the code blocks of a page, each once, without comments and without usage lines."""
     lines = [line for block in fences(page, "(?:sh)?") for line in block.splitlines()]
     found = [re.sub(r"\s+# .*", "", line.removeprefix("$ ")) for line in lines]
     return [line for line in dict.fromkeys(found) if line.split()[:1] == ["cpugpu-tui"] and "[OPTIONS]" not in line]
