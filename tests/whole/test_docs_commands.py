@@ -33,6 +33,9 @@ HERE = {
 }
 """Words that mean another machine or environment, and what takes their place."""
 
+STEADY = "drift=0"
+"""A simulated machine without drift between runs, so that a gate passes every time."""
+
 PASSES = {"doctor": (0, 1)}
 """Exit codes of commands that judge this machine."""
 
@@ -69,7 +72,7 @@ def on_this_machine(line: str) -> list[str]:
         arguments += ["--interval", "0.1"]
     takes = {option for each in command.params for option in each.opts}
     if "--simulate" in takes and not {"--simulate", "--replay"} & set(arguments):
-        arguments += ["--simulate", "gpus=2" if "cuda" in arguments else "default"]
+        arguments += ["--simulate", f"{STEADY},gpus=2" if "cuda" in arguments else STEADY]
     return arguments
 
 
@@ -78,7 +81,7 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """Return a history with two series, of which the first is the baseline main."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("seeded") / "history.db")
     for _ in range(2):
-        done = cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", "default")
+        done = cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", STEADY)
         assert done.code == 0, done.err
     assert cpugpu.here("baseline", "main", "1").code == 0
     return cpugpu
