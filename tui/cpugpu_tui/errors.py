@@ -1,6 +1,6 @@
 """Every failure that a user can see: a cause, a remedy and an exit code.
 
-Scripts rely on the exit codes (docs/command-line.md, "Exit codes"). They are defined only here.
+Scripts rely on the exit codes (docs/commands.md, "Exit codes"). They are defined only here.
 """
 
 from __future__ import annotations
