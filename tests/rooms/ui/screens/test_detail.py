@@ -209,9 +209,9 @@ def test_one_thread_comes_from_the_row_beside_it(words: GoldenWords) -> None:
 
 
 def test_in_few_columns_the_winner_is_one_word() -> None:
-    said = section(read(run_of(*timed(gpu=PARTS | MOVES)), 56), "What if")
+    said = section(read(run_of(*timed(gpu=PARTS | MOVES)), 50), "What if")
     assert said[0].endswith("▼ CPU")
-    assert max(map(len, said)) <= 56
+    assert max(map(len, said)) <= 50
 
 
 # ------------------------------------------------------------------ how the samples spread
