@@ -124,7 +124,7 @@ def _own_of(plan: Plan) -> OwnWorkloads:
 
     Their default sizes are unknown. A size that nobody runs stands for them, so that the plan's sizes are always named.
     """
-    # A worker thread leaves own workloads in the catalogue; they are no more known to the next process.
+    # A worker thread leaves own workloads in the catalogue, but the next process does not know them.
     built_in = {info.name for info in catalogue()} - SOURCES.keys()
     variants: dict[str, list[str]] = {}
     for case in plan.cases:
