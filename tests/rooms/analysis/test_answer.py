@@ -153,7 +153,7 @@ def test_too_close_to_call_takes_an_interval_close_to_1(comparison: Comparison, 
     ("letters", "says"),
     [
         ("CCG", "from ≈ 24"), ("GC", "only up to ≈ 14"), ("GCG", "up to 10 and from ≈ 24"),
-        ("CGC", "only at 20"), ("?GG", "from 20 to 30"), ("CC?", "at no size up to 20"),
+        ("CGC", "only at 20"), ("?GG", "from 20 to 30"), ("CC?", "nowhere up to 20"),
         ("GC?", "only up to ≈ 14"), ("==", "undecided"), ("--", "undecided"), ("", "undecided"),
     ],
 )  # fmt: skip

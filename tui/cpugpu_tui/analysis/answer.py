@@ -125,7 +125,7 @@ def _has_winner(point: SweepPoint) -> bool:
 
 
 def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
-    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `at no size up to 500`."""
+    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `nowhere up to 500`."""
     bracket = (
         f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
     )
@@ -136,7 +136,7 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
     if found.kind == ALWAYS:
         return f"{_range(found)}{_exceptions(found)}"
     if found.kind == NEVER:
-        return f"at no size up to {_decided(found)[-1].size:,}"
+        return f"nowhere up to {_decided(found)[-1].size:,}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
 
 
