@@ -14,6 +14,9 @@ EXIT_CASES_FAILED = 3
 EXIT_UNFIT = 4
 EXIT_INTERRUPTED = 130
 
+STOP_REQUESTED = "Stopped by request."
+RUN_AGAIN = "Run again to time it."
+
 
 class CpuGpuError(Exception):
     """A failure with a message for the user.
