@@ -102,7 +102,7 @@ def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Par
     costs = [
         ("one CPU call", cpu.launch_ns if cpu is not None else None, "cpu"),
         ("one launch", gpu.launch_ns, "gpu"),
-        ("one synchronise", gpu.synchronize_ns, "gpu"),
+        ("one synchronisation", gpu.synchronize_ns, "gpu"),
         ("one round trip", gpu.round_trip_ns, "gpu"),
     ]
     most = max(value for _, value, _ in costs if value is not None)
@@ -150,7 +150,8 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     side = (operations / 2) ** (1 / 3)
     texts = [
         f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time the CPU multiplies "
-        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). Smaller work is faster on the CPU."
+        f"two matrices of {side:,.0f} x {side:,.0f} ({_count(operations)} operations). "
+        "For smaller work, the CPU is faster."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
@@ -163,8 +164,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it takes {time_text(gpu_ns)} there "
-        f"and {time_text(cpu_ns)} on the CPU. Data used only once is faster on the {side}."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing 1 MB takes {time_text(gpu_ns)} "
+        f"on the GPU and {time_text(cpu_ns)} on the CPU. For data that is used only once, the {side} is faster."
     )
 
 

@@ -20,7 +20,8 @@ def compare(
 ) -> None:
     """Compare two series case by case.
 
-    Prints the differences between their machines, the ratio and verdict of each case, and the geometric mean of the ratios.
+    Prints the differences between their machines, the ratio and verdict of each case,
+    and the geometric mean of the ratios.
     """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.comparison_tables import show_comparison
