@@ -143,7 +143,7 @@ def _others(gpus: Sequence[Ceilings], width: int) -> list[list[Part]]:
 def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     """Return why small work is slower on the GPU, with this machine's numbers."""
     if gpu is None:
-        return ["Only the CPU was measured. With a GPU, this card also shows why small work is slower there."]
+        return ["Only the CPU was measured. With a GPU, this card also shows why small work is slower on the GPU."]
     if cpu is None or gpu.round_trip_ns is None or not cpu.flops.get("float32"):
         return ["Only the GPU was measured. With the CPU, this card also shows why small work is slower on the GPU."]
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9

@@ -144,7 +144,7 @@ class Changes:
             return ()
         numbers = [run.number for run in self.new if run.number is not None] or [self.number or 0]
         mine = numbers_text([number for number in {*numbers, self.number or 0} if number]) or "this run"
-        theirs = numbers_text([run.number for run in self.base.runs if run.number is not None]) or "the one before"
+        theirs = numbers_text([run.number for run in self.base.runs if run.number is not None]) or "the previous run"
         older = f" ({self.age} earlier)" if self.age else ""
         return mine, f"{theirs}{older}{f', {self.remark}' if self.remark else ''}"
 

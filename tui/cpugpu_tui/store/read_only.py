@@ -78,7 +78,7 @@ def _connected(path: Path) -> sqlite3.Connection:
         if not unmade or not journal.exists():
             raise
     raise StoreError(
-        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read there.",
+        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read.",
         "Copy both files to a writable folder, and give the path of the copy with --db.",
     )
 

@@ -118,7 +118,7 @@ def _check_machine(differences: Iterable[Difference]) -> None:
     """
     hardware = [each for each in differences if each.is_hardware]
     if hardware:
-        what = "; ".join(f"{each.what}: {each.base} there, {each.new} here" for each in hardware)
+        what = "; ".join(f"{each.what}: {each.base} in the baseline, {each.new} here" for each in hardware)
         raise UnfitError(
             f"The baseline was measured on another machine ({what}).",
             "Create a baseline on this machine, or add --any-machine.",
