@@ -137,7 +137,8 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
     workload, variant, dtype, threads = sweep
     name = workload if variant == "default" else f"{workload} {variant}"
     known = threads_of(rows) or threads
-    against = f": GPU against {known} CPU thread{'s' if known != 1 else ''}" if known else ""
+    rival = f"{known} CPU thread{'s' if known != 1 else ''}"
+    against = "" if not known else f": GPU against {rival}" if any(row.gpu for row in rows) else f" on {rival}"
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
     title: Spans = ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
@@ -156,7 +157,8 @@ def _legend(
         between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
     several: Spans = ((SEVERAL, "muted"), (" several", "text"))
-    items += [several, ((f"selected row (dotted line): {_highlighted(marked, glyphs)}", "text"),)]
+    items += [several] if len(found) > 1 else []
+    items += [((f"selected row (dotted line): {_highlighted(marked, glyphs)}", "text"),)]
     lines: list[Spans] = []
     for item in items:
         if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
