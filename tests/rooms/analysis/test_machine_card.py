@@ -123,7 +123,7 @@ def test_ascii_will_do() -> None:
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:
-    assert "used only once" in " ".join(shown(CPU, GPU))
+    assert "used once" in " ".join(shown(CPU, GPU))
 
 
 # ------------------------------------------------------------------ what is missing
