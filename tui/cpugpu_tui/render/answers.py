@@ -241,11 +241,12 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
         resident=taken_apart(smallest, moved=False) if smallest is not None else None,
         moved=taken_apart(smallest, moved=True) if smallest is not None else None,
         printed=tuple(found for row in rows if (found := _printed(row)) is not None),
-        axis=_axis(rows),
+        axis=axis_of(rows),
     )
 
 
-def _axis(rows: Sequence[Row]) -> str:
+def axis_of(rows: Sequence[Row]) -> str:
+    """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     workload = REGISTRY.get(rows[0].case.workload) if rows else None
     return workload.axis if workload is not None else ""
 

@@ -53,7 +53,7 @@ def run_slowly(app: PtyApp, until: str = r"\d of 5") -> None:
 
 def until_done(app: PtyApp) -> None:
     """Wait for the end of a run."""
-    app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+    app.until(lambda app: re.search(r"done, \d+ cases", app.text) is not None)
 
 
 def all_agents(pid: int) -> set[int]:
