@@ -149,7 +149,7 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     texts = [
-        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. Meanwhile the CPU multiplies two "
+        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
         f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). For smaller work, the CPU wins."
     ]
     line = gpu.transfers.get("h2d_pageable")
@@ -164,7 +164,7 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
         f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing 1 MB takes {time_text(gpu_ns)} "
-        f"on the GPU and {time_text(cpu_ns)} on the CPU. For data used once, the {side} wins."
+        f"on the GPU and {time_text(cpu_ns)} on the CPU. With the copy, the {side} wins for data used once."
     )
 
 
