@@ -150,7 +150,7 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     side = (operations / 2) ** (1 / 3)
     texts = [
         f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
-        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). For smaller work, the CPU wins."
+        f"{side:,.0f} x {side:,.0f} matrices. For smaller work, the CPU wins."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
@@ -198,10 +198,3 @@ def _flops(rate: float) -> str:
 
 def _bytes(rate: float) -> str:
     return f"{significant(rate / 1e12)} TB/s" if rate >= 1e12 else f"{significant(rate / 1e9)} GB/s"
-
-
-def _count(number: float) -> str:
-    for size, word in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
-        if number >= size:
-            return f"{significant(number / size)} {word}"
-    return f"{number:.0f}"
