@@ -163,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing 1 MB takes {time_text(gpu_ns)} "
-        f"on the GPU and {time_text(cpu_ns)} on the CPU. With the copy, the {side} wins for data used once."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it once takes {time_text(gpu_ns)} "
+        f"on the GPU, {time_text(cpu_ns)} on the CPU. With the copy, the {side} wins."
     )
 
 
