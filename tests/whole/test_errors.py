@@ -214,7 +214,7 @@ def test_every_wrong_value_is_named_with_a_remedy_in_short_sentences(here: Comma
                 faults.append(f"{shown}: the value is not in {text!r}")
             faults += [f"{shown}: too long: {each}" for each in sentences(text) if len(each.split()) > LONGEST_SENTENCE]
             text = re.sub("`cpugpu-tui[^`]* --help`", "`COMMAND --help`", text)
-            text = text.replace(name_of(parameter), "OPTION") if is_flag(parameter) else text
+            text = text.replace(name_of(parameter), "--no-save") if is_flag(parameter) else text
             found.setdefault((done.code, text), []).append(shown)
     assert_golden("errors", "\n\n".join(block(lines, text, code) for (code, text), lines in found.items()))
     assert not faults, "\n".join(faults)

@@ -46,8 +46,7 @@ def bar(lines: list[str], label: str) -> int:
 def test_it_begins_with_why_small_work_is_slower_on_the_gpu(words: GoldenWords) -> None:
     lines = shown(CPU, GPU)
     words(lines[: lines.index("")])
-    (operations,) = [each for each in sentences(CPU, GPU) if "21.0 us" in each]
-    assert "28.4 million" in operations
+    assert any("21.0 us" in each for each in sentences(CPU, GPU))
 
 
 def test_a_cpu_slower_than_the_copy_changes_the_advice(words: GoldenWords) -> None:
@@ -123,7 +122,7 @@ def test_ascii_will_do() -> None:
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:
-    assert "used once" in " ".join(shown(CPU, GPU))
+    assert "it once" in " ".join(shown(CPU, GPU))
 
 
 # ------------------------------------------------------------------ what is missing

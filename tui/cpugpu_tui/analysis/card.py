@@ -149,8 +149,8 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     texts = [
-        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. Meanwhile the CPU multiplies two "
-        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). For smaller work, the CPU wins."
+        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
+        f"{side:,.0f} x {side:,.0f} matrices. For smaller work, the CPU wins."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
@@ -163,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing 1 MB takes {time_text(gpu_ns)} "
-        f"on the GPU and {time_text(cpu_ns)} on the CPU. For data used once, the {side} wins."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it once takes {time_text(gpu_ns)} "
+        f"on the GPU, {time_text(cpu_ns)} on the CPU. With the copy, the {side} wins."
     )
 
 
@@ -198,10 +198,3 @@ def _flops(rate: float) -> str:
 
 def _bytes(rate: float) -> str:
     return f"{significant(rate / 1e12)} TB/s" if rate >= 1e12 else f"{significant(rate / 1e9)} GB/s"
-
-
-def _count(number: float) -> str:
-    for size, word in ((1e9, "billion"), (1e6, "million"), (1e3, "thousand")):
-        if number >= size:
-            return f"{significant(number / size)} {word}"
-    return f"{number:.0f}"

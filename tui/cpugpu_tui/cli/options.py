@@ -100,7 +100,7 @@ Resume = Annotated[
 Repeat = Annotated[
     int | None,
     typer.Option(
-        metavar="COUNT", help="Number of runs in the series.", show_default="1, or 5 for each of several --python"
+        metavar="COUNT", help="Number of runs in the series.", show_default="1; with more than one --python, 5 for each"
     ),
 ]
 MaxSeconds = Annotated[
@@ -132,7 +132,10 @@ Mnist = Annotated[
     ),
 ]  # fmt: skip
 Cache = Annotated[
-    str, typer.Option(metavar="STATE", help="GPU caches while kernel time is measured: cold (emptied first) or warm.")
+    str,
+    typer.Option(
+        metavar="STATE", help="State of the GPU caches when kernel time is measured: cold (emptied first) or warm."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Database = Annotated[
@@ -161,7 +164,7 @@ Python = Annotated[
     str | None,
     typer.Option(
         metavar="PATH", envvar="CPUGPU_PYTHON",
-        help="Python that runs the kernels; it needs torch. auto searches for one that can use the GPU.",
+        help="Python that runs the kernels; it needs torch. With `auto`, search for a Python that can use the GPU.",
         show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
@@ -169,7 +172,7 @@ Pythons = Annotated[
     list[str] | None,
     typer.Option(
         "--python", metavar="PATH",
-        help="Python that runs the kernels; it needs torch. auto searches for one that can use the GPU. "
+        help="Python that runs the kernels; it needs torch. With `auto`, search for a Python that can use the GPU. "
         "Repeat the option to run several in turn and compare them.  [env var: CPUGPU_PYTHON]",
         show_default="the Python of cpugpu-tui",
     ),
@@ -184,7 +187,9 @@ Simulate = Annotated[
 Replay = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Show a file of `telemetry --record` instead of this machine, at the recorded speed."
+        metavar="FILE",
+        help="Play back readings saved by `telemetry --record`, at their original speed, instead of reading "
+        "this machine.",
     ),
 ]
 Theme = Annotated[
@@ -258,7 +263,7 @@ StartTimeout = Annotated[
     typer.Option(
         callback=in_range(1),
         metavar="SECONDS",
-        help="Time limit for a host to start (at least 1), not counting the wait in Slurm's queue.",
+        help="Time limit for a host to start, at least 1 s, not counting the wait in Slurm's queue.",
     ),
 ]
 AtOnce = Annotated[

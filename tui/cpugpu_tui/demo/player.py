@@ -163,7 +163,7 @@ def pace_of(text: str | None) -> float | None:
     if not 1 / MOST_PACE <= factor <= MOST_PACE:  # also false for nan
         raise UsageError(
             f"Invalid --pace {text!r}.",
-            "Use original, or a number from 0.001 to 1000: 2 is twice as fast, 0.5 half as fast.",
+            "Use `original` or a number from 0.001 to 1000: 2 is twice as fast, 0.5 half as fast.",
         )
     return factor
 

@@ -14,7 +14,9 @@ commands = typer.Typer()
 @commands.command()
 def compare(
     base: Annotated[str, typer.Argument(metavar="BASE", help=f"Series to compare against. {SERIES}")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Series to judge, named like BASE.")] = "latest",
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help="Series to judge. It takes the same forms as BASE.")
+    ] = "latest",
     json: Json = False,
     database: Database = None,
 ) -> None:

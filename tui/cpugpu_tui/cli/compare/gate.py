@@ -33,7 +33,9 @@ def gate(
     baseline_name: Annotated[
         str,
         typer.Option(
-            "--baseline", metavar="SERIES", help="Baseline to compare against, named like a series of `compare`."
+            "--baseline",
+            metavar="SERIES",
+            help="Baseline to compare against. It takes the same forms as BASE in `cpugpu-tui compare`.",
         ),
     ] = "main",
     max_slowdown: opt.MaxSlowdown = "5%",

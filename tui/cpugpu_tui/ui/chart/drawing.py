@@ -151,9 +151,9 @@ def _legend(
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if what_if == RESIDENT else f"{BY_KEY[what_if].label}, "
+        condition = "" if what_if == RESIDENT else f" ({BY_KEY[what_if].label})"
         place = spelled(where(crossing, axis), glyphs)
-        items.append(((CROSSING, "warn"), (f" {condition}GPU wins {place}", "text")))
+        items.append(((CROSSING, "warn"), (f" crossover{condition}: {place}", "text")))
         between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
     several: Spans = ((SEVERAL, "muted"), (" several", "text"))

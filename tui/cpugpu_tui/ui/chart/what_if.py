@@ -71,7 +71,7 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     prefix = f"{name}: " if several else ""
     axis = axis_of(run, rows)
     if key == RESIDENT:
-        return f"{prefix}As measured ({BY_KEY[key].label}), the GPU {_outcome(measured, axis)}."
+        return f"{prefix}With {BY_KEY[key].label}, the GPU {_outcome(measured, axis)}."
     if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
         return f"{prefix}These CPU times already use one thread: the GPU {_outcome(measured, axis)}."
     head = f"{prefix}{BY_KEY[key].question}"
@@ -81,10 +81,10 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
         return f"{head} Not measured.{remedy}"
     head += f" The GPU {_outcome(found, axis, is_measured=key in MEASURED)}"
     if where(found) == where(measured):
-        return f"{head}, the same as measured."
+        return f"{head}, the same as with inputs on the GPU."
     if {measured.kind, found.kind} & WITHOUT_WINNER.keys():
-        return f"{head}; as measured, it {_outcome(measured, axis)}."
-    return f"{head}; as measured, {where(measured, axis)}."
+        return f"{head}; with inputs on the GPU, it {_outcome(measured, axis)}."
+    return f"{head}; with inputs on the GPU, {where(measured, axis)}."
 
 
 def _outcome(found: Crossover, axis: str, *, is_measured: bool = True) -> str:
