@@ -26,7 +26,7 @@ class LineCost:
     """Name of the file without its folder, or `statement` or `setup`."""
     line: int
     """Number of the line, from 1."""
-    text: str
+    source_line: str
     """The line itself, without indentation, possibly cut."""
     reason: str
     """One of `LINE_REASONS`: where most of the line's time goes."""

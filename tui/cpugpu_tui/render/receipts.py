@@ -70,8 +70,8 @@ def line_words(cost: LineCost, device: str) -> str:
     on_gpu = " on the GPU" if cost.device_ns > cost.elapsed_ns else ""
     time = f"{time_text(max(cost.elapsed_ns, cost.device_ns))}{on_gpu}"
     if cost.reason == line_costs.WAIT and device != "cpu":
-        return f"{shown(place)} `{shown(cost.text)}`: waits {time} for the GPU{_visits(cost)}, {share}."
-    return f"{shown(place)} `{shown(cost.text)}`: {_reason(cost)}, {time}, {share}."
+        return f"{shown(place)} `{shown(cost.source_line)}`: waits {time} for the GPU{_visits(cost)}, {share}."
+    return f"{shown(place)} `{shown(cost.source_line)}`: {_reason(cost)}, {time}, {share}."
 
 
 def _reason(cost: LineCost) -> str:

@@ -76,7 +76,7 @@ class LineClock:
         """Tensors turned into text, which torch hides from its dispatcher."""
         self._printing = torch._tensor_str._str.__code__
         self._named = named
-        self._running: list[Place] = []
+        self._running: list[Place | None] = []  # None before the first line of a function
         self._since_ns = self._begun_ns = perf_counter_ns()
 
     def run(self, call: Call) -> float:
@@ -92,11 +92,11 @@ class LineClock:
     def _enter(self, frame: FrameType, _event: str, _value: object) -> Any:
         file = frame.f_code.co_filename
         if not is_own_file(file) and file not in self._named:
-            if frame.f_code is self._printing and self._running:
-                self.prints[self._running[-1]] += 1
+            if frame.f_code is self._printing and self._running and (place := self._running[-1]) is not None:
+                self.prints[place] += 1
             return None
         self._book()
-        self._running.append((file, frame.f_lineno))
+        self._running.append(None)
         self._since_ns = perf_counter_ns()
         return self._step
 
@@ -113,8 +113,8 @@ class LineClock:
         return self._step
 
     def _book(self) -> None:
-        if self._running:
-            self.spent_ns[self._running[-1]] += perf_counter_ns() - self._since_ns
+        if self._running and (place := self._running[-1]) is not None:
+            self.spent_ns[place] += perf_counter_ns() - self._since_ns
 
 
 @dataclass
@@ -248,9 +248,10 @@ def _cost(
     file, text = _named(place, code)
     reason = reason_of(seen, elapsed_ns, visits, on_gpu=on_gpu)
     return LineCost(
-        file=file[-LONGEST_LINE:], line=place[1], text=text[:LONGEST_LINE], reason=reason,
+        file=file[-LONGEST_LINE:], line=place[1], source_line=text[:LONGEST_LINE], reason=reason,
         elapsed_ns=elapsed_ns, device_ns=seen.device_ns, share=max(elapsed_ns, seen.device_ns) / max(profiled_ns, 1.0),
-        visits=visits, operators=seen.operators, on_cpu=seen.counts[FALLBACK], synchronisations=seen.counts[WAIT] + seen.prints,
+        visits=visits, operators=seen.operators, on_cpu=seen.counts[FALLBACK],
+        synchronisations=seen.counts[WAIT] + seen.prints,
         bytes_to_gpu=seen.bytes_to_gpu, bytes_to_host=seen.bytes_to_host,
     )  # fmt: skip
 

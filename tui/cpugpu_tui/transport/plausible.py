@@ -149,7 +149,7 @@ def _is_line(cost: LineCost) -> bool:
     fits = all(0 <= count <= MOST for count in (*counts, cost.bytes_to_gpu, cost.bytes_to_host)) and all(
         map(_is_time, (cost.elapsed_ns, cost.device_ns))
     )
-    is_short = max(len(cost.file), len(cost.text)) <= LONGEST_NAME
+    is_short = max(len(cost.file), len(cost.source_line)) <= LONGEST_NAME
     return fits and is_short and 0 <= cost.share <= LARGEST and cost.reason in LINE_REASONS
 
 
