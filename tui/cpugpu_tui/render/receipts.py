@@ -80,9 +80,10 @@ def _reason(cost: LineCost) -> str:
         case line_costs.WAIT:
             return f"reads results on the host{_visits(cost)} (a GPU would have to finish first)"
         case line_costs.COPY:
-            sides = ((cost.bytes_to_gpu, "to the GPU"), (cost.bytes_to_host, "to the host, which waits"))
+            sides = ((cost.bytes_to_gpu, "to the GPU"), (cost.bytes_to_host, "to the host"))
             moved = " and ".join(f"{_bytes(count_bytes)} {where}" for count_bytes, where in sides if count_bytes)
-            return f"copies {moved or 'nothing'}{_visits(cost)}"
+            waits = "waits for the GPU and " if cost.bytes_to_host else ""
+            return f"{waits}copies {moved or 'nothing'}{_visits(cost)}"
         case line_costs.FALLBACK:
             return f"{_count(cost.on_cpu, 'operator')} on the CPU although the device is a GPU"
         case line_costs.LOOP:
