@@ -79,7 +79,7 @@ def detail_lines(
     lines: list[Spans] = []
     for part in parts:
         if part is not typed:  # source code may hold {braces} of its own
-            part = [tuple((spelled(keymap.said(text), glyphs), role) for text, role in line) for line in part]
+            part = [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in part]
         lines += [(), *part] if lines and part else part
     return lines
 
