@@ -142,7 +142,7 @@ def other_columns() -> str:
     shown = annotated()
     others = [each for each in COLUMNS.values() if each.meaning and each.heading not in shown]
     return table(
-        "column", "meaning", rows=((f"`{each.heading}`", DEFAULT_KEYMAP.said(each.meaning)) for each in others)
+        "column", "meaning", rows=((f"`{each.heading}`", DEFAULT_KEYMAP.with_keys(each.meaning)) for each in others)
     )
 
 
