@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
 
-from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LineCost, LinesProfiled
+from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LineCost, LinesProfiled, Progressed
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, MOST_LINES, OUTSIDE, SMALL, WAIT, WORK
 from cpugpu_tui.timing import own_lines
 from cpugpu_tui.timing.control import Control
@@ -69,6 +69,14 @@ def trained(x):
     loss = (x @ w).sum()
     loss.backward()
     return w.grad * 1
+
+def after(x):
+    return double(x) + float(np.linalg.svd(np.ones((64, 64)))[1][0])
+
+def reading(x):
+    for _ in range(64):
+        s = x[0, 0].item()
+    return x * s
 """
 
 
@@ -117,18 +125,23 @@ def test_a_loop_is_named_with_its_line_and_comes_first(file: Path) -> None:
         ("outside", "svd", 26, OUTSIDE),
         ("helped", "x * 2", 33, WORK),
         ("printing", "str(x)", 36, WAIT),
+        ("reading", "x[0, 0].item()", 50, LOOP),
     ],
 )
 def test_a_line_has_the_reason_for_its_cost(file: Path, function: str, text: str, number: int, reason: str) -> None:
     cost = line(profiled(f"{file}:{function}"), text)
     assert (cost.line, cost.reason) == (number, reason)
-    assert cost.synchronisations == (reason == WAIT)
+    assert cost.synchronisations == {WAIT: 1, LOOP: 64}.get(reason, 0)
     assert cost.elapsed_ns > 0
 
 
 def test_a_called_line_counts_for_itself_and_not_for_its_caller(file: Path) -> None:
     found = profiled(f"{file}:helped")
     assert [line(found, text).operators for text in ("double(x) + 1", "x * 2")] == [1, 1]
+
+
+def test_a_line_goes_on_after_the_function_that_it_called(file: Path) -> None:
+    assert "svd" in profiled(f"{file}:after").lines[0].source_line
 
 
 def test_a_backward_pass_belongs_to_the_line_that_asks_for_it(file: Path) -> None:
@@ -163,6 +176,7 @@ def test_what_is_installed_is_nobodys_own_code(file: Path) -> None:
 def test_the_named_function_counts_as_own_wherever_it_is_installed() -> None:
     found = profiled("torch.nn.functional:silu", lets=(("input", "torch.rand(n)"),))
     assert {each.file for each in found.lines} == {"functional.py"}
+    assert line(found, "silu(input)").operators == 1
 
 
 def test_the_tracer_of_a_debugger_is_put_back(file: Path) -> None:
@@ -240,6 +254,6 @@ def test_only_devices_that_timed_the_case_are_profiled_and_a_stop_ends_it() -> N
     plan, recorder = plan_of(64), Recorder()
     machine = LineMachine(plan, recorder)
     profile_lines([(plan.cases[0], ("cuda:0",))], machine, recorder, lambda: False)
-    assert [event.device for event in recorder.of(LinesProfiled)] == ["cuda:0"]
+    assert [event.device for event in recorder.of(Progressed, LinesProfiled)] == ["cuda:0", "cuda:0"]
     profile_lines([(plan.cases[0], ("cuda:0",))], machine, recorder, lambda: True)
     assert len(recorder.of(LinesProfiled)) == 1
