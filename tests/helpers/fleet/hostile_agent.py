@@ -145,6 +145,7 @@ PEER: Data = {
     "target": {"name": "cuda:1", "label": "b"},
     "has_access": True,
 }
+LINE: Data = {"file": "x.py", "line": 1, "source_line": "y = x", "reason": "operators", "elapsed_ns": 1.0}
 CHOSEN: Data = {"cases": [{"workload": "matmul", "size": 96}]}
 
 VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
@@ -165,6 +166,7 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "flood-energy": made("EnergyMeasured", calls=1),
     "flood-idle-energy": made("EnergyMeasured", case=""),
     "flood-kernels": made("KernelsProfiled", count=1, elapsed_ns=1.0),
+    "flood-lines": made("LinesProfiled", lines=[], profiled_ns=1.0, unprofiled_ns=1.0),
     "flood-peers": made("PeerMeasured", **PEER),
     "flood-case-failed": made("CaseFailed", kind="error", message="x" * 900, device=None),
     "flood-devices": flood("DevicesFound"),
@@ -206,6 +208,10 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "unknown-status": lambda r: [*r.until("RunFinished"), {**DONE, "status": "victory", "seq": 10**6}],
     "done-with-exit-99": lambda r: r.with_first("RunFinished", exit_code=99),
     # numbers
+    "absurd-lines": made("LinesProfiled", 1, lines=[LINE] * 11, profiled_ns=1.0, unprofiled_ns=1.0),
+    "line-without-a-reason": made(
+        "LinesProfiled", 1, lines=[{**LINE, "reason": "magic"}], profiled_ns=1.0, unprofiled_ns=1.0
+    ),
     "negative-time": lambda r: r.with_samples([-1.0]),
     "nan-time": lambda r: _replaced(r.with_samples(["@"]), b"NaN"),
     "infinite-time": lambda r: _replaced(r.with_samples(["@"]), b"Infinity"),

@@ -10,7 +10,7 @@ from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.cli.time import parameters
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from cpugpu_tui.model import CodeTraced, RunFinished, RunStarted, Simulation
+from cpugpu_tui.model import CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
 HERE = ("--device", "cpu", "--rounds", "1", "--no-ceilings")
@@ -92,6 +92,23 @@ def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu: CommandL
     done = cpugpu("time", f"{file}:double", "--n", "8,16", *HERE)
     assert done.code == EXIT_OK, done.err
     assert f"{file}:double" in done.out
+
+
+def test_the_slowest_lines_are_named_below_the_receipt_and_are_no_times(cpugpu: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "my_model.py"
+    loop = "def loop(x):\n    y = x[0]\n    for row in x:\n        y = y + row\n    return y\n"
+    file.write_text(f"import torch\ndef inputs(n):\n    return torch.rand(n, 4)\n{loop}")
+    words = ("time", f"{file}:loop", "--n", "64", *HERE)
+    done = cpugpu.here(*words)
+    assert done.code == EXIT_OK, done.err
+    said = " ".join(done.out.split())
+    assert "Slowest lines on cpu at n = 64 (profiled call: " in said
+    assert "my_model.py:7 `y = y + row`: Python loop, 64 operators in 64 passes" in said
+    shown = cpugpu.here("show", "1")
+    assert "Python loop, 64 operators" in " ".join(shown.out.split())
+    events = cpugpu(*words, "--json").events
+    (profiled,) = (event for event in events if isinstance(event, LinesProfiled))
+    assert events.index(profiled) > max(events.index(event) for event in events if isinstance(event, DeviceSampled))
 
 
 def test_every_combination_of_values_is_timed() -> None:

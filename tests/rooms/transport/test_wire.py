@@ -41,6 +41,8 @@ from cpugpu_tui.model import (
     Hello,
     KernelsProfiled,
     Line,
+    LineCost,
+    LinesProfiled,
     MachineRead,
     OwnFile,
     PeerMeasured,
@@ -108,6 +110,10 @@ EXAMPLES: tuple[Event, ...] = (
     ),
     CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
     CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
+    LinesProfiled(
+        case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6,
+        lines=(LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1),),
+    ),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(
@@ -142,7 +148,7 @@ def test_no_tag_ever_changes() -> None:
     """Databases, exports, recordings and agents of the same protocol use these."""
     assert " ".join(sorted(WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured CodeTraced DevicesFound "
-        "EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled MachineRead PeerMeasured "
+        "EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled LinesProfiled MachineRead PeerMeasured "
         "Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
     )
 

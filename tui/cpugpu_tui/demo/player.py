@@ -21,6 +21,7 @@ from cpugpu_tui.model import (
     Event,
     Gap,
     KernelsProfiled,
+    LinesProfiled,
     Progressed,
     RunFinished,
     TelemetryRead,
@@ -225,6 +226,8 @@ def _steps(events: Sequence[Event]) -> list[dict[str, Any]]:
                 step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
             case Calibrated():
                 step = {"case": event.case, "device": event.device, "phase": "warm-up"}
+            case LinesProfiled():
+                step = {"case": event.case, "device": event.device, "phase": "lines"}
             case KernelsProfiled():
                 step = {"case": event.case, "device": event.device, "phase": "kernels"}
             case EnergyMeasured():

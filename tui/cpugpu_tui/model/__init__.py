@@ -21,6 +21,7 @@ from cpugpu_tui.model.devices import (
     Reading,
     place,
 )
+from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.events import (
     CALIBRATION,
     CORES,
@@ -40,7 +41,6 @@ from cpugpu_tui.model.events import (
     DevicesFound,
     EnergyMeasured,
     EpochFinished,
-    Event,
     Gap,
     Hello,
     KernelsProfiled,
@@ -53,6 +53,7 @@ from cpugpu_tui.model.events import (
     TensorsPlaced,
     WorkloadsLoading,
 )
+from cpugpu_tui.model.line_costs import LineCost, LinesProfiled
 from cpugpu_tui.model.plans import (
     AS_WRITTEN,
     COLD_START,
@@ -156,6 +157,8 @@ __all__ = [
     "Hello",
     "KernelsProfiled",
     "Line",
+    "LineCost",
+    "LinesProfiled",
     "MachineRead",
     "MigInstance",
     "OwnCode",

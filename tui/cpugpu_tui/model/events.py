@@ -7,19 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.event import Event
+from cpugpu_tui.model.line_costs import LinesProfiled
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
-    """Base class of all events. Both clocks are read when the event is emitted."""
-
-    seq: int = 0
-    """Position in the run's stream, from 1."""
-    wall_ns: int = 0
-    """CLOCK_REALTIME, ns."""
-    mono_ns: int = 0
-    """CLOCK_MONOTONIC of the machine that emitted the event, ns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -248,7 +238,7 @@ class Progressed(Event):
     case: str
     device: str
     phase: str
-    """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `kernels`, `energy`, `calibration`,
+    """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `lines`, `kernels`, `energy`, `calibration`,
     `peers`, `gap`."""
     round_index: int = 0
     estimate_s: float | None = None
@@ -383,6 +373,7 @@ WIRE_TAGS: dict[type[Event], str] = {
     Progressed: "Progressed",
     EpochFinished: "EpochFinished",
     KernelsProfiled: "KernelsProfiled",
+    LinesProfiled: "LinesProfiled",
     PeerMeasured: "PeerMeasured",
     CeilingsMeasured: "CeilingsMeasured",
     CaseFinished: "CaseFinished",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.model import CodeTraced, OwnCode
-from cpugpu_tui.model.quantities import significant, time_text
+from cpugpu_tui.errors import shown
+from cpugpu_tui.model import CodeTraced, LineCost, LinesProfiled, OwnCode, line_costs
+from cpugpu_tui.model.quantities import percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 
@@ -27,17 +28,75 @@ def run_receipt(run: RunState) -> list[str]:
         if any(times.traced is not None for times in row.times.values()):
             known = largest.get(row.case.workload)
             largest[row.case.workload] = row if known is None or row.case.size > known.case.size else known
-    return [
-        f"Where it ran{f' ({name})' if len(largest) > 1 else ''} at n = {row.case.size:,}, {line}"
-        for name, row in largest.items()
-        for line in receipt_lines(row)
-    ]
+    found: list[str] = []
+    for name, row in largest.items():
+        where = f"{f' ({name})' if len(largest) > 1 else ''} at n = {row.case.size:,}"
+        found += [f"Where it ran{where}, {line}" for line in receipt_lines(row)]
+        for profiled in slow_lines(row):
+            found.append(f"Slowest lines on {profiled.device}{where} ({profiled_words(profiled)}):")
+            found += [f"  {line_words(cost, profiled.device)}" for cost in profiled.lines[:MOST_PRINTED]]
+    return found
 
 
 def receipt_lines(row: Row) -> list[str]:
     """Return one sentence for each device, the CPU last: what ran, what was copied, who waited."""
     ordered = sorted(row.times.values(), key=lambda times: times.device == "cpu")
     return [_line(times, times.traced) for times in ordered if times.traced is not None]
+
+
+MOST_PRINTED = 3
+"""Most lines of code below a table."""
+
+
+def slow_lines(row: Row) -> list[LinesProfiled]:
+    """Return the profiles of a row, the CPU last, without those that say no more than the code itself."""
+    found = [times.lines for times in row.times.values() if times.lines is not None]
+    return sorted(filter(_is_telling, found), key=lambda each: each.device == "cpu")
+
+
+def _is_telling(profiled: LinesProfiled) -> bool:
+    return len(profiled.lines) > 1 or any(cost.reason != line_costs.WORK for cost in profiled.lines)
+
+
+def profiled_words(profiled: LinesProfiled) -> str:
+    """Return what the profiler cost: the times of its calls are not those of the row."""
+    return f"profiled call: {time_text(profiled.profiled_ns)} against {time_text(profiled.unprofiled_ns)} unprofiled"
+
+
+def line_words(cost: LineCost, device: str) -> str:
+    """Return a line of code, why it takes its time, and how much that is."""
+    place = {"statement": "statement", "setup": f"setup line {cost.line}"}.get(cost.file, f"{cost.file}:{cost.line}")
+    share = f"{percent(cost.share)} % of the call"
+    on_gpu = " on the GPU" if cost.device_ns > cost.elapsed_ns else ""
+    time = f"{time_text(max(cost.elapsed_ns, cost.device_ns))}{on_gpu}"
+    if cost.reason == line_costs.WAIT and device != "cpu":
+        return f"{shown(place)} `{shown(cost.source_line)}`: waits {time} for the GPU{_visits(cost)}, {share}."
+    return f"{shown(place)} `{shown(cost.source_line)}`: {_reason(cost)}, {time}, {share}."
+
+
+def _reason(cost: LineCost) -> str:
+    operators = _count(cost.operators, "operator")
+    match cost.reason:
+        case line_costs.WAIT:
+            return f"reads results on the host{_visits(cost)} (a GPU would have to finish first)"
+        case line_costs.COPY:
+            sides = ((cost.bytes_to_gpu, "to the GPU"), (cost.bytes_to_host, "to the host"))
+            moved = " and ".join(f"{_bytes(count_bytes)} {where}" for count_bytes, where in sides if count_bytes)
+            waits = "waits for the GPU and " if cost.bytes_to_host else ""
+            return f"{waits}copies {moved or 'nothing'}{_visits(cost)}"
+        case line_costs.FALLBACK:
+            return f"{_count(cost.on_cpu, 'operator')} on the CPU although the device is a GPU"
+        case line_costs.LOOP:
+            return f"Python loop, {f'{operators} in ' if cost.operators else ''}{cost.visits:,} passes"
+        case line_costs.SMALL:
+            return f"{cost.operators:,} small operators"
+        case line_costs.OUTSIDE:
+            return "Python or a library outside torch"
+    return f"{operators}{_visits(cost)}"
+
+
+def _visits(cost: LineCost) -> str:
+    return f" in {cost.visits:,} passes" if cost.visits > 1 else ""
 
 
 def _line(times: DeviceTimes, traced: CodeTraced) -> str:

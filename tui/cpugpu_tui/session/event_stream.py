@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     Event,
     Hello,
     KernelsProfiled,
+    LinesProfiled,
     MachineRead,
     PeerMeasured,
     Plan,
@@ -50,8 +51,8 @@ E = TypeVar("E", bound=Event)
 Deliver = Callable[[Event], None]
 
 BESIDE = (
-    EpochFinished, KernelsProfiled, CasesChosen, CodeTraced, TensorsPlaced, MachineRead, EnergyMeasured, PeerMeasured,
-    CeilingsMeasured,
+    EpochFinished, LinesProfiled, KernelsProfiled, CasesChosen, CodeTraced, TensorsPlaced, MachineRead, EnergyMeasured,
+    PeerMeasured, CeilingsMeasured,
 )  # fmt: skip
 """Events of an agent that are stored unchanged, without tables of their own."""
 

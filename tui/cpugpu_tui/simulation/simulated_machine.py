@@ -376,6 +376,9 @@ class SimulatedMachine:
     def check_later_call(self, operation: SimulatedOperation) -> None:
         """Return nothing: simulated calls have no results."""
 
+    def profile_lines(self, operation: SimulatedOperation, device: str) -> None:
+        """Return nothing: simulated calls have no lines."""
+
     def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
         """Return the failure row for the planted exception."""
         del case

@@ -26,6 +26,7 @@ from cpugpu_tui.model import (
     EnergyMeasured,
     EpochFinished,
     KernelsProfiled,
+    LinesProfiled,
     MachineRead,
     Reading,
     TensorsPlaced,
@@ -75,6 +76,8 @@ class DeviceTimes:
     """Kernels of one profiled call."""
     traced: CodeTraced | None = None
     """What one call of own code executed."""
+    lines: LinesProfiled | None = None
+    """Lines of own code that cost most in a profiled call."""
     placed: TensorsPlaced | None = None
     """Device and shape of its tensors."""
 

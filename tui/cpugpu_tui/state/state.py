@@ -33,6 +33,7 @@ from cpugpu_tui.model import (
     EpochFinished,
     Event,
     KernelsProfiled,
+    LinesProfiled,
     MachineRead,
     PeerMeasured,
     Progressed,
@@ -248,7 +249,7 @@ class RunState:
                 return replace(self, rows=_with_cases(self.rows, event.cases))
             case (
                 CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
-                | TensorsPlaced() | CodeTraced() | MachineRead() | CaseFinished() | CaseFailed()
+                | LinesProfiled() | TensorsPlaced() | CodeTraced() | MachineRead() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
                 return self if row is None else self._with_row(row, _apply_to_row(row, event))
@@ -332,6 +333,8 @@ def _apply_to_row(row: Row, event: Event) -> Row:
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
         case KernelsProfiled():
             return _with_times(row, replace(_times(row, event.device), kernels=event))
+        case LinesProfiled():
+            return _with_times(row, replace(_times(row, event.device), lines=event))
         case CodeTraced():
             return _with_times(row, replace(_times(row, event.device), traced=event))
         case TensorsPlaced():

@@ -1,4 +1,4 @@
-"""Passes after all cases: copies between GPUs, energy of a call, kernels of a call.
+"""Passes after all cases: copies between GPUs, energy of a call, lines of own code, kernels of a call.
 
 A failure here does not affect the times of any case. Energy needs seconds of repeated blocks, because the counters step
 every 100 ms and a value needs ten steps (method.md, step 10). Reading a counter takes 2.8 to 16 ms, in which the GPU
@@ -201,6 +201,28 @@ def _measured(machine: Machine, source: Device, target: Device) -> PeerMeasured:
         source=source, target=target, has_access=access,
         latencies_ns=latencies_ns, size_bytes=size_bytes, elapsed_ns=elapsed_ns,
     )  # fmt: skip
+
+
+def profile_lines(
+    timed: Sequence[tuple[Case, Sequence[str]]], machine: Machine, emit: Emit, should_stop: Callable[[], bool]
+) -> None:
+    """Profile the lines of a person's own code on the devices that timed it; a failing case keeps its times."""
+    for case, devices in timed:
+        inputs: Any = None
+        for device in devices:
+            if should_stop():
+                return
+            emit(Progressed(case=case.key, device=device, phase="lines"))
+            emit.flush()
+            try:
+                inputs = machine.make_inputs(case) if inputs is None else inputs
+                found = machine.profile_lines(machine.timer(device).load(case, inputs), device)
+            except (Exception, SystemExit):  # noqa: BLE001 - its times were sent already, only its lines are missing
+                machine.release()
+                continue
+            if found is not None:
+                emit(found)
+        emit.flush()
 
 
 def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, should_stop: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
-from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases
+from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SizeSearch
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
@@ -48,6 +48,8 @@ class Scheduler:
         self._forecast = Forecast(plan)
         self._to_profile: list[Case] = []
         self._to_measure: list[Case] = []
+        self._typed: list[tuple[Case, tuple[str, ...]]] = []
+        """Cases of a person's own code, with the devices that timed them."""
 
     def run(self) -> str:
         """Run all cases and passes; return `done` or `stopped`.
@@ -63,6 +65,7 @@ class Scheduler:
         measure_peers(self._plan.cases, self._machine, self._emit, self._should_stop_between)
         if ENERGY in self._plan.metrics:
             EnergyPass(self._machine, self._emit, self._should_stop, self._control).run(self._to_measure)
+        profile_lines(self._typed, self._machine, self._emit, self._should_stop_between)
         if KERNELS in self._plan.metrics:
             profile_cases(self._to_profile, self._machine, self._emit, self._should_stop)
         return "done"
@@ -150,6 +153,7 @@ class Scheduler:
     def _finish(self, case_run: CaseRun) -> None:
         """Finish a case; report a failure as the case's result."""
         is_timed_once, is_starved = case_run.is_timed_once, case_run.is_starved
+        devices = tuple(run.name for run in case_run.runs)
         try:
             case_run.finish()
         except Exception as error:  # noqa: BLE001 - as above
@@ -160,6 +164,8 @@ class Scheduler:
                 self._to_measure.append(case_run.case)
             if case_run.is_checked:
                 self._to_profile.append(case_run.case)
+                if case_run.case.workload in {code.name for code in self._plan.codes}:
+                    self._typed.append((case_run.case, devices))
 
     def _fail(self, case_run: CaseRun, error: Exception | SystemExit) -> None:
         failure = self._failure(case_run, error)

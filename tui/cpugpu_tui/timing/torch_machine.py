@@ -12,12 +12,13 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, CodeTraced, Device, Plan, torch_dtype
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, CodeTraced, Device, LinesProfiled, Plan, torch_dtype
 from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.timing.ceilings.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine
+from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
@@ -175,6 +176,13 @@ class TorchMachine:
             CaseError: `refused`.
         """
         check_later_call(operation)
+
+    def profile_lines(self, operation: Operation, device: str) -> LinesProfiled | None:
+        """Return the lines of own code that cost most in a profiled call; None for other workloads."""
+        if not isinstance(operation.workload, CodeWorkload):
+            return None
+        self.timer(device).ready(operation, 1)
+        return profile_lines(operation, operation.workload, device, synchronizer(device))
 
     def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
         """Compare the results with a float64 reference, or with the first device's if that takes too long.

@@ -30,6 +30,7 @@ from cpugpu_tui.model import (
     Gap,
     Hello,
     KernelsProfiled,
+    LinesProfiled,
     MachineRead,
     PeerMeasured,
     Plan,
@@ -66,15 +67,15 @@ MOST_FILES = 10_000
 """Most workload files that an agent may announce."""
 
 PER_DEVICE: dict[type[Event], int] = {
-    Calibrated: 2, TensorsPlaced: 1, CodeTraced: 1, MachineRead: 3, EnergyMeasured: 4, KernelsProfiled: 1,
-    EpochFinished: 10_000,
+    Calibrated: 2, TensorsPlaced: 1, CodeTraced: 1, MachineRead: 3, EnergyMeasured: 4, LinesProfiled: 1,
+    KernelsProfiled: 1, EpochFinished: 10_000,
 }  # fmt: skip
 """Most events of a kind for one case on one device."""
 
 CLOCK_SLACK_S = 5.0
 """How far the calls of an agent may exceed the controller's clock, whose start lies before the agent's, seconds."""
 
-AFTERWARDS = (EnergyMeasured, KernelsProfiled)
+AFTERWARDS = (EnergyMeasured, LinesProfiled, KernelsProfiled)
 """Events that may follow the end of their case."""
 
 REMEDY = "Finished cases are saved. Check the agent's interpreter and what it loads, then run again."

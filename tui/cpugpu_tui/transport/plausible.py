@@ -32,12 +32,15 @@ from cpugpu_tui.model import (
     Hello,
     KernelsProfiled,
     Line,
+    LineCost,
+    LinesProfiled,
     MachineRead,
     PeerMeasured,
     Plan,
     Progressed,
     RunFinished,
 )
+from cpugpu_tui.model.line_costs import LINE_REASONS, MOST_LINES
 from cpugpu_tui.model.plain_data import to_plain
 
 LONGEST_NS = 1e17
@@ -122,6 +125,9 @@ def _times_fit(event: Event) -> bool:
                 event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
             )  # fmt: skip
             return all(0 <= count <= MOST for count in counts) and len(event.on_cpu) <= MOST_METRICS
+        case LinesProfiled():
+            times = event.profiled_ns, event.unprofiled_ns
+            return all(map(_is_time, times)) and len(event.lines) <= MOST_LINES and all(map(_is_line, event.lines))
         case KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0
         case EpochFinished():
@@ -135,6 +141,16 @@ def _times_fit(event: Event) -> bool:
                 return False
             return event.size_bytes >= 0 and all(map(_is_time, (*event.latencies_ns, *event.elapsed_ns)))
     return True
+
+
+def _is_line(cost: LineCost) -> bool:
+    """Whether the cost of a line is possible; its text is a line of a stranger's file."""
+    counts = cost.line, cost.visits, cost.operators, cost.on_cpu, cost.synchronisations
+    fits = all(0 <= count <= MOST for count in (*counts, cost.bytes_to_gpu, cost.bytes_to_host)) and all(
+        map(_is_time, (cost.elapsed_ns, cost.device_ns))
+    )
+    is_short = max(len(cost.file), len(cost.source_line)) <= LONGEST_NAME
+    return fits and is_short and 0 <= cost.share <= LARGEST and cost.reason in LINE_REASONS
 
 
 def _is_time(elapsed_ns: float) -> bool:

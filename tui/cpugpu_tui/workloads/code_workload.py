@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -137,6 +138,13 @@ class CodeWorkload(Workload):
     def is_placed_plainly(self) -> bool:
         """Whether its inputs are all there is to place: no name of a device among them."""
         return not self.makes_tensors and DEVICE not in self._compiled.names
+
+    @property
+    def named_files(self) -> frozenset[str]:
+        """File of the function that was typed, whose lines are the person's own even in an installed package."""
+        function: Any = self._given.get(FUNCTION)
+        code = getattr(inspect.unwrap(getattr(function, "forward", function)), "__code__", None)
+        return frozenset() if code is None else frozenset((code.co_filename,))
 
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
         """Fill the inputs with the next set of numbers, in place: the tensors stay, what they hold changes."""

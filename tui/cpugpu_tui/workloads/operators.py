@@ -10,12 +10,23 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import PurePath
+from types import FrameType
 from typing import Any
 
+from cpugpu_tui.model.line_costs import COPY, FALLBACK, WAIT, WORK
 from cpugpu_tui.workloads.containers import bytes_in, tensors
+from cpugpu_tui.workloads.own_code import SETUP, STATEMENT
 
-WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "_unique2", "equal", "is_nonzero")
+WAITING = (
+    "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal",
+    "allclose", "is_nonzero", "bincount", "repeat_interleave",
+)  # fmt: skip
 """Operators that bring numbers of the GPU to the host, which waits for them."""
+
+INDEXING = ("index", "index_put", "index_put_")
+"""Operators that do so if they are given a boolean mask: the number of its elements becomes a size."""
 
 COPYING = ("_to_copy", "copy_")
 
@@ -52,21 +63,18 @@ class Operators:
         import torch
 
         name = func.overloadpacket.__name__
-        sources, results = list(tensors(list(args))), list(tensors(result))
+        role, sources, results = role_of(func, args, result, self.kind)
         self.draws |= torch.Tag.nondeterministic_seeded in func.tags
         self.makes |= bool(results) and not sources
         widths = [each.element_size() for each in results if each.is_floating_point()]
         self.narrowest_bytes = min([self.narrowest_bytes, *widths])
         self.largest_bytes = max(self.largest_bytes, bytes_in(result))
-        kinds = {each.device.type for each in (*sources, *results)}
-        if name in COPYING and sources and results and sources[-1].device.type != results[0].device.type:
+        if role == COPY:
             self._note_copy(sources[-1], results[0])
-        elif _is_view(func):
-            return
-        elif self.kind in kinds or not kinds:
+        elif role in (WORK, WAIT):
             self.count += 1
-            self.synchronisations += self.kind == "cuda" and name in WAITING
-        elif self.kind == "cuda" and name not in self.on_cpu and any(each.numel() > 1 for each in results):
+            self.synchronisations += self.kind == "cuda" and role == WAIT
+        elif role == FALLBACK and name not in self.on_cpu:
             self.on_cpu.append(name)
             self.cpu_line = self.cpu_line or _calling_line()
         if self.kind == "cuda":
@@ -81,6 +89,61 @@ class Operators:
             self.copies_to_host += 1
             self.bytes_to_host += count_bytes
             self.synchronisations += 1
+
+
+def role_of(func: Any, args: Any, result: Any, kind: str) -> tuple[str, list[Any], list[Any]]:
+    """Return what an operator does in code that is meant for a kind of device, and the tensors it took and returned.
+
+    The role is `COPY` (to another device), `WAIT`, `FALLBACK` (on the CPU instead), `WORK`, or empty for anything else.
+    """
+    name = func.overloadpacket.__name__
+    sources, results = list(tensors(list(args))), list(tensors(result))
+    kinds = {each.device.type for each in (*sources, *results)}
+    role = ""
+    if name in COPYING and sources and results and sources[-1].device.type != results[0].device.type:
+        role = COPY
+    elif _is_view(func):
+        pass
+    elif kind in kinds or not kinds:
+        role = WAIT if _waits(name, args) else WORK
+    elif kind == "cuda" and any(each.numel() > 1 for each in results):
+        role = FALLBACK
+    return role, sources, results
+
+
+def _waits(name: str, args: Any) -> bool:
+    if name not in INDEXING:
+        return name in WAITING
+    import torch
+
+    masked = any(each.dtype in (torch.bool, torch.uint8) for each in tensors(list(args[1])))
+    return masked and (name == "index" or args[2].numel() > 1)  # one number is filled in without a wait
+
+
+@lru_cache(maxsize=4096)
+def is_own_file(file: str) -> bool:
+    """Whether a file name of code is a person's: not torch's, Python's, an installed package's or this program's."""
+    if file.startswith("<"):
+        return file in (SETUP, STATEMENT)
+    import torch
+
+    this_program = os.path.dirname(os.path.dirname(__file__))
+    foreign = (this_program, os.path.dirname(torch.__file__), os.path.dirname(os.__file__))
+    installed = {"site-packages", "dist-packages"} & set(PurePath(file).parts)
+    return not installed and not file.startswith(tuple(f"{folder}{os.sep}" for folder in foreign))
+
+
+def own_line(frame: FrameType | None, named: frozenset[str] = frozenset()) -> tuple[str, int] | None:
+    """Return file and number of the innermost line of a person's code at or above a frame; None without such a line.
+
+    Files in `named` count as the person's wherever they are.
+    """
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if is_own_file(file) or file in named:
+            return file, frame.f_lineno
+        frame = frame.f_back
+    return None
 
 
 def _calling_line() -> str:
@@ -100,19 +163,29 @@ def _is_view(func: Any) -> bool:
 
 
 @contextmanager
-def watched_operators(kind: str) -> Iterator[Operators]:
-    """Count the operators that this thread calls inside `with`."""
+def intercepted(run: Callable[[Any, Any, Any], Any]) -> Iterator[None]:
+    """Call `run(operator, args, kwargs)` in place of each operator that this thread calls inside `with`."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    seen = Operators(kind)
-
     def dispatch(_mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        seen.note(func, args, result)
-        return result
+        return run(func, args, kwargs or {})
 
     watcher: Any = type("Watcher", (TorchDispatchMode,), {"__torch_dispatch__": dispatch})
     with watcher():
+        yield
+
+
+@contextmanager
+def watched_operators(kind: str) -> Iterator[Operators]:
+    """Count the operators that this thread calls inside `with`."""
+    seen = Operators(kind)
+
+    def run(func: Any, args: Any, kwargs: Any) -> Any:
+        result = func(*args, **kwargs)
+        seen.note(func, args, result)
+        return result
+
+    with intercepted(run):
         yield seen
 
 

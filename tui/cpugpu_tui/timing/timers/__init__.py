@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.model import Case, Check, CodeTraced, CoreUse, Device, Reading
+from cpugpu_tui.model import Case, Check, CodeTraced, CoreUse, Device, LinesProfiled, Reading
 from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.workloads import Report
 
@@ -236,6 +236,9 @@ class Machine(Protocol):
 
     def check_later_call(self, operation: Any) -> None:
         """Compare a call after a half-round with earlier ones, of own code. Raises CaseError(refused)."""
+
+    def profile_lines(self, operation: Any, device: str) -> LinesProfiled | None:
+        """Return the lines of own code that cost most; None for other workloads."""
 
     def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
         """Return the case's failure for an exception of torch or the workload."""

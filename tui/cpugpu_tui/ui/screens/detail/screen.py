@@ -21,6 +21,7 @@ from cpugpu_tui.ui.screens.detail.breakdown import breakdown_lines
 from cpugpu_tui.ui.screens.detail.device_times import placed_lines, times_lines
 from cpugpu_tui.ui.screens.detail.machine_state import machine_lines
 from cpugpu_tui.ui.screens.detail.meaning import hardware_lines, moved_lines, training_lines, written_lines
+from cpugpu_tui.ui.screens.detail.own_code import own_code_lines
 from cpugpu_tui.ui.screens.detail.several_gpus import gpus_lines, peers_lines
 from cpugpu_tui.ui.screens.detail.worlds import winner_sentence, world_lines
 from cpugpu_tui.ui.screens.page import Page
@@ -69,15 +70,18 @@ def detail_lines(
     changes: Changes | None = None,
 ) -> list[Spans]:  # fmt: skip
     """Return the details of a row: verdict, where the time goes, what if, then each device."""
+    typed = own_code_lines(row, width, glyphs)
     parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
              peers_lines(run, row, width),
              breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
-             *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
+             typed, *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
     for part in parts:
+        if part is not typed:  # source code may hold {braces} of its own
+            part = [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in part]
         lines += [(), *part] if lines and part else part
-    return [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in lines]
+    return lines
 
 
 def _failed(row: Row, width: int) -> list[Spans]:

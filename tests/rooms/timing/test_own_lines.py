@@ -1,0 +1,259 @@
+"""Lines of typed code: which cost most, and why. Expected reasons hold on any CPU; times are only compared in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
+
+from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LineCost, LinesProfiled, Progressed
+from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, MOST_LINES, OUTSIDE, SMALL, WAIT, WORK
+from cpugpu_tui.timing import own_lines
+from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.last_passes import profile_lines
+from cpugpu_tui.timing.own_lines import LineOperators, reason_of
+from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.timing.timers.timed_operation import operation
+from cpugpu_tui.workloads.code_workload import CodeWorkload, register
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.operators import is_own_file
+from cpugpu_tui.workloads.own_code import own_code
+
+FILE = """\
+import numpy as np
+import torch
+
+def inputs(n):
+    return torch.rand(n, 8)
+
+def loop(x):
+    total = torch.zeros(8)
+    for row in x:
+        total = total + row * 2
+    return total @ total
+
+def item(x):
+    y = x.sum()
+    s = y.item()
+    return x[0] * s
+
+def mask(x):
+    wanted = x > 0.5
+    return x[wanted]
+
+def many(x):
+    return x.sin().cos().sin().cos().sin().cos().sin().cos().sin().cos()
+
+def outside(x):
+    np.linalg.svd(np.ones((64, 64)))
+    return x + 1
+
+def helped(x):
+    return double(x) + 1
+
+def double(x):
+    return x * 2
+
+def printing(x):
+    text = str(x)
+    return x + len(text)
+
+def trained(x):
+    w = torch.ones(8, requires_grad=True)
+    loss = (x @ w).sum()
+    loss.backward()
+    return w.grad * 1
+
+def after(x):
+    return double(x) + float(np.linalg.svd(np.ones((64, 64)))[1][0])
+
+def reading(x):
+    for _ in range(64):
+        s = x[0, 0].item()
+    return x * s
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "my_model.py"
+    path.write_text(FILE)
+    return path
+
+
+def profiled(
+    statement: str, *setup: str, n: int = 4, in_place: bool = False, lets: tuple[tuple[str, str], ...] = ()
+) -> LinesProfiled:
+    workload = CodeWorkload(own_code(statement, "\n".join(setup), lets, in_place=in_place))
+    REGISTRY[workload.name] = workload
+    try:
+        inputs = workload.inputs(n, torch.float32, torch.Generator().manual_seed(1))
+        op = operation(Case(workload.name, n), inputs, "cpu")
+    finally:
+        del REGISTRY[workload.name]
+    return own_lines.profile_lines(op, workload, "cpu", None)
+
+
+def line(found: LinesProfiled, text: str) -> LineCost:
+    """Return the cost of the only line that holds a text."""
+    (cost,) = (each for each in found.lines if text in each.source_line)
+    return cost
+
+
+def test_a_loop_is_named_with_its_line_and_comes_first(file: Path) -> None:
+    found = profiled(f"{file}:loop", n=400)
+    first = found.lines[0]
+    assert (first.file, first.line, first.source_line) == ("my_model.py", 10, "total = total + row * 2")
+    assert (first.reason, first.visits, first.operators) == (LOOP, 400, 800)
+    assert [each.share for each in found.lines] == sorted((each.share for each in found.lines), reverse=True)
+    assert 0.2 < sum(each.share for each in found.lines) <= 1.01
+    assert len(found.lines) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("function", "text", "number", "reason"),
+    [
+        ("item", "y.item()", 15, WAIT),
+        ("mask", "x[wanted]", 20, WAIT),
+        ("many", "x.sin()", 23, SMALL),
+        ("outside", "svd", 26, OUTSIDE),
+        ("helped", "x * 2", 33, WORK),
+        ("printing", "str(x)", 36, WAIT),
+        ("reading", "x[0, 0].item()", 50, LOOP),
+    ],
+)
+def test_a_line_has_the_reason_for_its_cost(file: Path, function: str, text: str, number: int, reason: str) -> None:
+    cost = line(profiled(f"{file}:{function}"), text)
+    assert (cost.line, cost.reason) == (number, reason)
+    assert cost.synchronisations == {WAIT: 1, LOOP: 64}.get(reason, 0)
+    assert cost.elapsed_ns > 0
+
+
+def test_a_called_line_counts_for_itself_and_not_for_its_caller(file: Path) -> None:
+    found = profiled(f"{file}:helped")
+    assert [line(found, text).operators for text in ("double(x) + 1", "x * 2")] == [1, 1]
+
+
+def test_a_line_goes_on_after_the_function_that_it_called(file: Path) -> None:
+    assert "svd" in profiled(f"{file}:after").lines[0].source_line
+
+
+def test_a_backward_pass_belongs_to_the_line_that_asks_for_it(file: Path) -> None:
+    assert line(profiled(f"{file}:trained"), "loss.backward()").operators >= 2
+
+
+def test_a_statement_and_functions_of_the_setup_are_lines_too() -> None:
+    found = profiled("f(x) + 1", "x = torch.rand(n, n)", "def f(x):", "    return x.exp()", n=64)
+    assert {(each.file, each.line, each.source_line) for each in found.lines} == {
+        ("statement", 1, "f(x) + 1"), ("setup", 3, "return x.exp()"),
+    }  # fmt: skip
+
+
+def test_a_call_that_changes_its_inputs_begins_with_the_same_ones() -> None:
+    """Without that, the seventh call would find an empty tensor and do nothing."""
+    found = profiled(
+        "f(x)", "x = torch.ones(n)", "def f(x):", "    for _ in range(int(x[0].item() * 10)): y = x.mul_(0)",
+        "    return y", in_place=True,
+    )  # fmt: skip
+    assert line(found, "x.mul_(0)").visits >= 10
+
+
+def test_what_is_installed_is_nobodys_own_code(file: Path) -> None:
+    assert is_own_file(str(file))
+    assert is_own_file("<statement>")
+    modules = (torch, pytest, own_lines, dataclasses)
+    for foreign in (*(module.__file__ for module in modules), "<frozen os>", "<string>"):
+        assert foreign is not None
+        assert not is_own_file(foreign), foreign
+
+
+def test_the_named_function_counts_as_own_wherever_it_is_installed() -> None:
+    found = profiled("torch.nn.functional:silu", lets=(("input", "torch.rand(n)"),))
+    assert {each.file for each in found.lines} == {"functional.py"}
+    assert line(found, "silu(input)").operators == 1
+
+
+def test_the_tracer_of_a_debugger_is_put_back(file: Path) -> None:
+    before = sys.gettrace()
+    tracer = lambda *_: None  # noqa: E731
+    sys.settrace(tracer)
+    try:
+        profiled(f"{file}:item")
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+
+
+def test_a_long_loop_is_traced_only_for_a_while(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_lines, "LONGEST_TRACE_NS", 0.0)
+    assert sum(each.visits for each in profiled(f"{file}:loop", n=400).lines) <= 2
+
+
+def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> LineOperators:
+    return LineOperators(Counter(role_ns), Counter(counts), **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("operators", "elapsed_ns", "visits", "reason"),
+    [
+        (seen({WORK: 1, WAIT: 1}, {WORK: 1e4, WAIT: 3e5}), 3.4e5, 1, WAIT),
+        (seen({WORK: 64, WAIT: 64}, {WORK: 2e5, WAIT: 4e5}), 9e5, 64, WAIT),
+        (seen({COPY: 1}, {COPY: 1e6}, bytes_to_gpu=4096), 1e6, 1, COPY),
+        (seen({FALLBACK: 1, COPY: 1}, {FALLBACK: 1e6, COPY: 2e5}), 1.3e6, 1, FALLBACK),
+        (seen({WORK: 20}, {WORK: 1e5}, device_ns=2e5), 2e5, 1, SMALL),
+        (seen({WORK: 64}, {WORK: 3e5}), 4e5, 64, LOOP),
+        (seen({WORK: 64}, {WORK: 3e5}, device_ns=1e9), 4e5, 64, WORK),
+        (seen({WORK: 1}, {WORK: 1e4}, device_ns=1e7), 2e4, 1, WORK),
+        (seen({WORK: 1}, {WORK: 1e4}, elapsed_ns=1e6), 1e6, 1, OUTSIDE),
+        (seen({}, {}), 1e6, 64, LOOP),
+        (seen({WORK: 1}, {WORK: 1e4}, elapsed_ns=1e6, prints=1), 1e6, 1, WAIT),
+    ],
+    ids=["wait", "waits in a loop", "copy", "fall-back", "small", "loop", "loop of long kernels", "long kernel",
+         "numpy", "plain loop", "printed"],
+)  # fmt: skip
+def test_the_reason_on_a_gpu(operators: LineOperators, elapsed_ns: float, visits: int, reason: str) -> None:
+    assert reason_of(operators, elapsed_ns, visits, on_gpu=True) == reason
+
+
+# ------------------------------------------------------------------ when it is done
+
+
+class LineMachine(SpiedMachine):
+    """A simulated machine whose code has one line; the first device fails."""
+
+    def profile_lines(self, op: Any, device: str) -> LinesProfiled | None:  # type: ignore[override]
+        if device == "cpu":
+            raise RuntimeError
+        return LinesProfiled(case=op.case.key, device=device, lines=(), profiled_ns=2.0, unprofiled_ns=1.0)
+
+
+def test_lines_come_after_every_time_and_before_the_kernels() -> None:
+    code = own_code("x @ x", "x = torch.rand(n, n)")
+    plan = plan_of(codes=(code,), metrics=("latency", "kernels"))
+    plan = dataclasses.replace(plan, cases=(Case("matmul", 64), Case(code.name, 64), Case(code.name, 128)))
+    register(plan.codes)
+    recorder = Recorder()
+    try:
+        assert Scheduler(plan, LineMachine(plan, recorder), recorder, Control()).run() == "done"
+    finally:
+        del REGISTRY[code.name]
+    kinds = [type(event) for event in recorder.of(DeviceSampled, LinesProfiled, KernelsProfiled)]
+    assert kinds == sorted(kinds, key=[DeviceSampled, LinesProfiled, KernelsProfiled].index)
+    assert [(event.case, event.device) for event in recorder.of(LinesProfiled)] == [
+        (case.key, "cuda:0") for case in plan.cases[1:]
+    ]
+
+
+def test_only_devices_that_timed_the_case_are_profiled_and_a_stop_ends_it() -> None:
+    plan, recorder = plan_of(64), Recorder()
+    machine = LineMachine(plan, recorder)
+    profile_lines([(plan.cases[0], ("cuda:0",))], machine, recorder, lambda: False)
+    assert [event.device for event in recorder.of(Progressed, LinesProfiled)] == ["cuda:0", "cuda:0"]
+    profile_lines([(plan.cases[0], ("cuda:0",))], machine, recorder, lambda: True)
+    assert len(recorder.of(LinesProfiled)) == 1

@@ -1,0 +1,287 @@
+"""What each line of a person's own code costs, and why, in calls that are profiled.
+
+What is watched disturbs what is measured, so each quantity has a call of its own, and none of them is a row's time:
+
+- traced: Python reports each line. Operators are not watched, so waits are about as long as without a profiler.
+- watched: torch's dispatcher reports each operator. Its host time says what a line spends its time on.
+- synchronised, on a GPU: a wait after each operator. It gives the time that the GPU needs after the launch.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from types import FrameType
+from typing import Any, TypeVar
+
+from cpugpu_tui.model import LineCost, LinesProfiled, OwnCode
+from cpugpu_tui.model.line_costs import (
+    COPY,
+    FALLBACK,
+    LONGEST_LINE,
+    LOOP,
+    MOST_LINES,
+    OUTSIDE,
+    SMALL,
+    WAIT,
+    WORK,
+)
+from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.operators import intercepted, is_own_file, own_line, role_of
+from cpugpu_tui.workloads.own_code import SETUP, STATEMENT
+
+REPEATS, LONG_NS = 3, 1e8
+"""Calls of which the fastest counts, and the length of a call from which one has to do, ns."""
+
+LONGEST_TRACE_NS = 10e9
+"""Reporting lines makes loops of plain Python up to 30 times slower. After this time, the rest of a call runs without
+it and is given to no line."""
+
+MANY = 8
+"""From so many on, visits of a line are a loop and its operators are many."""
+
+SMALL_NS = 50_000.0
+"""Below this mean time, operators are small: what surrounds them costs as much as they do, ns."""
+
+LEAST_SHARE = 0.01
+"""Lines below this share of the call are left out."""
+
+Place = tuple[str, int]
+"""File and line."""
+
+Wait = Callable[[], None]
+
+Call = Callable[[], float]
+"""Makes a call and returns its time until the device has finished, ns."""
+
+T = TypeVar("T")
+
+
+class LineClock:
+    """Gives the time of a call to the innermost running line of own code, as Python reports it."""
+
+    def __init__(self, named: frozenset[str]) -> None:
+        import torch
+
+        self.spent_ns: Counter[Place] = Counter()
+        self.visits: Counter[Place] = Counter()
+        self.prints: Counter[Place] = Counter()
+        """Tensors turned into text, which torch hides from its dispatcher."""
+        self._printing = torch._tensor_str._str.__code__
+        self._named = named
+        self._running: list[Place | None] = []  # None before the first line of a function
+        self._since_ns = self._begun_ns = perf_counter_ns()
+
+    def run(self, call: Call) -> float:
+        """Make a call and return what it returns."""
+        before = sys.gettrace()
+        self._begun_ns = perf_counter_ns()
+        sys.settrace(self._enter)
+        try:
+            return call()
+        finally:
+            sys.settrace(before)
+
+    def _enter(self, frame: FrameType, _event: str, _value: object) -> Any:
+        file = frame.f_code.co_filename
+        if not is_own_file(file) and file not in self._named:
+            if frame.f_code is self._printing and self._running and (place := self._running[-1]) is not None:
+                self.prints[place] += 1
+            return None
+        self._book()
+        self._running.append(None)
+        self._since_ns = perf_counter_ns()
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, _value: object) -> Any:
+        self._book()
+        if event == "line":
+            self._running[-1] = place = (frame.f_code.co_filename, frame.f_lineno)
+            self.visits[place] += 1
+        elif event == "return":
+            self._running.pop()
+        self._since_ns = perf_counter_ns()  # the time of this method is nobody's
+        if self._since_ns - self._begun_ns > LONGEST_TRACE_NS:
+            sys.settrace(None)
+        return self._step
+
+    def _book(self) -> None:
+        if self._running and (place := self._running[-1]) is not None:
+            self.spent_ns[place] += perf_counter_ns() - self._since_ns
+
+
+@dataclass
+class LineOperators:
+    """The operators of one line."""
+
+    role_ns: Counter[str] = field(default_factory=Counter)
+    """Role (`operators.role_of`) → host time, ns."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Role → number."""
+    elapsed_ns: float = 0.0
+    """Time of the whole line in the same call, ns. Operators take longer than usual in it, because they are watched."""
+    prints: int = 0
+    device_ns: float = 0.0
+    bytes_to_gpu: int = 0
+    bytes_to_host: int = 0
+
+    @property
+    def operators(self) -> int:
+        """Operators that compute."""
+        return self.counts[WORK] + self.counts[WAIT] + self.counts[FALLBACK]
+
+
+class OperatorClock:
+    """Times the operators of each line; with `wait` also until the GPU has finished each of them."""
+
+    def __init__(self, kind: str, named: frozenset[str], wait: Wait | None = None) -> None:
+        self.lines: dict[Place, LineOperators] = {}
+        self._kind = kind
+        self._named = named
+        self._wait = wait
+        self._idle_ns = min(_length_ns(wait) for _ in range(10)) if wait is not None else 0.0
+        self._thread = threading.get_ident()
+
+    def run(self, call: Call) -> float:
+        """Make a call and return what it returns."""
+        with intercepted(self._operator):
+            return call()
+
+    def _operator(self, func: Any, args: Any, kwargs: Any) -> Any:
+        # A backward pass calls operators in threads of its own, for the line at which the calling thread waits.
+        caller = sys._current_frames().get(self._thread)
+        place = own_line(sys._getframe(), self._named) or own_line(caller, self._named)
+        started = perf_counter_ns()
+        result = func(*args, **kwargs)
+        elapsed_ns = perf_counter_ns() - started
+        left_ns = _length_ns(self._wait) - self._idle_ns if self._wait is not None else 0.0
+        if place is not None:
+            role, sources, results = role_of(func, args, result, self._kind)
+            line = self.lines.setdefault(place, LineOperators())
+            line.role_ns[role] += elapsed_ns
+            line.counts[role] += 1
+            line.device_ns += max(0.0, left_ns)
+            if role == COPY:
+                moved_bytes = results[0].numel() * results[0].element_size()
+                line.bytes_to_gpu += moved_bytes if results[0].device.type == "cuda" else 0
+                line.bytes_to_host += moved_bytes if sources[-1].device.type == "cuda" else 0
+        return result
+
+
+def _length_ns(call: Wait) -> float:
+    started = perf_counter_ns()
+    call()
+    return float(perf_counter_ns() - started)
+
+
+def profile_lines(op: Operation, workload: CodeWorkload, device: str, wait: Wait | None) -> LinesProfiled:
+    """Profile calls of own code on a device. `wait` waits for the GPU; None for the CPU."""
+    kind, named = device.partition(":")[0], workload.named_files
+
+    def call() -> float:
+        workload.reset(op.case.variant, op.inputs)
+        if wait is not None:
+            wait()
+        started = perf_counter_ns()
+        op.step(*op.inputs)
+        if wait is not None:
+            wait()
+        return float(perf_counter_ns() - started)
+
+    unprofiled_ns = call()
+    repeats = REPEATS if unprofiled_ns < LONG_NS else 1
+
+    def fastest(run: Callable[[], tuple[float, T]]) -> tuple[float, T]:
+        return min((run() for _ in range(repeats)), key=lambda found: found[0])
+
+    if repeats > 1:
+        unprofiled_ns, _ = fastest(lambda: (call(), None))
+    profiled_ns, traced = fastest(lambda: _traced(call, named))
+    _, lines = fastest(lambda: _watched(call, kind, named))
+    if wait is not None:
+        for place, line in _synchronised(call, kind, named, wait).items():
+            lines.setdefault(place, LineOperators()).device_ns = line.device_ns
+    costs = [
+        _cost(place, traced, lines[place], workload.code, profiled_ns, on_gpu=wait is not None)
+        for place in lines
+        if not (workload.code.target and place[0] == STATEMENT)  # which the person did not write
+    ]
+    costs = sorted((cost for cost in costs if cost.share >= LEAST_SHARE), key=lambda cost: -cost.share)
+    return LinesProfiled(
+        case=op.case.key, device=device, lines=tuple(costs[:MOST_LINES]),
+        profiled_ns=profiled_ns, unprofiled_ns=unprofiled_ns,
+    )  # fmt: skip
+
+
+def _traced(call: Call, named: frozenset[str]) -> tuple[float, LineClock]:
+    clock = LineClock(named)
+    return clock.run(call), clock
+
+
+def _watched(call: Call, kind: str, named: frozenset[str]) -> tuple[float, dict[Place, LineOperators]]:
+    """Return the operators of each line that ran."""
+    clock, traced = OperatorClock(kind, named), LineClock(named)
+    total_ns = traced.run(lambda: clock.run(call))
+    for place, spent_ns in traced.spent_ns.items():
+        line = clock.lines.setdefault(place, LineOperators())
+        line.elapsed_ns, line.prints = spent_ns, traced.prints[place]
+    return total_ns, clock.lines
+
+
+def _synchronised(call: Call, kind: str, named: frozenset[str], wait: Wait) -> dict[Place, LineOperators]:
+    clock = OperatorClock(kind, named, wait)
+    clock.run(call)
+    return clock.lines
+
+
+def _cost(
+    place: Place, traced: LineClock, seen: LineOperators, code: OwnCode, profiled_ns: float, *, on_gpu: bool
+) -> LineCost:
+    elapsed_ns, visits = float(traced.spent_ns[place]), traced.visits[place]
+    file, text = _named(place, code)
+    reason = reason_of(seen, elapsed_ns, visits, on_gpu=on_gpu)
+    return LineCost(
+        file=file[-LONGEST_LINE:], line=place[1], source_line=text[:LONGEST_LINE], reason=reason,
+        elapsed_ns=elapsed_ns, device_ns=seen.device_ns, share=max(elapsed_ns, seen.device_ns) / max(profiled_ns, 1.0),
+        visits=visits, operators=seen.operators, on_cpu=seen.counts[FALLBACK],
+        synchronisations=seen.counts[WAIT] + seen.prints,
+        bytes_to_gpu=seen.bytes_to_gpu, bytes_to_host=seen.bytes_to_host,
+    )  # fmt: skip
+
+
+def _named(place: Place, code: OwnCode) -> tuple[str, str]:
+    """Return the short name of a line's file, and the line."""
+    file, line = place
+    if file == STATEMENT:
+        return "statement", code.statement
+    if file == SETUP:
+        return "setup", code.setup[line - 1].strip() if line <= len(code.setup) else ""
+    return os.path.basename(file), linecache.getline(file, line).strip()
+
+
+def reason_of(seen: LineOperators, elapsed_ns: float, visits: int, *, on_gpu: bool) -> str:
+    """Return what most of a line's time goes into, one of `LINE_REASONS`."""
+    operators_ns, count, is_loop = seen.role_ns.total(), seen.operators, visits >= MANY
+    if seen.prints and operators_ns < elapsed_ns / 2:
+        return WAIT
+    if not seen.counts[COPY] and not count:
+        return LOOP if is_loop else OUTSIDE
+    mean_ns = max(elapsed_ns, seen.device_ns) / max(count, 1)
+    is_small = count >= MANY and mean_ns < SMALL_NS
+    if is_small and is_loop and not on_gpu:
+        return LOOP  # reading a number costs no wait here
+    for role in (WAIT, COPY, FALLBACK):
+        if seen.counts[role] and seen.role_ns[role] >= operators_ns / 2:
+            return role
+    if is_small:
+        return LOOP if is_loop else SMALL
+    # The line's time in either call may hold a disturbance, so the shorter one counts.
+    is_outside = operators_ns + seen.device_ns < min(elapsed_ns, seen.elapsed_ns) / 2
+    return OUTSIDE if is_outside and mean_ns >= SMALL_NS else WORK

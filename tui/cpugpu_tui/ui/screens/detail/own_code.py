@@ -1,0 +1,26 @@
+"""What a row of a person's own code executed on each device, and its slowest lines."""
+
+from __future__ import annotations
+
+from cpugpu_tui.render.receipts import line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.state.state import Row
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import paragraph, spelled
+from cpugpu_tui.ui.roles import Spans
+
+MOST_SHOWN = 5
+"""Most lines of code for each device."""
+
+
+def own_code_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the receipt of a row and its slowest lines; empty for a workload that nobody typed."""
+    lines: list[Spans] = []
+    for line in receipt_lines(row):
+        lines += [] if lines else [(("Where it ran", "title"),)]
+        lines += paragraph(spelled(line, glyphs), width)
+    for profiled in slow_lines(row):
+        lines += [(), ((spelled(f"Slowest lines on {profiled.device}", glyphs), "title"),)]
+        for cost in profiled.lines[:MOST_SHOWN]:
+            lines += paragraph(spelled(line_words(cost, profiled.device), glyphs), width)
+        lines += paragraph(spelled(f"P{profiled_words(profiled)[1:]}.", glyphs), width, "muted")
+    return lines
