@@ -6,6 +6,7 @@ from cpugpu_tui.model import CodeTraced, OwnCode
 from cpugpu_tui.model.quantities import significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.workloads.caller_code import CALLER
 
 
 def code_lines(run: RunState) -> list[str]:
@@ -27,11 +28,17 @@ def run_receipt(run: RunState) -> list[str]:
         if any(times.traced is not None for times in row.times.values()):
             known = largest.get(row.case.workload)
             largest[row.case.workload] = row if known is None or row.case.size > known.case.size else known
-    return [
+    return caller_lines(run) + [
         f"Where it ran{f' ({name})' if len(largest) > 1 else ''} at n = {row.case.size:,}, {line}"
         for name, row in largest.items()
         for line in receipt_lines(row)
     ]
+
+
+def caller_lines(run: RunState) -> list[str]:
+    """Return why code ran in the process that asked for the run; nothing for the usual process of its own."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    return [f"Ran in the caller's process: {code.target[1]}." for code in codes if code.target[:1] == (CALLER,)]
 
 
 def receipt_lines(row: Row) -> list[str]:
