@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from cpugpu_tui.api.subject import in_python
 from cpugpu_tui.cli.output.tables import state_text
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export.report import draw_latency, latency_lines
@@ -132,7 +133,7 @@ def _row(run: RunState, row: Row) -> TimedRow:
         with_copies=copied.speedup if copied is not None else None,
         limited_by=_text(run, row, Key.LIMIT),
         marks=tuple(row_marks(row)),
-        failure=f"{failure} {row.failure.remedy}".strip() if row.failure is not None else "",
+        failure=f"{failure} {in_python(row.failure.remedy)}".strip() if row.failure is not None else "",
     )
 
 

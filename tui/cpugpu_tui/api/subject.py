@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
@@ -46,7 +47,7 @@ def subject_of(
         )
     if isinstance(what, str) and inputs is not None and parse_target(what) is None:
         raise UsageError("inputs works only with a function.", "Make the inputs of an expression in setup.")
-    text = what if isinstance(what, str) else _target_of(what)
+    text = _with_file(what) if isinstance(what, str) else _target_of(what)
     if inputs is not None and text is not None and not _stands_beside(inputs, what):
         values_reason = "the function for inputs exists only there"
     else:
@@ -54,12 +55,12 @@ def subject_of(
     if text is not None and not values_reason:
         return Subject(own_code(text, setup, lets, in_place=in_place))
     if isinstance(what, str):
-        return _expression_with_values(what, setup, lets, CallerCode(None, inputs, values), values_reason, in_place)
-    beside = getattr(sys.modules.get(getattr(what, "__module__", "") or ""), "inputs", None)
-    own = CallerCode(what, inputs or (beside if _is_function(what) and callable(beside) else None), values)
+        return _expression_with_values(
+            text or what, setup, lets, CallerCode(None, inputs, values), values_reason, in_place
+        )
     reason = values_reason if text is not None else _why_not_importable(what)
     code = own_code(name_of(what), setup, lets, in_place=in_place, target=(CALLER, reason))
-    return Subject(code, own)
+    return Subject(code, CallerCode(what, inputs, values))
 
 
 def _expression_with_values(
@@ -106,7 +107,7 @@ def _literal(value: object) -> str | None:
 def name_of(what: object) -> str:
     """Return what a callable is called; a lambda by its file and line."""
     code = getattr(what, "__code__", None)
-    name = str(getattr(what, "__qualname__", None) or type(what).__name__).rpartition("<locals>.")[2]
+    name = str(getattr(what, "__name__", None) or type(what).__name__)
     if name != "<lambda>" or code is None:
         return name
     is_file = os.path.isfile(code.co_filename)
@@ -115,19 +116,33 @@ def name_of(what: object) -> str:
 
 def _target_of(what: object) -> str | None:
     """Return `file.py:function` or `package.module:function`; None for what another process cannot import."""
-    module, name = getattr(what, "__module__", None), getattr(what, "__qualname__", None)
-    if not module or not name or module == "__main__":
+    module = getattr(what, "__module__", None)
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    if not module or module == "__main__" or file is None:
         return None
-    found: object = sys.modules.get(module)
-    file = getattr(found, "__file__", None)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not what or file is None:
-        return None
-    path = os.path.abspath(file)
-    # The agent does not search the caller's folders, so what is not installed is named by its file.
-    text = f"{path}:{name}" if path.endswith(".py") and not _is_installed(path) else f"{module}:{name}"
-    return text if parse_target(text) is not None else None
+    for name in (getattr(what, "__qualname__", None), getattr(what, "__name__", None)):  # torch.matmul has odd ones
+        found: object = sys.modules[module]
+        for part in (name or "").split("."):
+            found = getattr(found, part, None)
+        text = _target_text(module, os.path.abspath(file), str(name))
+        if found is what and parse_target(text) is not None:
+            return text
+    return None
+
+
+def _with_file(text: str) -> str:
+    """Return code with a module of the caller's folders named by its file: the agent does not search them."""
+    module, name = parse_target(text) or ("", "")
+    for folder in sys.path if module and not module.endswith(".py") else ():
+        stem = os.path.join(os.path.abspath(folder), *module.split("."))
+        for file in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            if os.path.isfile(file):
+                return _target_text(module, file, name)
+    return text
+
+
+def _target_text(module: str, path: str, name: str) -> str:
+    return f"{path}:{name}" if path.endswith(".py") and not _is_installed(path) else f"{module}:{name}"
 
 
 def _is_installed(path: str) -> bool:
@@ -156,6 +171,14 @@ def _stands_beside(inputs: object, what: object) -> bool:
     """Whether the agent finds this function `inputs` by itself."""
     module = sys.modules.get(getattr(what, "__module__", "") or "")
     return not isinstance(what, str) and getattr(module, "inputs", None) is inputs
+
+
+def in_python(text: str) -> str:
+    """Return a remedy with arguments of the Python functions in place of options."""
+    text = re.sub(r"--let (\w+)='([^']*)'", r"let={'\1': '\2'}", text).replace("--in-place", "in_place=True")
+    return re.sub(
+        r"--(setup|let|threads|dtype|device|max-seconds|rounds)\b", lambda found: found[1].replace("-", "_"), text
+    )
 
 
 def _article(noun: str) -> str:

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from typing import Any
 
 from cpugpu_tui.api.result import Result
-from cpugpu_tui.api.subject import Subject, subject_of
+from cpugpu_tui.api.subject import Subject, in_python, subject_of
 from cpugpu_tui.cli.running.one_run import facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, simulation
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
+from cpugpu_tui.config.parsing import parse_sizes
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
-from cpugpu_tui.model import Event, RunFinished
+from cpugpu_tui.model import MAX_SIZE, Event, RunFinished
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
@@ -23,6 +24,9 @@ from cpugpu_tui.workloads.caller_code import held
 
 Sizes = int | str | Iterable[int]
 What = str | Callable[..., Any]
+
+THREAD_PATIENCE_S = 1.0
+"""How long ctrl+c waits for code in the caller's process: it stops after the block in flight."""
 
 
 def crossover(
@@ -65,6 +69,9 @@ def crossover(
     subject = subject_of(what, setup, let or {}, inputs, in_place=in_place)
     sizes = _sizes(n)
     is_range = sizes.count(":") == 1 and "," not in sizes
+    # A range without a step would be every size of it: a step beyond its end checks both ends and nothing else.
+    if len(parse_sizes(f"{sizes}:{MAX_SIZE}" if is_range else sizes)) < 2 and not is_range:
+        raise UsageError(f"Cannot search at one size, {sizes}.", "Give both ends, as in n='16:4096', or use time_on().")
     request = _request(
         subject, ",".join(sizes.split(":")) if is_range else sizes, dtype, threads, device, rounds, max_seconds,
         simulate, find_crossover=True,
@@ -150,19 +157,19 @@ def _run(subject: Subject, request: PlanRequest, *, save: bool) -> Result:
         outbox = stack.enter_context(saving(RunOptions(save=save)))
         worker = "process" if subject.own is None else "thread"
         agents = Agents(None, worker, simulated=is_simulated, own=request.own.words())
-        stack.callback(agents.close)
+        stack.callback(agents.close, THREAD_PATIENCE_S)
         session = Session(plan, agents, outbox, facts=facts(), ceilings=True)
         if save:  # without a history nothing shows the readings
             stack.enter_context(telemetry(session, agents, plan))
         finished = session.run(see)
         if finished.status == "failed":
-            raise session.error or _error(finished)
+            raise _error(finished, session.error)
         save_rest(outbox, 0)
         state, _, _ = as_saved(state, session.saver.unsaved, None)
     return Result.of(state)
 
 
-def _error(finished: RunFinished) -> CpuGpuError:
+def _error(finished: RunFinished, cause: CpuGpuError | None) -> CpuGpuError:
     """Return the end of a failed run as the error that its exit code stands for."""
     kind = {EXIT_USAGE: UsageError, EXIT_UNFIT: UnfitError}.get(finished.exit_code, CpuGpuError)
-    return kind(finished.message, finished.remedy)
+    return (type(cause) if cause is not None else kind)(finished.message, in_python(finished.remedy))
