@@ -77,7 +77,7 @@ def detail_lines(
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
-    return [tuple((spelled(keymap.said(text), glyphs), role) for text, role in line) for line in lines]
+    return [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in lines]
 
 
 def _failed(row: Row, width: int) -> list[Spans]:
