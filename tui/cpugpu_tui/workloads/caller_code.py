@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
+from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 
 CALLER = "caller"
@@ -56,7 +57,9 @@ _HELD: dict[str, CallerCode] = {}
 def held(code: OwnCode, own: CallerCode, *, is_simulated: bool) -> Iterator[None]:
     """Keep functions and values for a run inside `with`, and torch's settings and random numbers as they are."""
     with nullcontext() if is_simulated else _settings_kept():
-        _HELD[code.name] = own
+        # Copies start in host memory, wherever the caller has the values.
+        values = own.values if is_simulated else {name: moved(value, "cpu") for name, value in own.values.items()}
+        _HELD[code.name] = replace(own, values=values)
         try:
             yield
         finally:

@@ -6,12 +6,20 @@ They must be on the device of the arguments, like these.
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.own_code import names_in
+
+
+def on_host(function: Callable[..., Any]) -> Any:
+    """Return a function or module with all its parameters and values on the host; the caller's own stay as they are."""
+    # Before torch is imported nothing can hold a tensor.
+    return moved(with_captured(function), "cpu") if "torch" in sys.modules else function
 
 
 def with_captured(function: Callable[..., Any]) -> Any:

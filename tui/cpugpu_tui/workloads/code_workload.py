@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
-from cpugpu_tui.workloads.captured_values import with_captured
+from cpugpu_tui.workloads.captured_values import on_host
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
@@ -71,7 +71,7 @@ class CodeWorkload(Workload):
         if code.target and code.target[0] != CALLER:
             function, inputs = load_target(*code.target)
         if function is not None:
-            function = with_captured(function)
+            function = on_host(function)
             names = (*(name for name, _ in code.lets), *own.values)
             statement, setup = call_of(code.statement, function, inputs, names)
             code = replace(code, statement=statement, setup=(*code.setup, *setup))
