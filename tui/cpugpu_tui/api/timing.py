@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -13,7 +15,7 @@ from cpugpu_tui.cli.running.one_run import facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, simulation
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.parsing import parse_sizes
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.model import MAX_SIZE, Event, RunFinished
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -157,7 +159,7 @@ def _run(subject: Subject, request: PlanRequest, *, save: bool) -> Result:
         outbox = stack.enter_context(saving(RunOptions(save=save)))
         worker = "process" if subject.own is None else "thread"
         agents = Agents(None, worker, simulated=is_simulated, own=request.own.words())
-        stack.callback(agents.close, THREAD_PATIENCE_S)
+        stack.callback(_close, agents)
         session = Session(plan, agents, outbox, facts=facts(), ceilings=True)
         if save:  # without a history nothing shows the readings
             stack.enter_context(telemetry(session, agents, plan))
@@ -167,6 +169,25 @@ def _run(subject: Subject, request: PlanRequest, *, save: bool) -> Result:
         save_rest(outbox, 0)
         state, _, _ = as_saved(state, session.saver.unsaved, None)
     return Result.of(state)
+
+
+_abandoned: list[Agents] = []
+"""Agents whose thread did not stop in time."""
+
+
+def _close(agents: Agents) -> None:
+    agents.close(THREAD_PATIENCE_S)
+    if agents.has_live_thread:
+        _abandoned.append(agents)
+
+
+@atexit.register
+def _leave() -> None:
+    """End the process at once if a thread is still in a call of torch: Python would abort with a core dump."""
+    if any(agents.has_live_thread for agents in _abandoned):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(EXIT_INTERRUPTED)
 
 
 def _error(finished: RunFinished, cause: CpuGpuError | None) -> CpuGpuError:

@@ -105,6 +105,11 @@ class Agents:
         self._live.append(agent)
         return agent
 
+    @property
+    def has_live_thread(self) -> bool:
+        """Whether an agent that is a thread has not ended."""
+        return any(thread.alive for thread in self._threads)
+
     def pids(self) -> set[int]:
         """Return the process ids of all agents that live."""
         with self._lock:
