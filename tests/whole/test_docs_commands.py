@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import PATIENCE_S, CommandLine
 from tests.readme.blocks import PAGES, ROOT
 from typer.main import get_group
 
@@ -96,6 +97,7 @@ def folder(cpugpu: CommandLine, seeded: CommandLine, tmp_path: Path, monkeypatch
     (tmp_path / "hosts.toml").write_text(inventory)
     (workload,) = fences(ROOT / "docs" / "own-workloads.md", "python")
     (tmp_path / "layernorm.py").write_text(workload)
+    (tmp_path / "my_model.py").write_text(fences(ROOT / "docs" / "own-code.md", "python")[0])
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -128,3 +130,17 @@ def test_the_config_of_the_docs_is_valid(cpugpu: CommandLine, folder: Path) -> N
     done = cpugpu.here("config", "show", "--json")
     assert done.code == 0, done.err
     assert "forest" in done.out
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_python_example_of_the_docs_runs(cpugpu: CommandLine) -> None:
+    _, example = fences(ROOT / "docs" / "own-code.md", "python")
+    done = subprocess.run(
+        [sys.executable, "-c", example], capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+        env=cpugpu.environment(CPUGPU_SIMULATE=STEADY),
+    )  # fmt: skip
+    assert done.stderr == ""
+    answer, crossing, *rows = done.stdout.splitlines()
+    assert answer.startswith("The GPU wins from n ≈")
+    assert len(rows) == 2
+    assert crossing.startswith(answer.removeprefix("The GPU wins from n ≈ ").split()[0][:2])

@@ -10,13 +10,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from cpugpu_tui.api.result import Result, TimedRow
+    from cpugpu_tui.api.timing import crossover, time_on
+    from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+    from cpugpu_tui.workloads.contract import Workload, workload
+
 __version__ = "0.2.0"
-__all__ = ["Workload", "__version__", "workload"]
+__all__ = [
+    "CpuGpuError",
+    "Result",
+    "TimedRow",
+    "UnfitError",
+    "UsageError",
+    "Workload",
+    "__version__",
+    "crossover",
+    "time_on",
+    "workload",
+]
+
+_PLACES = {
+    "workload": "workloads.contract", "Workload": "workloads.contract", "crossover": "api.timing",
+    "time_on": "api.timing", "Result": "api.result", "TimedRow": "api.result", "CpuGpuError": "errors",
+    "UsageError": "errors", "UnfitError": "errors",
+}  # fmt: skip
+"""Public name → its module in this package."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in {"workload", "Workload"}:
-        from cpugpu_tui.workloads import contract
+    if name in _PLACES:
+        from importlib import import_module
 
-        return getattr(contract, name)
+        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

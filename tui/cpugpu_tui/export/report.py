@@ -112,13 +112,13 @@ def _fact(value: Any) -> str:
 def _charts(state: RunState) -> Iterator[tuple[str, str]]:
     """Yield name and SVG of a chart for each sweep with at least two timed sizes."""
     for sweep, rows in state.sweeps.items():
-        lines = _lines(rows)
+        lines = latency_lines(rows)
         if any(len(line) > 1 for line in lines.values()):
             workload = REGISTRY.get(rows[0].case.workload)
             yield sweep_name(state, sweep), _svg(lines, workload.axis if workload is not None else "size")
 
 
-def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
+def latency_lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
     """Return device → (size, seconds) of valid results, by rising size."""
     found: dict[str, list[tuple[int, float]]] = {}
     for row in sorted(rows, key=lambda row: row.case.size):
@@ -129,7 +129,7 @@ def _lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
 
 
 def _svg(lines: dict[str, list[tuple[int, float]]], axis: str) -> str:
-    """Return a chart with logarithmic axes. Devices differ in marker, dash and colour."""
+    """Return a chart with logarithmic axes."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -142,19 +142,24 @@ def _svg(lines: dict[str, list[tuple[int, float]]], axis: str) -> str:
         figure = Figure(figsize=CHART_INCHES, layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.add_subplot()
-        looks = [("o-", "#1f5fa8"), ("s--", "#c0530a"), ("^:", "#4a7a1e"), ("D-.", "#7a3d8f")]
-        for index, (name, line) in enumerate(lines.items()):
-            style, colour = looks[index % len(looks)]
-            label = "CPU" if name == "cpu" else f"GPU {name}"
-            axes.plot([n for n, _ in line], [s for _, s in line], style, color=colour, markersize=4, label=label)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel(axis, parse_math=False)
-        axes.set_ylabel("latency, seconds")
-        axes.grid(visible=True, which="major", alpha=0.3)
-        for entry in axes.legend().get_texts():
-            entry.set_parse_math(False)  # names of devices may contain `$`
+        draw_latency(axes, lines, axis)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     text = drawn.getvalue()
     return text[text.index("<svg") :]
+
+
+def draw_latency(axes: Any, lines: dict[str, list[tuple[int, float]]], axis: str) -> None:
+    """Draw device → (size, seconds) on matplotlib's axes. Devices differ in marker, dash and colour."""
+    looks = [("o-", "#1f5fa8"), ("s--", "#c0530a"), ("^:", "#4a7a1e"), ("D-.", "#7a3d8f")]
+    for index, (name, line) in enumerate(lines.items()):
+        style, colour = looks[index % len(looks)]
+        label = "CPU" if name == "cpu" else f"GPU {name}"
+        axes.plot([n for n, _ in line], [s for _, s in line], style, color=colour, markersize=4, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel(axis, parse_math=False)
+    axes.set_ylabel("latency, seconds")
+    axes.grid(visible=True, which="major", alpha=0.3)
+    for entry in axes.legend().get_texts():
+        entry.set_parse_math(False)  # names of devices may contain `$`

@@ -157,7 +157,8 @@ class OwnCode:
     lets: tuple[tuple[str, str], ...] = ()
     """Name and Python expression of further parameters."""
     target: tuple[str, ...] = ()
-    """File or module, and function, if the statement is `file.py:function`."""
+    """File or module, and function, if the statement is `file.py:function`. `caller` and a reason for what exists
+    only in the process that asked for the run."""
     sha256: str = ""
     """Hash of the file, hexadecimal; empty for other code."""
     in_place: bool = False

@@ -7,6 +7,7 @@ from cpugpu_tui.model import CodeTraced, LineCost, LinesProfiled, OwnCode, line_
 from cpugpu_tui.model.quantities import percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.workloads.caller_code import CALLER
 
 
 def code_lines(run: RunState) -> list[str]:
@@ -28,7 +29,7 @@ def run_receipt(run: RunState) -> list[str]:
         if any(times.traced is not None for times in row.times.values()):
             known = largest.get(row.case.workload)
             largest[row.case.workload] = row if known is None or row.case.size > known.case.size else known
-    found: list[str] = []
+    found = caller_lines(run)
     for name, row in largest.items():
         where = f"{f' ({name})' if len(largest) > 1 else ''} at n = {row.case.size:,}"
         found += [f"Where it ran{where}, {line}" for line in receipt_lines(row)]
@@ -36,6 +37,12 @@ def run_receipt(run: RunState) -> list[str]:
             found.append(f"Slowest lines on {profiled.device}{where} ({profiled_words(profiled)}):")
             found += [f"  {line_words(cost, profiled.device)}" for cost in profiled.lines[:MOST_PRINTED]]
     return found
+
+
+def caller_lines(run: RunState) -> list[str]:
+    """Return why code ran in the process that asked for the run; nothing for the usual process of its own."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    return [f"Ran in the caller's process: {code.target[1]}." for code in codes if code.target[:1] == (CALLER,)]
 
 
 def receipt_lines(row: Row) -> list[str]:

@@ -14,6 +14,7 @@ from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads.caller_code import CALLER
 from cpugpu_tui.workloads.contract import SOURCES
 
 
@@ -23,7 +24,9 @@ def repeat_text(run: RunStarted) -> str:
 
 
 def repeat_commands(run: RunStarted) -> tuple[str, ...]:
-    """Return the commands that repeat a run: one if it can name all cases."""
+    """Return the commands that repeat a run: one if it can name all cases; none if its code was an object."""
+    if any(code.target[:1] == (CALLER,) for code in run.plan.codes):
+        return ()
     return tuple(_command(run, request) for request in requests_for(run.plan))
 
 

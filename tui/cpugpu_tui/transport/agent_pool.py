@@ -105,6 +105,11 @@ class Agents:
         self._live.append(agent)
         return agent
 
+    @property
+    def has_live_thread(self) -> bool:
+        """Whether an agent that is a thread has not ended."""
+        return any(thread.alive for thread in self._threads)
+
     def pids(self) -> set[int]:
         """Return the process ids of all agents that live."""
         with self._lock:
@@ -134,8 +139,12 @@ class Agents:
             for thread in self._threads:
                 thread.signal(number)
 
-    def close(self) -> None:
-        """End all agents, and wait until none of our processes uses a GPU."""
+    def close(self, thread_patience_s: float = 0.0) -> None:
+        """End all agents, and wait until none of our processes uses a GPU.
+
+        An agent that is a thread ends after its block in flight. Python aborts if it exits before that, so a caller
+        that exits at once waits `thread_patience_s`.
+        """
         with self._lock:
             self._closed = True
             self._standby = None
@@ -149,3 +158,6 @@ class Agents:
             for thread in self._threads:
                 thread.end(at_once=True)
                 thread.signal(signal.SIGKILL)
+            ends_s = time.monotonic() + thread_patience_s
+            for thread in self._threads if thread_patience_s else ():
+                thread.wait(max(0.0, ends_s - time.monotonic()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
@@ -47,15 +48,34 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
 
 
 def _module_of_file(path: str) -> ModuleType:
+    folder = Path(path).parent
+    if (folder / "__init__.py").exists():
+        return _module_of_package(Path(path))
     source = Path(path).read_bytes()
     module = ModuleType(re.sub(r"\W", "_", Path(path).stem))  # not __main__: a script's main part does not run
     module.__file__ = path
     sys.modules.setdefault(module.__name__, module)
-    folder = str(Path(path).parent)
-    if folder not in sys.path:
-        sys.path.append(folder)  # last, so that modules beside the file do not shadow torch
+    _add_to_path(folder)
     exec(compile(source, path, "exec", dont_inherit=True), module.__dict__)
     return module
+
+
+def _module_of_package(path: Path) -> ModuleType:
+    """Import a file of a package under its whole name, which its relative imports need."""
+    names, root = [] if path.stem == "__init__" else [path.stem], path.parent
+    while (root / "__init__.py").exists():
+        names.insert(0, root.name)
+        root = root.parent
+    _add_to_path(root)
+    found = importlib.import_module(".".join(names))
+    if os.path.realpath(found.__file__ or "") != os.path.realpath(path):
+        raise ImportError(f"{found.__file__} has the same name")
+    return found
+
+
+def _add_to_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))  # last, so that modules beside the file do not shadow torch
 
 
 def call_of(target: str, function: Any, inputs: Any, lets: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -70,7 +90,9 @@ def call_of(target: str, function: Any, inputs: Any, lets: tuple[str, ...]) -> t
         # A module's own signature is *args, **kwargs.
         parameters = list(inspect.signature(getattr(function, "forward", function)).parameters.values())
     except (TypeError, ValueError):  # a function written in C
-        return f"{FUNCTION}({', '.join(f'{name}={name}' for name in lets)})", ()
+        if inputs is None:
+            return f"{FUNCTION}({', '.join(f'{name}={name}' for name in lets)})", ()
+        parameters = []
     ordinary = [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
     known = {*lets, "n", "device"}
     passed = [each.name if each.kind is each.POSITIONAL_ONLY else f"{each.name}={each.name}"

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
+from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
+from cpugpu_tui.workloads.captured_values import on_host
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
@@ -64,12 +66,18 @@ class CodeWorkload(Workload):
         self.name = code.name
         self._given: dict[str, Any] = {}
         """Names that the code finds beside those of the harness."""
-        if code.target:
+        own = caller_code(code) or CallerCode()
+        self._values_at = own.values_at
+        function, inputs = own.function, own.inputs
+        if code.target and code.target[0] != CALLER:
             function, inputs = load_target(*code.target)
-            statement, setup = call_of(code.statement, function, inputs, tuple(name for name, _ in code.lets))
-            code = replace(code, statement=statement, setup=(*code.setup, *setup), target=())
+        if function is not None:
+            function = on_host(function)
+            names = (*(name for name, _ in code.lets), *own.values)
+            statement, setup = call_of(code.statement, function, inputs, names)
+            code = replace(code, statement=statement, setup=(*code.setup, *setup))
             self._given = {FUNCTION: function, INPUTS: inputs, "_as_arguments": as_arguments}
-        self._compiled = compiled(code)
+        self._compiled = compiled(replace(code, target=()))
         self._outlines: dict[tuple[int, str], Outline | None] = {}
         self.makes_tensors = False
         """Whether the statement runs with its device as torch's default one."""
@@ -110,7 +118,7 @@ class CodeWorkload(Workload):
         used = self._compiled.names | set(names_in(self._compiled.setup))
         used |= {name for _, let in self._compiled.lets for name in names_in(let)}
         space: dict[str, Any] = {"__name__": "own_code", "__builtins__": __builtins__, SIZE: n, DEVICE: "cpu"}
-        space |= self._given
+        space |= self._given | self._values_at(n)
         space |= {name: importlib.import_module(module) for name, module in LIBRARIES.items() if name in used}
         for name, value in self._compiled.lets:
             space[name] = eval(value, space)

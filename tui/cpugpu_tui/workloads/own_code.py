@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
+from cpugpu_tui.workloads.caller_code import caller_code
 from cpugpu_tui.workloads.code_target import parse_target
 
 if TYPE_CHECKING:
@@ -37,16 +38,21 @@ LONGEST = 10_000
 
 
 def own_code(
-    statement: str, setup: str = "", lets: tuple[tuple[str, str], ...] = (), *, in_place: bool = False
+    statement: str,
+    setup: str = "",
+    lets: tuple[tuple[str, str], ...] = (),
+    *,
+    in_place: bool = False,
+    target: tuple[str, str] | None = None,
 ) -> OwnCode:
-    """Return typed code as data, named after its statement.
+    """Return typed code as data, named after its statement. `target` stands for a function that has another name.
 
     Raises:
         UsageError: a part is no Python, is empty or too long.
     """
     lines = tuple(line.expandtabs(4).rstrip() for line in setup.strip("\n").splitlines())
     statement = statement.strip()
-    target = parse_target(statement) or ()
+    target = target or parse_target(statement)
     sha256 = ""
     if target and target[0].endswith(".py"):
         path = os.path.abspath(os.path.expanduser(target[0]))
@@ -61,7 +67,7 @@ def own_code(
     digest = hashlib.sha256(repr((statement, lines, odd)).encode()).hexdigest()[:4]
     slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
-    code = OwnCode(f"{slug}-{digest}{values}"[:60], statement, lines, lets, target, sha256, in_place)
+    code = OwnCode(f"{slug}-{digest}{values}"[:60], statement, lines, lets, target or (), sha256, in_place)
     compiled(code)
     return code
 
@@ -162,6 +168,8 @@ def place_of(error: BaseException, code: OwnCode) -> str:
     names = {SETUP: "setup", STATEMENT: "statement"}
     if code.sha256:
         names = {code.target[0]: os.path.basename(code.target[0])}
+    elif own := caller_code(code):
+        names[own.file] = own.place
     found = [(names[frame.f_code.co_filename], line) for frame, line in traceback.walk_tb(error.__traceback__)
              if frame.f_code.co_filename in names]  # fmt: skip
     if not found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from rich.console import Console
 from rich.table import Table
 
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
@@ -85,9 +86,17 @@ def matrix_table(matrix: Matrix) -> Table:
     return table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows)
 
 
-def print_state(state: RunState, notice: str | None = None, is_saved: bool = True) -> None:
-    """Print heading, table and summary of a run. Arguments: see `summary`."""
+def state_text(state: RunState) -> str:
+    """Return what `print_state` prints."""
     out = console()
+    with out.capture() as printed:
+        print_state(state, out=out)
+    return printed.get()
+
+
+def print_state(state: RunState, notice: str | None = None, is_saved: bool = True, out: Console | None = None) -> None:
+    """Print heading, table and summary of a run. Arguments: see `summary`."""
+    out = out or console()
     if state.rows:
         out.print(plain(heading(state)))
         for line in code_lines(state):

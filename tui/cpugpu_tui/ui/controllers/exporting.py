@@ -37,6 +37,9 @@ class Exporting:
         started = self._port.state.run.run
         if started is not None:
             command = repeat_text(started)
+            if not command:
+                self._port.say("No command repeats this run: its code existed only in a Python process.")
+                return
             self._copy(command)
             self._port.say(f"Copied, if {way(os.environ)}: {command}")
 

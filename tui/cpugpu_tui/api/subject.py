@@ -1,0 +1,185 @@
+"""What a Python caller wants timed, as typed code, and the process that it can run in."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import OwnCode
+from cpugpu_tui.workloads.caller_code import CALLER, CallerCode
+from cpugpu_tui.workloads.code_target import load_target, parse_target
+from cpugpu_tui.workloads.own_code import DEVICE, SIZE, own_code
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Code to time."""
+
+    code: OwnCode
+    own: CallerCode | None = None
+    """Functions and values of the caller's process; None for code that runs in a process of its own."""
+
+
+def subject_of(
+    what: object,
+    setup: str,
+    let: Mapping[str, object],
+    inputs: Callable[[int], Any] | None,
+    *,
+    in_place: bool,
+) -> Subject:
+    """Return what to time. It is text wherever text says the same.
+
+    Raises:
+        UsageError: it is no Python, no callable, or a parameter has a wrong name or value.
+    """
+    lets, values = _divided(let)
+    if not isinstance(what, str) and not callable(what):
+        raise UsageError(
+            f"Cannot time {_article(type(what).__name__)}.", "Give an expression, 'file.py:function' or a function."
+        )
+    if isinstance(what, str) and inputs is not None and parse_target(what) is None:
+        raise UsageError("inputs works only with a function.", "Make the inputs of an expression in setup.")
+    text = _with_file(what) if isinstance(what, str) else _target_of(what)
+    if inputs is not None and text is not None and not _stands_beside(inputs, what):
+        values_reason = "the function for inputs exists only there"
+    else:
+        values_reason = next((f"{name} is {_article(type(value).__name__)}" for name, value in values.items()), "")
+    if text is not None and not values_reason:
+        return Subject(own_code(text, setup, lets, in_place=in_place))
+    if isinstance(what, str):
+        return _expression_with_values(
+            text or what, setup, lets, CallerCode(None, inputs, values), values_reason, in_place
+        )
+    reason = values_reason if text is not None else _why_not_importable(what)
+    code = own_code(name_of(what), setup, lets, in_place=in_place, target=(CALLER, reason))
+    return Subject(code, CallerCode(what, inputs, values))
+
+
+def _expression_with_values(
+    text: str, setup: str, lets: tuple[tuple[str, str], ...], own: CallerCode, reason: str, in_place: bool
+) -> Subject:
+    code = own_code(text, setup, lets, in_place=in_place)  # checks its syntax
+    if code.target:
+        function, beside = load_target(*code.target)
+        own = replace(own, function=function, inputs=own.inputs or beside)
+    return Subject(replace(code, target=(CALLER, reason), sha256=""), own)
+
+
+def _divided(let: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
+    """Return parameters that can be written as text, and the other ones. Text is Python, as in `--let`.
+
+    Raises:
+        UsageError: a name is not one of Python, or is the harness's.
+    """
+    lets: list[tuple[str, str]] = []
+    values: dict[str, Any] = {}
+    for name, value in let.items():
+        if not isinstance(name, str) or not name.isidentifier() or name in (SIZE, DEVICE):
+            raise UsageError(f"Invalid parameter name {name!r}.", "Use a Python name other than n and device.")
+        text = value if isinstance(value, str) else _literal(value)
+        if text is None:
+            values[name] = value
+        else:
+            lets.append((name, text))
+    return tuple(lets), values
+
+
+def _literal(value: object) -> str | None:
+    """Return a number, None, or a container of such as Python text; None for any other value."""
+    text = repr(value) if isinstance(value, (int, float, complex, tuple, list, dict, type(None))) else ""
+    try:
+        return text if text and type(ast.literal_eval(text)) is type(value) else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+# ------------------------------------------------------------------ functions
+
+
+def name_of(what: object) -> str:
+    """Return what a callable is called; a lambda by its file and line."""
+    code = getattr(what, "__code__", None)
+    name = str(getattr(what, "__name__", None) or type(what).__name__)
+    if name != "<lambda>" or code is None:
+        return name
+    is_file = os.path.isfile(code.co_filename)
+    return f"lambda at {os.path.basename(code.co_filename)}:{code.co_firstlineno}" if is_file else "lambda"
+
+
+def _target_of(what: object) -> str | None:
+    """Return `file.py:function` or `package.module:function`; None for what another process cannot import."""
+    module = getattr(what, "__module__", None)
+    file = getattr(sys.modules.get(module or ""), "__file__", None)
+    if not module or module == "__main__" or file is None:
+        return None
+    for name in (getattr(what, "__qualname__", None), getattr(what, "__name__", None)):  # torch.matmul has odd ones
+        found: object = sys.modules[module]
+        for part in (name or "").split("."):
+            found = getattr(found, part, None)
+        text = _target_text(module, os.path.abspath(file), str(name))
+        if found is what and parse_target(text) is not None:
+            return text
+    return None
+
+
+def _with_file(text: str) -> str:
+    """Return code with a module of the caller's folders named by its file: the agent does not search them."""
+    module, name = parse_target(text) or ("", "")
+    for folder in sys.path if module and not module.endswith(".py") else ():
+        stem = os.path.join(os.path.abspath(folder), *module.split("."))
+        for file in (f"{stem}.py", os.path.join(stem, "__init__.py")):
+            if os.path.isfile(file):
+                return _target_text(module, file, name)
+    return text
+
+
+def _target_text(module: str, path: str, name: str) -> str:
+    return f"{path}:{name}" if path.endswith(".py") and not _is_installed(path) else f"{module}:{name}"
+
+
+def _is_installed(path: str) -> bool:
+    folders = {sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")}
+    return any(os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep) for folder in folders)
+
+
+def _why_not_importable(what: object) -> str:
+    name = name_of(what)
+    if name.startswith("lambda"):
+        return "a lambda cannot be imported"
+    if not _is_function(what):
+        return f"{_article(type(what).__name__)} cannot be imported"
+    if "<locals>" in str(getattr(what, "__qualname__", "")):
+        return f"{name} is defined inside another function"
+    if getattr(what, "__module__", "") == "__main__":
+        return f"{name} is defined in __main__"
+    return f"{name} cannot be imported from {getattr(what, '__module__', None) or 'its module'}"
+
+
+def _is_function(what: object) -> bool:
+    return hasattr(what, "__qualname__")
+
+
+def _stands_beside(inputs: object, what: object) -> bool:
+    """Whether the agent finds this function `inputs` by itself."""
+    module = sys.modules.get(getattr(what, "__module__", "") or "")
+    return not isinstance(what, str) and getattr(module, "inputs", None) is inputs
+
+
+def in_python(text: str) -> str:
+    """Return a remedy with arguments of the Python functions in place of options."""
+    text = re.sub(r"--let (\w+)='([^']*)'", r"let={'\1': '\2'}", text).replace("--in-place", "in_place=True")
+    return re.sub(
+        r"--(setup|let|threads|dtype|device|max-seconds|rounds)\b", lambda found: found[1].replace("-", "_"), text
+    )
+
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
