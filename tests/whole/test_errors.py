@@ -49,6 +49,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--junit": NO_PLACE,
     "--keep": ("-1", "all"),
     "--launcher": ("teleport",),
+    "--let": ("3", "n=4"),
     "--limit": NOT_A_COUNT,
     "--max-seconds": NOT_SECONDS,
     "--max-size": ("0", "1e99", "big"),
@@ -67,6 +68,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--replay": ("missing.ndjson", "notes.txt"),
     "--rounds": NOT_A_COUNT,
     "--scale": ("medium",),
+    "--setup": ("x = (",),
     "--simulate": ("speed=9", "noise=loud", "pace=-1"),
     "--size": ("0", "10:1:2", "1:2:3:4", "16,x", "16,"),
     "--start-timeout": NOT_SECONDS,
@@ -82,6 +84,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "OTHER.db": ("missing.db", "notes.txt"),
     "PRESET|WORKLOAD": ("matmull",),
     "RUN": (*NOT_A_RUN, ""),
+    "STATEMENT": ("x @", "missing.py:f"),
     "FILE": ("missing.ndjson", "notes.txt"),
     "+TAG|-TAG": ("tuned", "+a,b", "+two words"),
 }  # fmt: skip
@@ -113,6 +116,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "run": ("matmul", *SIMULATE),
     "run --max-size": ("matmul", *SIMULATE, "--find-crossover"),
     "run PRESET|WORKLOAD": SIMULATE,
+    "time": ("--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
     "list --python": ("--workloads", "own.py"),
     "machine": SIMULATE,
     "machine --python": ("--measure", *SIMULATE),
@@ -127,7 +131,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
 }
 """What a command, or one option of it, needs besides the wrong value to come as far as reading it."""
 
-RIGHT = {"RUN": "1", "BASE": "1", "NAME": "mine", "OTHER.db": "other.db", "FILE": "run.json"}
+RIGHT = {"RUN": "1", "BASE": "1", "NAME": "mine", "OTHER.db": "other.db", "FILE": "run.json", "STATEMENT": "x @ x"}
 """Argument → a value that is right."""
 
 

@@ -209,5 +209,5 @@ def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_k
 
 def test_a_plan_that_is_not_compared_is_never_kept() -> None:
     count = MOST_PLAN // LEAST_CASE + 1
-    plan = build_plan(PlanRequest(("matmul",), sizes=f"1:{count + 1}"))
+    plan = build_plan(PlanRequest(("matmul",), sizes=f"1:{count + 1}:1"))
     assert not earlier_of([timed(12, plan)]).runs

@@ -219,7 +219,7 @@ def test_what_was_asked_for_is_in_the_plan() -> None:
     [
         ("names", {"names": ("nope",)}),
         ("sizes", {"sizes": "0"}),
-        ("sizes", {"sizes": f"1:{MAX_CASES}", "threads": "1,all"}),
+        ("sizes", {"sizes": f"1:{MAX_CASES}:1", "threads": "1,all"}),
         ("dtype", {"dtype": "int8"}),
         ("dtype", {"names": ("vector-dot",), "dtype": "float16"}),
         ("threads", {"threads": "none"}),
