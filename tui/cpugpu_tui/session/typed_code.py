@@ -110,7 +110,7 @@ def _let_words(text: str) -> list[str]:
 
 
 def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
-    """Return the fields that give the typed code of a plan again; None if one line cannot hold its setup."""
+    """Return the fields that give the typed code of a plan again; None if they cannot, as for a setup of many lines."""
     if not plan.codes:
         return None
     first = plan.codes[0]
@@ -118,7 +118,10 @@ def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
     try:
         if ast.dump(ast.parse(setup)) != ast.dump(ast.parse("\n".join(first.setup))):
             return None
-    except (SyntaxError, ValueError):
+        again = own_code(statement_of(first), "\n".join(first.setup), first.lets, in_place=first.in_place)
+    except (SyntaxError, ValueError, UsageError):
+        return None
+    if replace(again, name=first.name, statement=first.statement, sha256=first.sha256) != first:
         return None
     values = (",".join(dict.fromkeys(code.lets[i][1] for code in plan.codes)) for i in range(len(first.lets)))
     lets = "; ".join(f"{name}={text}" for (name, _), text in zip(first.lets, values, strict=True))

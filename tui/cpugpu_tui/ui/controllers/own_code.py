@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -50,7 +51,8 @@ class Consent:
             self._port.change(problem=error)
             return
         pairs = zip(plan.codes, present.codes, strict=True)
-        changed = list(dict.fromkeys(now.target[0] for before, now in pairs if before.sha256 != now.sha256))
+        files = dict.fromkeys(now.target[0] for before, now in pairs if before.sha256 != now.sha256)
+        changed = list(map(os.path.basename, files))
 
         def run() -> None:
             self.give(present.codes)

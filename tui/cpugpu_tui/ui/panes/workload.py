@@ -17,9 +17,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Plan
+from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.receipts import code_text
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -70,6 +69,12 @@ def entries(asked: PlanRequest) -> dict[str, Entry]:
     if own.name in known:
         return {**known, own.name: replace(known[own.name], request=asked)}
     return {own.name: own, **known}
+
+
+def _about(code: OwnCode) -> str:
+    """Return what the title of typed code leaves out."""
+    setup = f"setup: {'; '.join(code.setup)}" if code.setup else "your own code"
+    return visible("; ".join([setup, *(f"{name} = {value}" for name, value in code.lets)]))
 
 
 def bare(asked: PlanRequest) -> PlanRequest:
@@ -162,7 +167,7 @@ class WorkloadPane(Vertical):
         """List typed code first, or give its entry this request, and highlight it."""
         name = "+".join(request.names)
         if name not in self._entries:
-            self._entries = {name: Entry(request, code_text(request.own.codes[0])), **self._entries}
+            self._entries = {name: Entry(request, _about(request.own.codes[0])), **self._entries}
             self.options.clear_options()
             self.options.add_options(Option(entry.title) for entry in self._entries.values())
             self._names_only = None

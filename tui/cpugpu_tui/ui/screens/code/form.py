@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.events import DescendantFocus
+from textual.events import DescendantFocus, Key
 from textual.widgets import Input
 
 from cpugpu_tui.config.parsing import FieldError
@@ -72,6 +72,26 @@ def offers_for(text: str, typed: Sequence[CodeFields], earlier: Sequence[CodeFie
     return [*paths, *used] if wanted else [*used, *paths]
 
 
+class CodeField(LineField):
+    """A field that hands on keys which were typed ahead, before the focus moved to another field.
+
+    Textual handles keys of bindings only after those that follow them in the field's queue.
+    """
+
+    def on_key(self, event: Key) -> None:
+        """Obey keys that move at once; give a letter that was meant for another field to it."""
+        form, focused = self.screen, self.screen.focused
+        assert isinstance(form, CodeForm)
+        if event.key in form.moves:
+            form.moves[event.key]()
+        elif focused is not self and isinstance(focused, Input) and event.is_printable and event.character:
+            focused.insert_text_at_cursor(event.character)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+
 class CodeForm(Box[Typed | None]):
     """Returns the typed code and its request, or None if cancelled."""
 
@@ -79,9 +99,6 @@ class CodeForm(Box[Typed | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "cancel", show=False),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
-        Binding("tab", "complete", show=False),
-        Binding("down", "move(1)", show=False),
-        Binding("up", "move(-1)", show=False),
     ]
 
     def __init__(self, base: PlanRequest, state: AppState, glyphs: Glyphs, typed: Sequence[CodeFields] = ()) -> None:
@@ -93,6 +110,11 @@ class CodeForm(Box[Typed | None]):
         self._index: int | None = None
         """Place of the chosen offer; None while the cursor is in the field."""
         self._is_from_history = False
+        self.moves: dict[str, Callable[[], None]] = {
+            "tab": self._complete, "shift+tab": lambda: self._go(-1), "down": lambda: self._move(1),
+            "up": lambda: self._move(-1),
+        }  # fmt: skip
+        """Key → what it does in every field."""
 
     def compose(self) -> ComposeResult:
         """Yield one line per field with its error or hint, then the estimate."""
@@ -102,7 +124,7 @@ class CodeForm(Box[Typed | None]):
                     label = Lines(classes="label")
                     label.show([((text, "strong"),)])
                     yield label
-                    yield LineField(id=name, select_on_focus=False)
+                    yield CodeField(id=name, select_on_focus=False)
                 yield Lines(id=f"{name}-hint", classes="hint")
                 if name == "code":
                     yield Lines(id="offers", classes="hint")
@@ -142,8 +164,7 @@ class CodeForm(Box[Typed | None]):
         if self not in self.app.screen_stack or not self.query("#outcome"):
             return  # closed, or not composed yet
         typed = self._fields
-        self._offers = offers_for(typed.code, self._typed, self._earlier) if self._is_at("code") else []
-        self._index = None if self._index is None or not self._offers else min(self._index, len(self._offers) - 1)
+        self._find_offers()
         self._show_offers()
         try:
             request = request_of(typed, self._base)
@@ -158,6 +179,11 @@ class CodeForm(Box[Typed | None]):
             found = estimate_of(self._state, plan, request.repeat)
             facts = {"cases": f"{len(plan.cases)}{more}", "time": time_words(found, request.repeat)}
             self._show({}, self._facts(facts))
+
+    def _find_offers(self) -> None:
+        found = offers_for(self._fields.code, self._typed, self._earlier) if self._is_at("code") else []
+        if found != self._offers:
+            self._offers, self._index = found, None
 
     def _facts(self, facts: Mapping[str, str]) -> list[Spans]:
         lines: list[Spans] = []
@@ -197,7 +223,7 @@ class CodeForm(Box[Typed | None]):
         return ((text + source, "chosen"),) if place == self._index else ((text, "text"), (source, "muted"))
 
     def _is_at(self, name: str) -> bool:
-        return self.query_one(f"#{name}").has_focus
+        return self.focused is self.query_one(f"#{name}")
 
     # ---------------------------------------------------------------- keys
 
@@ -205,11 +231,11 @@ class CodeForm(Box[Typed | None]):
     @on(DescendantFocus)
     def _changed(self, event: Input.Changed | DescendantFocus) -> None:
         event.stop()
-        self._index = None
         self._check()
 
-    def action_move(self, step: int) -> None:
+    def _move(self, step: int) -> None:
         """Choose the next or previous offer; without offers, go to the next or previous field."""
+        self._find_offers()
         if not self._offers or (self._index is None and step < 0):
             self._go(step)
             return
@@ -217,8 +243,9 @@ class CodeForm(Box[Typed | None]):
         self._index = None if place < 0 else min(place, len(self._offers) - 1)
         self._check()
 
-    def action_complete(self) -> None:
+    def _complete(self) -> None:
         """Take the chosen offer, or the only or longest common path; with nothing to complete, go to the next field."""
+        self._find_offers()
         if self._index is not None:
             self._take(self._offers[self._index])
             return

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import ClassVar
 
 from rich.cells import chop_cells
@@ -14,6 +16,9 @@ from cpugpu_tui.model import OwnCode
 from cpugpu_tui.ui.panes.lines import Lines, visible, wrapped
 from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
 from cpugpu_tui.ui.screens.boxes import Box
+
+LABEL_WIDTH = 11
+"""Cells of the labels."""
 
 LONGEST_FILE = 200_000
 """Characters of a file that are shown."""
@@ -75,30 +80,38 @@ class CodeQuestion(Box[bool]):
 def code_lines(codes: Sequence[OwnCode], width: int) -> Iterator[Spans]:
     """Yield all that would run: setup, parameters and statement of each code, then the files that they import."""
     for code in codes:
-        yield from _labelled("statement", code.statement, width)
-        for line in code.setup:
-            yield from _labelled("setup", line, width)
-        for name, value in code.lets:
-            yield from _labelled("parameter", f"{name} = {value}", width)
-        if code.target:
-            yield from _labelled("function", f"{code.target[-1]} of {code.target[0]}", width)
+        for label, text in _facts(code):
+            for number, piece in enumerate(_cut(text, width - LABEL_WIDTH)):
+                yield ((f"{label if number == 0 else '':<{LABEL_WIDTH}}", "muted"), (piece, "text"))
     for file in dict.fromkeys(code.target[0] for code in codes if code.target):
         yield ()
         if file.endswith(".py"):
-            yield from _labelled("file", file, width)
-            yield from ((("  ", "muted"), (piece, "text")) for line in _file_lines(file) for piece in _cut(line, width))
+            yield from wrapped(visible(file), width, "title")
+            yield from (((f"  {piece}", "text"),) for line in _file_lines(file) for piece in _cut(line, width - 2))
         else:
-            yield from _labelled("module", f"{file}: the interpreter imports it; its code is not shown.", width)
+            text = f"The interpreter imports the module {visible(file)}. Its code is not shown here."
+            yield from wrapped(text, width, "warn")
 
 
-def _labelled(label: str, text: str, width: int) -> Iterator[Spans]:
-    for number, piece in enumerate(_cut(text, width - 8)):
-        yield ((f"{label if number == 0 else '':<10}", "muted"), (piece, "text"))
+def _facts(code: OwnCode) -> Iterator[tuple[str, str]]:
+    """Yield label and text of everything in typed code that may change what runs."""
+    yield "statement", code.statement
+    for line in code.setup:
+        yield "setup", line
+    for name, value in code.lets:
+        yield "parameter", f"{name} = {value}"
+    if code.target:
+        yield "function", f"{code.target[-1]} of {code.target[0]}"
+    for each in fields(code):
+        value = getattr(code, each.name)
+        if value and each.name not in ("name", "statement", "setup", "lets", "target", "sha256"):
+            text = shlex.join(value) if isinstance(value, tuple) else "yes" if value is True else str(value)
+            yield each.name.replace("_", " "), text
 
 
 def _cut(text: str, width: int) -> list[str]:
     """Cut code into lines of this width; blanks stay, because they mean something in Python."""
-    return chop_cells(visible(text), max(width - 2, 10)) or [""]
+    return chop_cells(visible(text), max(width, 10)) or [""]
 
 
 def _file_lines(path: str) -> list[str]:

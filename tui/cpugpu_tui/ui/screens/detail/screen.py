@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import factor
 from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads
+from cpugpu_tui.render.receipts import code_text, receipt_lines
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
@@ -72,12 +73,21 @@ def detail_lines(
     parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
              peers_lines(run, row, width),
-             breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
+             _receipt(run, row, width), breakdown_lines(run, row, width, glyphs),
+             world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
     return [tuple((spelled(keymap.said(text), glyphs), role) for text, role in line) for line in lines]
+
+
+def _receipt(run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the typed code of a row, and where it ran."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    text = next((code_text(code) for code in codes if code.name == row.case.workload), "")
+    ran = [line for sentence in receipt_lines(row) for line in paragraph(sentence, width)]
+    return [*wrapped(visible(text), width, "muted"), *([(("Where it ran", "title"),), *ran] if ran else [])]
 
 
 def _failed(row: Row, width: int) -> list[Spans]:
