@@ -179,7 +179,7 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
     where = f" on {devices.most_common(1)[0][0]}" if devices else ""
     counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
     counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
-    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. See the remarks.",)
+    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. The rows show why.",)
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: P
             assert app.state.run.run is not None
             assert app.state.run.run.number is None
             await pilot.press("enter")
-            await reads(pilot, "* not saved: the history has not taken this row")
+            await reads(pilot, "* not saved:")
             await pilot.press("escape")
             other.execute("ROLLBACK")
             await settled(pilot, lambda: not app.state.unsaved)

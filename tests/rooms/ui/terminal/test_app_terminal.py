@@ -192,7 +192,7 @@ def is_whole(app: PtyApp) -> bool:
         "Timings",
         "\n 16  ",
         "\n 200  ",
-        "34.4 ms",
+        "\n 2048  ",
         "The GPU wins",
         "Telemetry",
     )

@@ -48,7 +48,7 @@ class Live:
     def begin(self, **changes: Any) -> None:
         """Prepare for a run that is about to start."""
         self._started_s = time.monotonic()
-        self._port.change(said="", **changes)  # an old notice would cover the progress
+        self._port.change(key_result="", **changes)  # an old notice would cover the progress
 
     def _folded(self, new: tuple[Event, ...]) -> dict[str, Any]:
         """Return the changes of the state that these events cause."""

@@ -29,7 +29,7 @@ class StatusPane(StatePane):
 
 def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    result = _key_result(state, width, glyphs) if state.said and not state.quitting else ()
+    result = _key_result(state, width, glyphs) if state.key_result and not state.quitting else ()
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     left = _joined([tags(state), _count(state, glyphs), now])
     if not result:
@@ -43,7 +43,7 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
 
 def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the result of the last key press, cut to fit beside the tags. It replaces everything else."""
-    text, room = spelled(state.said, glyphs), width - width_of(tags(state)) - 1
+    text, room = spelled(state.key_result, glyphs), width - width_of(tags(state)) - 1
     if len(text) > room > len(glyphs.ellipsis):
         text = text[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
     return ((text, "strong"),)

@@ -69,7 +69,7 @@ def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
         if sign not in signs:
             continue
         # A sign with two meanings is written once: `? too close to call or too few rounds`.
-        words = keymap.said(words)
+        words = keymap.with_keys(words)
         is_again = signs_so_far[-1:] == [drawn]
         text = f" or {words}" if is_again else f"{'   ' if signs_so_far else ''}{drawn} {words}"
         if sum(len(part) for part, _ in spans) + len(text) > width:

@@ -40,12 +40,12 @@ def is_first(state: AppState) -> bool:
 
 def welcome_lines(state: AppState, width: int) -> list[Spans]:
     """Return what the table will show, the publications' claims and, without a GPU, a hint at the demo."""
-    said = state.keymap.said
-    lines: list[Spans] = wrapped(said(first_sentence(state)), width, "strong")
+    with_keys = state.keymap.with_keys
+    lines: list[Spans] = wrapped(with_keys(first_sentence(state)), width, "strong")
     lines += wrapped(ROWS, width, "muted")
     if lacks_gpu(state):
-        lines += wrapped(said(DEMO), width, "warn")
-    lines += [(), *wrapped(said(CLAIMS), width)]
+        lines += wrapped(with_keys(DEMO), width, "warn")
+    lines += [(), *wrapped(with_keys(CLAIMS), width)]
     for name, claim in claims():
         lines.append(((f" {name:<{NAME_CELLS}}", "key"), (whole_clauses(claim, width - NAME_CELLS - 1), "text")))
     return lines

@@ -121,7 +121,7 @@ def grouped(pane: PaneKeys, keymap: Keymap) -> dict[str, list[tuple[str, str]]]:
     """Return group → (keys, what they do), for the groups that have any."""
     found = {}
     for group in GROUPS:
-        own = [(keymap.said(key.keys), keymap.said(key.help)) for key in pane.own if key.group == group]
+        own = [(keymap.with_keys(key.keys), keymap.with_keys(key.help)) for key in pane.own if key.group == group]
         commands = [COMMAND_BY_ID[name] for name in pane.commands]
         rows = own + [(keymap.of(each.id), each.help) for each in commands if each.group == group]
         if rows:

@@ -79,7 +79,7 @@ def detail_lines(
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
-    return [tuple((spelled(keymap.said(text), glyphs), role) for text, role in line) for line in lines]
+    return [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in lines]
 
 
 def _receipt(run: RunState, row: Row, width: int) -> list[Spans]:
