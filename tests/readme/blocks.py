@@ -6,6 +6,7 @@ A block begins with `<!-- make readme: NAME -->` and ends at the next blank line
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,10 +20,13 @@ from cpugpu_tui.cli.output.tables import print_state, summary
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
 from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import COLUMNS
 from cpugpu_tui.render.marks import MARK_WORDS
 from cpugpu_tui.session.repeat_command import repeat_commands
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import markdown
 
@@ -30,6 +34,7 @@ from .commands import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+TIMED = Path(__file__).with_name("time.ndjson.gz")
 FIGURES = ROOT / "docs" / "figures.md"
 
 FLAGS = {"database": "db"}
@@ -70,9 +75,19 @@ def recording() -> Recording:
     return shipped()
 
 
-def run_output(name: str) -> str:
-    """Return what `run` printed of a run of the demo: command and table, then the sentences as a quotation."""
-    state = next(run.state for run in recording().runs if run.name == name)
+def demo_output(name: str) -> str:
+    """Return what `run` printed of a run of the demo."""
+    return run_output(next(run.state for run in recording().runs if run.name == name))
+
+
+def time_output() -> str:
+    """Return what `time` printed of a typed expression on an H200 (2026-11-22)."""
+    (run,) = read_runs(gzip.decompress(TIMED.read_bytes()), TIMED.name)
+    return run_output(folded(run.events))
+
+
+def run_output(state: RunState) -> str:
+    """Return what a command printed of a run: command and table, then the sentences as a quotation."""
     assert state.run is not None
     (command,) = repeat_commands(state.run)
     sentences = printed(lambda: print(*summary(state, None), sep="\n"))
@@ -127,7 +142,7 @@ def other_columns() -> str:
     shown = annotated()
     others = [each for each in COLUMNS.values() if each.meaning and each.heading not in shown]
     return table(
-        "column", "meaning", rows=((f"`{each.heading}`", DEFAULT_KEYMAP.said(each.meaning)) for each in others)
+        "column", "meaning", rows=((f"`{each.heading}`", DEFAULT_KEYMAP.with_keys(each.meaning)) for each in others)
     )
 
 
@@ -145,8 +160,8 @@ def quoted(name: str) -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "quick": lambda: run_output("quick"),
-    "batch": lambda: run_output("mnist-batch"),
+    "time": time_output,
+    "batch": lambda: demo_output("mnist-batch"),
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
     "figures": lambda: quoted("figures"),

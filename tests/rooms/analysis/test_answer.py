@@ -34,8 +34,8 @@ def said(letters: str, threads: int = 4, **worlds: str) -> str:
 # ------------------------------------------------------------------ who wins from where
 
 
-SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG", "C?GG", "CCG?", "CGG?G", "C?CGG", "GC", "CGGC",
-          "CGCG", "CGCGCG")  # fmt: skip
+SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG", "C?GG", "CCG?", "CGG?G", "C?CGG",
+          "GC", "CGGC", "CGCG", "CGCGCG")  # fmt: skip
 """Letters of sizes 10, 20, …: C or G wins, = is a tie, ? is close, as in `test_crossover`."""
 
 

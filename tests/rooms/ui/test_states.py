@@ -363,7 +363,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
     async with ShownApp(CpuGpuApp(AppOptions(asked, database=path))) as pilot:
         await reads(pilot, *sentences)
         await run_to_its_end(pilot)
-        await reads(pilot, "done 1 point")
+        await reads(pilot, "done, 1 case")
         assert brief in joined(screen_lines(pilot)[:1]), "the status line says it all the time"
 
 

@@ -96,7 +96,7 @@ def _aside(comparison: Comparison) -> str:
     """Return the interval of a speedup, or why it has none, to follow in brackets."""
     reason, spread = not_judged(comparison), _spread(comparison)
     if comparison.faster and reason:
-        return f"{reason}, no interval"
+        return f"only {reason}, too few for a ± value"
     return f"{reason}, not judged" if reason else plus_minus(spread or 0.0)
 
 
@@ -109,7 +109,7 @@ def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False
         return f"at {size} {'it is' if subject == 'it' else 'CPU and GPU are'} too close to call ({_aside(found)})"
     aside = "" if brief and not not_judged(found) else f" ({_aside(found)})"
     than = f" than {rival}" if rival else ""
-    return f"at {size} {subject} {'was' if not_judged(found) else 'is'} {faster(found.speedup)}{aside}{than}"
+    return f"at {size} {subject} is {faster(found.speedup)}{aside}{than}"
 
 
 # ------------------------------------------------------------------ where the GPU wins

@@ -158,7 +158,7 @@ async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recor
         await settled(pilot, lambda: pilot.app.state.run.finished is not None)
         assert pilot.app.state.run == short.runs[0].state
         assert "quick" in text_of(pilot, "#status")
-        assert "14 points ·" in text_of(pilot, "#status")
+        assert "14 cases ·" in text_of(pilot, "#status")
         assert "1 of 2" in text_of(pilot, "#status")
         await pilot.press("x")
         await settled(pilot, lambda: pilot.app.state.run.run.plan.name == "mnist-mlp")

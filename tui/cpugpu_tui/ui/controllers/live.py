@@ -124,7 +124,7 @@ class Live:
             return None
         return UnfitError(
             f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
-            "Install torch there, or choose another interpreter with --python PATH.",
+            "Install torch in this interpreter, or choose another interpreter with --python PATH.",
         )
 
     def mark_unsaved(self, message: SavingChanged) -> None:

@@ -138,7 +138,7 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
         sentences.append(("This is a replay of recorded telemetry. Nothing can be run.", "strong"))
         sentences.append(("Start cpugpu-tui without --replay to run a workload.", "muted"))
     elif not situation.ran and state.problem is None:
-        choose = "Choose a workload with up and down, change it with {open}. Press {help} for help."
+        choose = "Up and down select a workload, {open} edits its settings. Press {help} for help."
         sentences.append((keymap.with_keys(choose), "muted"))
     return sentences
 

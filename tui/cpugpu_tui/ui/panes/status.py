@@ -8,7 +8,7 @@ from textual.geometry import Size
 
 from cpugpu_tui.model import CALIBRATION, Progressed
 from cpugpu_tui.model.quantities import duration, size_text
-from cpugpu_tui.render.progress import bar, left_text, points_text
+from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import StatePane, spelled
@@ -107,7 +107,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         return (
             (f"{name} ", "title"),
             *_bar(state, glyphs),
-            (points_text(run), "strong"),
+            (done_text(run), "strong"),
             *(
                 (f" {glyphs.dot} {part}", "warn" if part == standing else "text")
                 for part in (standing, left, series)
@@ -126,7 +126,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         return (
             (f"{name} ", "title"),
             (f"{glyph} {run.status}", role),
-            (f" {points_text(run)}{failed}{number}", "text"),
+            (f", {done_text(run)}{failed}{number}", "text"),
             *_baseline(state, glyphs),
         )
     if state.problem is not None and not (state.agent_ready and state.environment.get("torch")):

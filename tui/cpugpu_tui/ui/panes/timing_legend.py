@@ -18,7 +18,7 @@ from cpugpu_tui.ui.row_names import NOT_SAVED
 ODD, BAD, OPEN = "~", "!", "?"
 """Signs of a disturbed time, of a problem, and of a row without a winner."""
 
-SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW = "slow", "no core", "impossible", "close", "few"
+SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW, BARS = "slow", "no core", "impossible", "close", "few", "bars"
 """Meanings of the signs; keys of `MEANINGS`."""
 
 MEANINGS = {
@@ -29,6 +29,7 @@ MEANINGS = {
     SLOW: (BAD, "slower than equal GPUs"),
     IMPOSSIBLE: (BAD, "faster than this machine can be"),
     NOT_SAVED: (NOT_SAVED, "not saved yet"),
+    BARS: ("rounds:", "CPU left, GPU right"),
 }
 """Meaning → sign and words, in the order of the line."""
 

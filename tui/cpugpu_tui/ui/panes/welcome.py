@@ -15,8 +15,10 @@ from cpugpu_tui.workloads import PRESETS
 NAME_CELLS = 13
 """Cells of the longest name of a publication's preset, and a space."""
 
-ROWS = "The table shows CPU time, GPU time, speedup and limit of each size. The answer appears below it."
-CLAIMS = "Five publications compared CPU and GPU. Choose one ({open} opens it, {claims} lists all their claims):"
+ROWS = "For each size the table shows CPU time, GPU time and speedup. The answer appears below it."
+CLAIMS = (
+    "Five publications compared CPU and GPU. Their experiments are workloads, too ({claims} lists all their claims):"
+)
 DEMO = (
     "No NVIDIA GPU was found, so only the CPU can be timed. To see a recorded GPU run, press {quit} and start"
     " `cpugpu-tui demo` (90 s)."

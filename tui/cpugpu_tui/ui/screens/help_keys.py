@@ -80,7 +80,7 @@ PANES: dict[str, PaneKeys] = {
         "the history page",
         ("filter", "claims", "back", *OPEN),
         (OwnKey("{run}", RUN, "Run the plan of this run again, with its seed."),
-         OwnKey("enter", LOOK, "Open the run in the panes; {history} there returns."),
+         OwnKey("enter", LOOK, "Open the run in the panes; {history} returns to this list."),
          OwnKey("l", LOOK, "Change the tags of the run."),
          OwnKey("{baseline}", COMPARE, "Make the run's series the baseline."),
          OwnKey("d", TAKE_AWAY, "Delete the run; asks first."), MOVE),
