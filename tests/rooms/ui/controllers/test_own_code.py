@@ -288,4 +288,4 @@ async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not() -> None:
         app.situate(replay=True)
         await pilot.press("o")
         assert isinstance(app.screen, MainScreen)
-        assert "Own code" in app.state.said
+        assert "Own code" in status(pilot)
