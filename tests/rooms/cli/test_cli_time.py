@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
 
-from cpugpu_tui.cli.time import parameters
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
 from cpugpu_tui.model import CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
+from cpugpu_tui.session.typed_code import parameters
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
 HERE = ("--device", "cpu", "--rounds", "1", "--no-ceilings")

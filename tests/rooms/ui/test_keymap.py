@@ -107,7 +107,7 @@ def test_no_default_needs_what_a_terminal_or_its_multiplexer_keeps_for_itself() 
         for key in command.keys:
             assert key not in ("ctrl+a", "ctrl+b"), command.id
             assert not key.startswith(("alt+", "f1", "f2")) or len(key) == 1, command.id
-            assert key not in TAKEN or key in ("k", "g"), f"{command.id} could not be reached everywhere"
+            assert key not in TAKEN or key in ("k", "g", "o"), f"{command.id} could not be reached everywhere"
     assert all(kept in COMMAND_BY_ID[name].keys for name, kept in KEPT.items())
     assert COMMAND_BY_ID["claims"].keys == ("K", "k"), "in a list k moves, so it needs the other"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Annotated
 
 import typer
@@ -71,6 +70,7 @@ def time(
     from cpugpu_tui.cli.running.outputs import Outputs
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.typed_code import parameters
     from cpugpu_tui.workloads.own_code import own_code
 
     lines = "\n".join(setup or ())
@@ -86,33 +86,3 @@ def time(
         ceilings=ceilings,
     )  # fmt: skip
     raise typer.Exit(run_headless(request, options, as_json=json, outputs=Outputs(export or (), None)))
-
-
-def parameters(lets: list[str] | tuple[()]) -> list[tuple[tuple[str, str], ...]]:
-    """Return every combination of the values that `NAME=VALUE,VALUE` lists.
-
-    Raises:
-        UsageError: a part has no name or no value.
-    """
-    from cpugpu_tui.errors import UsageError
-
-    named: list[list[tuple[str, str]]] = []
-    for let in lets:
-        name, sign, values = let.partition("=")
-        if not sign or not name.strip().isidentifier() or not values.strip():
-            raise UsageError(f"Invalid parameter {let!r}.", "Write NAME=VALUE, for example k=3 or k=1,2,4.")
-        named.append([(name.strip(), value.strip()) for value in split_values(values)])
-    return list(product(*named))
-
-
-def split_values(text: str) -> list[str]:
-    """Return the parts between commas that stand in no brackets or quotes."""
-    import ast
-
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return [text]
-    if isinstance(tree, ast.Tuple) and not text.lstrip().startswith("("):
-        return [ast.unparse(each) for each in tree.elts]
-    return [text]

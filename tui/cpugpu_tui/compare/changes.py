@@ -160,13 +160,13 @@ def _medians(runs: tuple[MeasuredRun, ...], key: str, device: str) -> tuple[floa
 def same_work(plan: Plan) -> Plan:
     """Return a plan without what may differ between comparable runs: calibrations, pauses for painting, time limits.
 
-    The content of the user's own workload files is left out, too, so that the effect of an edit can be seen.
+    The content of the user's own files is left out, too, so that the effect of an edit can be seen.
     """
     search = replace(plan.search, found=()) if plan.search is not None else None
     simulation = replace(plan.simulation, seed=0) if plan.simulation is not None else None  # seeds differ by run
     return replace(
         plan, ceilings=(), gaps=False, max_seconds=None, search=search, own_files=(), calibrate=False,
-        simulation=simulation,
+        simulation=simulation, codes=tuple(replace(code, sha256="") for code in plan.codes),
     )  # fmt: skip
 
 

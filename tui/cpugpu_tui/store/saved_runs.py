@@ -56,6 +56,16 @@ class SavedRuns(Connected):
         """
         return row_mapping.from_json(self._of_run(run_id, "plan"), Plan)
 
+    def code_plans(self, limit: int) -> list[Plan]:
+        """Return the plans with typed code among the newest `limit` runs, newest first."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT plan FROM (SELECT number, plan FROM run ORDER BY number DESC LIMIT ?) "
+                """WHERE plan LIKE '%"codes":[{%' ORDER BY number DESC""",
+                (limit,),
+            )
+            return [row_mapping.from_json(row["plan"], Plan) for row in found]
+
     def _of_run(self, run_id: str, column: Literal["series_id", "plan"]) -> str:
         """Return a column of a run; raise UsageError if the run does not exist."""
         with self._reading() as connection:

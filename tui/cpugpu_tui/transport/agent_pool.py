@@ -44,7 +44,6 @@ class Agents:
         """Called from another thread with the hello of a standby agent, or with the error."""
         self.on_reached: Callable[[], None] = nobody_listens
         """Called from another thread once a host is reached."""
-        self._words = (*(["--simulated"] if simulated else []), *own)
         self._simulated, self._own = simulated, tuple(own)
         self._host, self._hello_limit_s = host, hello_limit_s
         self._lock = threading.Lock()
@@ -62,6 +61,16 @@ class Agents:
         with self._lock:
             if self._standby is None and not self._closed:
                 self._standby = self._start()
+
+    def use(self, own: Sequence[str]) -> None:
+        """Start agents with these arguments from now on; a standby agent with other ones is ended."""
+        with self._lock:
+            if self._own == tuple(own):
+                return
+            self._own = tuple(own)
+            unfit, self._standby = self._standby, None
+        if unfit is not None:
+            unfit.end(at_once=True)
 
     def greet(self) -> Hello:
         """Start the standby agent and return its hello.
@@ -96,10 +105,11 @@ class Agents:
             # The first one is kept: it knows best which child processes are not a workload's.
             self._threads = [*self._threads[:1], *(other for other in self._threads[1:] if other.alive), thread]
             return thread
+        words = (*(["--simulated"] if self._simulated else []), *self._own)
         if self._host is None:
-            start = local_start(self.python, self._words)
+            start = local_start(self.python, words)
         else:
-            start = host_start(self._host, self._words, self.on_reached, self._hello_limit_s)
+            start = host_start(self._host, words, self.on_reached, self._hello_limit_s)
         agent = AgentProcess(start, on_ready=self.on_ready)
         self._live = [other for other in self._live if other.alive]
         self._live.append(agent)

@@ -24,6 +24,7 @@ from cpugpu_tui.ui.controllers.exporting import Exporting
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.own_code import Coding, Consent
 from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.controllers.palette import Palette
 from cpugpu_tui.ui.controllers.preparing import Preparing
@@ -107,8 +108,10 @@ class CpuGpuApp(Shell[AppResult]):
         self.exporting = Exporting(self, bridge.history, self.copy_to_clipboard)
         self.history = History(self, bridge.history)
         self.live = Live(self, bridge, self.gate, self.repeating.compared)
-        running = Running(self, bridge, self.live, self.history, self.repeating)
+        consent = Consent(self)
+        running = Running(self, bridge, self.live, self.history, self.repeating, consent)
         self.running: Running | DemoRunning = running
+        self.coding = Coding(self, bridge.history, consent, running.start)
         self.leaving = Leaving(
             self, is_busy=lambda: self.state.situation.live, stop=self._stop_run, leave=self._leave,
             question=("A run is in progress. Stop it and quit?", "let it run"), grace_s=GRACE_S,

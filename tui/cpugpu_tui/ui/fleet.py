@@ -18,7 +18,7 @@ from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.options import FleetOptions
-from cpugpu_tui.ui.screens.fleet import FleetScreen
+from cpugpu_tui.ui.screens.fleet.screen import FleetScreen
 from cpugpu_tui.ui.shell import Shell
 
 LOOK_S = 0.5

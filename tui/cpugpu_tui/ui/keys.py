@@ -89,6 +89,10 @@ COMMANDS: tuple[Command, ...] = (
         lambda s: s.ran and s.may_start and not s.past,
     ),
     Command(
+        "own-code", ("o",), "Own code", RUN, "Time your own expression or function.", "coding.type",
+        lambda s: s.may_start,
+    ),
+    Command(
         "pause", ("space",), "Pause", RUN, "Pause or resume the run.", "running.pause",
         lambda s: s.live and not s.stopping,
     ),

@@ -56,7 +56,7 @@ def own_code(
     sha256 = ""
     if target and target[0].endswith(".py"):
         path = os.path.abspath(os.path.expanduser(target[0]))
-        target, sha256 = (path, target[1]), _hash_of(path)
+        target, sha256 = (path, target[1]), hash_of_file(path)
     if len(statement) + sum(map(len, lines)) > LONGEST:
         raise UsageError(f"The code has more than {LONGEST:,} characters.", "Put it into a file and import it.")
     if not statement or "\n" in statement:
@@ -72,7 +72,12 @@ def own_code(
     return code
 
 
-def _hash_of(path: str) -> str:
+def hash_of_file(path: str) -> str:
+    """Return the hash of a Python file, hexadecimal.
+
+    Raises:
+        UsageError: the file cannot be read.
+    """
     import hashlib  # as above
 
     try:

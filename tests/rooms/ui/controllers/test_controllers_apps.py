@@ -24,6 +24,7 @@ from cpugpu_tui.ui.controllers.demo import DemoRunning
 from cpugpu_tui.ui.controllers.fleet import FleetRunning
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.own_code import Consent
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.controllers.timings import Timings
@@ -63,7 +64,7 @@ class Demo:
         self.shown: list[Any] = []
         history = History(self.port, self.bridge.history)
         history.show = self.shown.append  # type: ignore[method-assign]
-        running = Running(self.port, self.bridge, live, history, repeating)
+        running = Running(self.port, self.bridge, live, history, repeating, Consent(self.port))
         self.demo = DemoRunning(
             self.port, self.bridge, live, history, Timings(self.port), running, self.recording
         )  # fmt: skip

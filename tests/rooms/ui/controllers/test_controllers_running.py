@@ -15,6 +15,7 @@ from cpugpu_tui.ui.controllers import live as live_module
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.own_code import Consent
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.keys import Situation
@@ -40,7 +41,8 @@ class House:
         self.repeating = Repeating(self.port, QuietReader(self.bridge.between_runs))
         self.live = Live(self.port, self.bridge, self.gate, self.repeating.compared)
         self.history = History(self.port, self.bridge.history)
-        self.running = Running(self.port, self.bridge, self.live, self.history, self.repeating)
+        consent = Consent(self.port)
+        self.running = Running(self.port, self.bridge, self.live, self.history, self.repeating, consent)
 
     def advance(self, *events: Any) -> None:
         self.live.advance(RunAdvanced(events))

@@ -18,6 +18,7 @@ from cpugpu_tui.ui.controllers.comparing import Comparing
 from cpugpu_tui.ui.controllers.exporting import Exporting
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.own_code import Consent
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.keys import Situation
@@ -105,7 +106,7 @@ def test_a_saved_run_is_run_again_with_its_plan() -> None:
     shelf = Shelf()
     repeating = Repeating(shelf.port, shelf.reader)
     live = Live(shelf.port, shelf.bridge, None, repeating.compared)
-    running = Running(shelf.port, shelf.bridge, live, shelf.history, repeating)
+    running = Running(shelf.port, shelf.bridge, live, shelf.history, repeating, Consent(shelf.port))
     running.choose_saved(SavedRunChosen(shelf.newest, again=True))
     shelf.port.threads[-1][1]()
     name, plan, *_ = shelf.bridge.asked[-1]

@@ -43,8 +43,8 @@ from cpugpu_tui.ui.keys import COMMAND_BY_ID
 from cpugpu_tui.ui.options import FleetOptions
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen
-from cpugpu_tui.ui.screens.fleet_lines import case_name, host_line, name_width
+from cpugpu_tui.ui.screens.fleet.lines import case_name, host_line, name_width
+from cpugpu_tui.ui.screens.fleet.screen import FleetScreen, HostScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.themes import DEFAULT_THEME
 

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import COMMANDS, GROUPS
-from cpugpu_tui.ui.screens.fleet import FleetList
+from cpugpu_tui.ui.screens.fleet.screen import FleetList
 from cpugpu_tui.ui.screens.help import HelpScreen, key_lines
 from cpugpu_tui.ui.screens.help_keys import COUNT, PANES, grouped
 from cpugpu_tui.ui.screens.help_words import GLOSSARY, TERMS, WORDS

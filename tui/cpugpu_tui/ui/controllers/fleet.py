@@ -8,7 +8,7 @@ from dataclasses import replace
 from cpugpu_tui.session.fleet.running import Deliver, Fleet
 from cpugpu_tui.session.fleet.state import FleetState, Told
 from cpugpu_tui.ui.controllers.app_port import Port
-from cpugpu_tui.ui.screens.fleet import FleetList
+from cpugpu_tui.ui.screens.fleet.screen import FleetList
 
 
 class FleetRunning:

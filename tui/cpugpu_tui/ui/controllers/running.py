@@ -11,6 +11,7 @@ from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.own_code import Consent
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.keys import DEMO, Situation
 from cpugpu_tui.ui.live.bridge import Bridge
@@ -23,9 +24,11 @@ from cpugpu_tui.ui.screens.main import MainScreen
 class Running:
     """Runs plans through the bridge, one series at a time."""
 
-    def __init__(self, port: Port, bridge: Bridge, live: Live, history: History, repeating: Repeating) -> None:
+    def __init__(
+        self, port: Port, bridge: Bridge, live: Live, history: History, repeating: Repeating, consent: Consent
+    ) -> None:
         self._port, self._bridge, self._live = port, bridge, live
-        self._history, self._repeating = history, repeating
+        self._history, self._repeating, self._consent = history, repeating, consent
 
     # ---------------------------------------------------------------- wishes
 
@@ -91,6 +94,7 @@ class Running:
         except UsageError as error:
             self._port.change(problem=error)
             return
+        plan = self._consent.as_last_run(plan)
         self.begin(plan, self._port.state.count or request.repeat, request.case_timeout_s)
 
     def _run_saved(self, opened: OpenedRun) -> None:
@@ -112,10 +116,15 @@ class Running:
         self, plan: Plan, repeats: int = 1, case_timeout_s: float | None = None, *, again: bool = False,
         parent: ParentRun | None = None,
     ) -> None:  # fmt: skip
-        """Start a series of a plan.
+        """Start a series of a plan; ask first if it has code that was not typed in this app.
 
         With `again`, `r` repeats this plan until another workload is highlighted. `parent` is the run of this row.
         """
+        self._consent.ask(plan, lambda plan: self._begin(plan, repeats, case_timeout_s, again=again, parent=parent))
+
+    def _begin(
+        self, plan: Plan, repeats: int, case_timeout_s: float | None, *, again: bool, parent: ParentRun | None
+    ) -> None:
         port, bridge = self._port, self._bridge
         self._history.leave()
         self._repeating.expect_runs(plan, parent)

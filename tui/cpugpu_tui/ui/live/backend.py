@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
@@ -198,6 +199,8 @@ class Backend:
         from cpugpu_tui.session.session import Session
 
         assert self._agents is not None
+        # An agent may run typed code only for a plan that has some; `Consent` let it through.
+        self._agents.use(replace(self._options.request.own, codes=plan.codes).words())
         session = Session(
             plan,
             self._agents,

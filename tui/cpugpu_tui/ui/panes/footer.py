@@ -16,8 +16,8 @@ from cpugpu_tui.ui.panes.lines import StatePane
 from cpugpu_tui.ui.roles import Spans
 
 IMPORTANCE = (
-    "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "open", "history", "zoom", "claims", "machine",
-    "next-theme", "next-pane", "palette", "sort",
+    "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "own-code", "open", "history", "zoom", "claims",
+    "machine", "next-theme", "next-pane", "palette", "sort",
 )  # fmt: skip
 """Commands of the footer, most important first; at least seven fit into 80 columns."""
 

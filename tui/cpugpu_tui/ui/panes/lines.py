@@ -114,6 +114,11 @@ def spelled(text: str, glyphs: Glyphs) -> str:
     return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
 
 
+def visible(text: str) -> str:
+    """Return code with escapes for control and format characters, which may hide it or turn its direction."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
 _NO_BREAK = "\u00a0"
 _UNIT_GAP = re.compile(r"(?<=[±≈~]) |(?<=\+-) | (?=[%≈~])")
 """Spaces at which no line may break: `± 18 %`, `n ≈ 193`."""

@@ -17,14 +17,14 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Plan
+from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, StatePane, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, StatePane, spelled, visible, wrapped
 from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.workloads import PRESETS
 
@@ -51,13 +51,19 @@ class Entry:
         """Names as on the command line, joined by `+`."""
         return "+".join(self.request.names)
 
+    @property
+    def title(self) -> str:
+        """The name as the list shows it: of typed code its text."""
+        codes = self.request.own.codes
+        return visible(codes[0].statement) if codes else self.name
+
 
 def entries(asked: PlanRequest) -> dict[str, Entry]:
     """Return the entries of the list by name. A combination from the command line comes first."""
-    known = {preset.name: Entry(replace(_bare(asked), names=(preset.name,)), preset.summary, preset.claim)
+    known = {preset.name: Entry(replace(bare(asked), names=(preset.name,)), preset.summary, preset.claim)
              for preset in (*PRESETS.values(), *asked.own.presets)}  # fmt: skip
     for info in asked.own.infos().values():
-        entry = Entry(replace(_bare(asked), names=(info.name,)), info.summary)
+        entry = Entry(replace(bare(asked), names=(info.name,)), info.summary)
         known.setdefault(info.name, entry)
     own = Entry(asked, "as given on the command line")
     if own.name in known:
@@ -65,10 +71,17 @@ def entries(asked: PlanRequest) -> dict[str, Entry]:
     return {own.name: own, **known}
 
 
-def _bare(asked: PlanRequest) -> PlanRequest:
+def _about(code: OwnCode) -> str:
+    """Return what the title of typed code leaves out."""
+    setup = f"setup: {'; '.join(code.setup)}" if code.setup else "your own code"
+    return visible("; ".join([setup, *(f"{name} = {value}" for name, value in code.lets)]))
+
+
+def bare(asked: PlanRequest) -> PlanRequest:
     """Return the parts of a command line that apply to every entry: where to run, not what."""
     return PlanRequest(
-        devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps, own=asked.own
+        devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps,
+        own=replace(asked.own, codes=()),
     )  # fmt: skip
 
 
@@ -105,7 +118,7 @@ class WorkloadPane(Vertical):
         which = Lines(id="which")
         which.show([self._which(self._first)])
         yield which
-        yield PagedList(*(Option(entry.name) for entry in self._entries.values()), markup=False, compact=True)
+        yield PagedList(*(Option(entry.title) for entry in self._entries.values()), markup=False, compact=True)
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
         parameters.entry = self._entries[self._first]
         yield parameters
@@ -150,6 +163,17 @@ class WorkloadPane(Vertical):
             self.options.highlighted = list(self._entries).index(name)
             self.change(request)
 
+    def add(self, request: PlanRequest) -> None:
+        """List typed code first, or give its entry this request, and highlight it."""
+        name = "+".join(request.names)
+        if name not in self._entries:
+            self._entries = {name: Entry(request, _about(request.own.codes[0])), **self._entries}
+            self.options.clear_options()
+            self.options.add_options(Option(entry.title) for entry in self._entries.values())
+            self._names_only = None
+            self.on_resize()
+        self.highlight(request)
+
     def show_state(self, state: AppState) -> None:
         """Show the parameters of the highlighted entry."""
         self.query_one("#which", Lines).show([self._which(self.entry.name)])
@@ -185,7 +209,7 @@ class WorkloadPane(Vertical):
         self._names_only = names_only
         for index, entry in enumerate(self._entries.values()):
             about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
-            prompt = Content.assemble(f"{entry.name:<14}", (about, "$foreground-muted"))
+            prompt = Content.assemble(f"{entry.title:<14}", (about, "$foreground-muted"))
             self.options.replace_option_prompt_at_index(index, prompt)
 
 

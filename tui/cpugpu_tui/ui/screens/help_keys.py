@@ -41,15 +41,15 @@ OPEN = ("palette", "help", "quit")
 PANES: dict[str, PaneKeys] = {
     "workload": PaneKeys(
         "the workload pane",
-        ("run", "find", "pause", "stop", "chart", "history", "machine", "zoom", "compare", "claims",
+        ("run", "own-code", "find", "pause", "stop", "chart", "history", "machine", "zoom", "compare", "claims",
          "export", "copy-command", "next-pane", "palette", "help", "quit"),
         (COUNT, OwnKey("{open}", LOOK, "Change sizes, dtype, threads, devices and repeats."),
          OwnKey("j k", GO, MOVE.help)),
     ),
     "timings": PaneKeys(
         "the timings pane",
-        ("run", "run-row", "pause", "stop", "filter", "sort", "reverse", "chart", "what-if", "zoom", "compare",
-         "baseline", "export", "copy-row", "copy-command", "next-pane", "help", "quit"),
+        ("run", "run-row", "own-code", "pause", "stop", "filter", "sort", "reverse", "chart", "what-if", "zoom",
+         "compare", "baseline", "export", "copy-row", "copy-command", "next-pane", "help", "quit"),
         (COUNT, OwnKey("{open}", LOOK, "Open the details of the row."), MOVE),
     ),
     "telemetry": PaneKeys(

@@ -54,7 +54,8 @@ def hints(request: PlanRequest) -> dict[str, str]:
 
 def placeholders(request: PlanRequest) -> dict[str, str]:
     """Return field → default, which an empty field stands for."""
-    plan = plan_of(PlanRequest(request.names, own=request.own))
+    # Typed code has no sizes of its own.
+    plan = plan_of(PlanRequest(request.names, request.sizes if request.own.codes else None, own=request.own))
     sizes = list(dict.fromkeys(str(case.size) for case in plan.cases))
     shown = sizes if len(sizes) <= 8 else [*sizes[:3], "...", sizes[-1]]
     return {

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.render.receipts import line_words, profiled_words, receipt_lines, slow_lines
-from cpugpu_tui.state.state import Row
+from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import paragraph, spelled
+from cpugpu_tui.ui.panes.lines import paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.roles import Spans
 
 MOST_SHOWN = 5
 """Most lines of code for each device."""
 
 
-def own_code_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the receipt of a row and its slowest lines; empty for a workload that nobody typed."""
-    lines: list[Spans] = []
-    for line in receipt_lines(row):
-        lines += [] if lines else [(("Where it ran", "title"),)]
+def own_code_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the code of a row, its receipt and its slowest lines; empty for a workload that nobody typed."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    text = next((code_text(code) for code in codes if code.name == row.case.workload), "")
+    lines = wrapped(visible(text), width, "muted") if text else []
+    for index, line in enumerate(receipt_lines(row)):
+        lines += [] if index else [(("Where it ran", "title"),)]
         lines += paragraph(spelled(line, glyphs), width)
     for profiled in slow_lines(row):
         lines += [(), ((spelled(f"Slowest lines on {profiled.device}", glyphs), "title"),)]

@@ -70,12 +70,12 @@ def detail_lines(
     changes: Changes | None = None,
 ) -> list[Spans]:  # fmt: skip
     """Return the details of a row: verdict, where the time goes, what if, then each device."""
-    typed = own_code_lines(row, width, glyphs)
+    typed = own_code_lines(run, row, width, glyphs)
     parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
              peers_lines(run, row, width),
-             breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
-             typed, *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
+             typed, breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
+             *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
     for part in parts:
         if part is not typed:  # source code may hold {braces} of its own

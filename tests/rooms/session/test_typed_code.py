@@ -1,0 +1,112 @@
+"""Fields of a form as typed code and back, and completions of paths."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.saved_runs import stream
+
+from cpugpu_tui.config.parsing import FieldError
+from cpugpu_tui.model import Plan
+from cpugpu_tui.session.code_completion import completions
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.typed_code import CodeFields, fields_of, request_of
+from cpugpu_tui.store import Store
+from cpugpu_tui.workloads.own_code import own_code
+
+FIELDS = [
+    CodeFields("x @ x", "x = torch.rand(n, n)", "16:1024"),
+    CodeFields("x * k", "a = 1; x = torch.rand(n)", "64,128", "k=1,2; shape=(3, 4)", "yes"),
+    CodeFields("math.cos(1.0)"),
+]
+
+
+def plan_of(fields: CodeFields) -> Plan:
+    return build_plan(request_of(fields, PlanRequest()))
+
+
+@pytest.mark.parametrize("fields", FIELDS)
+def test_fields_become_a_plan_that_gives_them_again(fields: CodeFields) -> None:
+    plan = plan_of(fields)
+    assert fields_of(plan, fields.sizes) == fields
+    assert {case.workload for case in plan.cases} == {code.name for code in plan.codes}
+
+
+def test_a_file_is_named_by_its_path_where_its_name_means_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text("def f(n): return n\n")
+    plan = plan_of(CodeFields("own.py:f"))
+    assert fields_of(plan, None) == CodeFields("own.py:f")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert fields_of(plan, None) == CodeFields(f"{tmp_path}/own.py:f")
+
+
+def test_code_that_its_fields_would_not_give_again_is_not_offered() -> None:
+    plan = plan_of(FIELDS[2])
+    block = replace(plan.codes[0], setup=("for i in range(3):", "    pass"))
+    hidden = replace(plan.codes[0], target=("os", "getcwd"))
+    for code in (block, hidden):
+        assert fields_of(replace(plan, codes=(code,)), None) is None
+    assert fields_of(build_plan(PlanRequest(("matmul",))), None) is None
+
+
+def test_parameters_in_the_form_are_assignments() -> None:
+    for text in ("k", "k=", "k==3", "k=1 m=2", "import os", "k.a=3"):
+        with pytest.raises(FieldError) as caught:
+            request_of(CodeFields("1", lets=text), PlanRequest())
+        assert caught.value.field == "lets"
+
+
+def test_only_plans_with_code_are_read_from_the_history_the_newest_first() -> None:
+    with closing(Store.in_memory()) as store:
+        for number, plan in enumerate([plan_of(FIELDS[2]), build_plan(PlanRequest(("matmul",))), plan_of(FIELDS[0])]):
+            store.import_run(stream(f"run{number}", plan))
+        assert [plan.codes[0].statement for plan in store.code_plans(10)] == ["x @ x", "math.cos(1.0)"]
+        assert len(store.code_plans(2)) == 1
+
+
+# ------------------------------------------------------------------ completions
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_model.py").write_text("raise SystemExit\ndef forward(x): ...\nclass A: ...\ndef _own(): ...\n")
+    for name in ("broken.py", ".hidden.py", "my notes.py", "data.csv"):
+        (tmp_path / name).write_text("def f(:\n\0")
+    (tmp_path / "my_folder").mkdir()
+    (tmp_path / "my_folder" / "deep.py").write_text("def g(): '\\d'\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("", ["broken.py:", "my_model.py:", "my_folder/"]),
+        ("my", ["my_model.py:", "my_folder/"]),
+        (".", [".hidden.py:"]),
+        ("my_folder/", ["my_folder/deep.py:"]),
+        ("my_folder/deep.py:", ["my_folder/deep.py:g"]),
+        ("my_model.py:", ["my_model.py:forward", "my_model.py:_own"]),
+        ("my_model.py:f", ["my_model.py:forward"]),
+        ("broken.py:", []),
+        ("nowhere/my", []),
+        ("x @ x", []),
+        ("my\0", []),
+    ],
+)
+def test_paths_and_functions_are_completed(folder: Path, typed: str, offered: list[str]) -> None:
+    assert completions(typed) == offered
+
+
+def test_a_path_may_begin_anywhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    assert completions("~/my_m") == ["~/my_model.py:"]
+    assert completions(f"{folder}/my_model.py:f") == [f"{folder}/my_model.py:forward"]
+    assert own_code("~/my_model.py:forward").target == (f"{folder}/my_model.py", "forward")

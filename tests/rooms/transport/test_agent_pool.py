@@ -1,0 +1,52 @@
+"""Which agents may run typed code: those that were started for a plan with code, and no other."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.timing.control import CODE
+from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.transport.agent_process import AgentProcess
+from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.workloads.own_code import own_code
+
+PATIENCE_S = 60.0
+
+
+def words_of(agent: object) -> list[str]:
+    assert isinstance(agent, AgentProcess)
+    return Path(f"/proc/{agent.pid}/cmdline").read_text().split("\0")
+
+
+def test_a_standby_agent_that_may_not_run_code_is_replaced_and_one_that_may_is_kept() -> None:
+    with closing(Agents(simulated=True)) as agents:
+        agents.greet()
+        (plain,) = agents._live
+        agents.use([CODE])
+        assert plain.wait(PATIENCE_S)
+        agents.greet()
+        agents.use([CODE])  # the same again ends nothing
+        fit = agents.take()
+        assert fit is agents._live[-1]
+        assert CODE in words_of(fit)
+        agents.use([])
+        agents.greet()
+        assert CODE not in words_of(agents.take())
+
+
+def test_the_app_lets_only_agents_of_plans_with_code_run_code() -> None:
+    backend = Backend(AppOptions(request=PlanRequest(simulation=Simulation())))
+    backend._agents = agents = backend._new_agents(None)
+    code = own_code("n + 1")
+    plain = PlanRequest(("matmul",), "64")
+    typed = PlanRequest((code.name,), "64", own=OwnWorkloads(codes=(code,)))
+    found = []
+    for request in (plain, typed, plain):
+        backend.session(build_plan(request), None, None)
+        found.append(agents._own)
+    assert found == [(), (CODE,), ()]

@@ -1,0 +1,291 @@
+"""Typed code in the app: the form, what is asked before code of a saved run runs, and the agents that may run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_port import FakeBridge, FakePort
+from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled
+from tests.helpers.app.fuzz import send_at_once
+from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
+from tests.rooms.ui.test_layouts import screen_lines
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from cpugpu_tui.model import OwnCode, Plan
+from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.typed_code import CodeFields
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.controllers.own_code import Coding, Consent
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
+from cpugpu_tui.ui.panes.workload import WorkloadPane
+from cpugpu_tui.ui.screens.code.form import CodeForm, Typed
+from cpugpu_tui.ui.screens.code.question import CodeQuestion, code_lines
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.workloads.own_code import own_code
+
+CODE = own_code("x @ x", "x = torch.rand(n, n)")
+
+
+def plan_with(*codes: OwnCode, sizes: str | None = "64,256,1024") -> Plan:
+    return build_plan(PlanRequest(tuple(code.name for code in codes), sizes, own=OwnWorkloads(codes=codes)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        yield store
+
+
+def said(pilot: Pilot[Any]) -> str:
+    return " ".join(" ".join(line.replace("│", " ") for line in screen_lines(pilot)).split())
+
+
+async def open_form(pilot: Pilot[Any]) -> CodeForm:
+    await settled(pilot, lambda: pilot.app.state.agent_ready)
+    await pilot.press("o")
+    await settled(pilot, lambda: isinstance(pilot.app.screen, CodeForm))
+    return pilot.app.screen  # type: ignore[no-any-return]
+
+
+async def type_in(pilot: Pilot[Any], **texts: str) -> None:
+    for name, text in texts.items():
+        pilot.app.screen.query_one(f"#{name}", Input).value = text
+    await pilot.pause()
+
+
+async def session_of(pilot: Pilot[Any], count: int = 1) -> FakeSession:
+    await settled(pilot, lambda: len(pilot.app.backend.sessions) == count and pilot.app.gate.held)
+    return pilot.app.backend.sessions[-1]  # type: ignore[no-any-return]
+
+
+# ------------------------------------------------------------------ the form
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
+async def test_typed_code_is_run_and_listed_and_r_runs_it_again(size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        await open_form(pilot)
+        await type_in(pilot, code="x @ x", setup="x = torch.rand(n, n)", sizes="16:1024")
+        assert "cases 6" in said(pilot)
+        await pilot.press("enter")
+        session = await session_of(pilot)
+        assert session.plan.codes == (CODE,)
+        assert session.plan.search is not None
+        assert {case.size for case in session.plan.cases} >= {16, 1024}
+        assert pilot.app.screen.query_one(WorkloadPane).entry.title == "x @ x"
+        await finish(pilot, session)
+        await pilot.press("r")
+        assert (await session_of(pilot, 2)).plan.codes == (CODE,)
+
+
+async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code() -> None:
+    async with opened() as pilot:
+        await open_form(pilot)
+        await type_in(pilot, code="x * k", setup="x = torch.rand(n)", sizes="64", lets="k=1,2; m=3")
+        await pilot.press("enter")
+        session = await session_of(pilot)
+        assert [code.lets for code in session.plan.codes] == [(("k", "1"), ("m", "3")), (("k", "2"), ("m", "3"))]
+        await finish(pilot, session)
+        pilot.app.screen.query_one("#workload OptionList").focus()
+        await pilot.press("enter")
+        await type_in(pilot, sizes="128", dtype="float64")
+        await pilot.press("enter", "r")
+        again = (await session_of(pilot, 2)).plan
+        assert {(case.size, case.dtype) for case in again.cases} == {(128, "float64")}
+        assert again.codes == session.plan.codes
+
+
+@pytest.mark.parametrize(
+    ("texts", "field", "told"),
+    [
+        ({"code": "x @"}, "code", "invalid syntax"),
+        ({"code": "missing.py:f"}, "code", "No such file"),
+        ({"code": "1", "setup": "x ="}, "setup", "invalid syntax"),
+        ({"code": "n"}, "sizes", "uses n"),
+        ({"code": "n", "sizes": "9:3"}, "sizes", "stop is not above start"),
+        ({"code": "1", "lets": "k"}, "lets", "NAME=VALUE"),
+        ({"code": "1", "lets": "n=3"}, "lets", "'n'"),
+        ({"code": "1", "in_place": "maybe"}, "in_place", "yes or no"),
+    ],
+)
+async def test_what_is_wrong_stands_under_its_field_and_nothing_starts(
+    texts: dict[str, str], field: str, told: str
+) -> None:
+    async with opened(size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        await type_in(pilot, **texts)
+        for _ in range(2):  # while typing, and after enter
+            hint = " ".join(text for line in form.query_one(f"#{field}-hint").lines for text, _ in line)  # type: ignore[attr-defined]
+            assert told in hint
+            await pilot.press("enter")
+        assert pilot.app.screen is form
+        assert pilot.app.backend.sessions == []
+
+
+async def test_nothing_that_is_typed_runs_in_the_app(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    (tmp_path / "own.py").write_text(f"open({str(mark)!r}, 'w')\ndef f(x): return x\n")
+    async with opened() as pilot:
+        await open_form(pilot)
+        await type_in(pilot, code=f"{tmp_path}/own.py:")
+        assert f"{tmp_path}/own.py:f" in "".join(screen_lines(pilot))
+        await type_in(pilot, code=f"{tmp_path}/own.py:f", setup=f"open({str(mark)!r}, 'w')", sizes="8")
+        await pilot.press("enter")
+        plan = (await session_of(pilot)).plan
+        assert plan.codes[0].target == (f"{tmp_path}/own.py", "f")
+        assert len(plan.codes[0].sha256) == 64
+    assert not mark.exists()
+
+
+async def test_tab_completes_paths_and_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_model.py").write_text("def forward(x): ...\ndef backward(x): ...\n")
+    async with opened(size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        await pilot.press(*"my", "tab", "f", "tab")
+        assert form.query_one("#code", Input).value == "my_model.py:forward"
+        await pilot.press("tab")
+        assert form.focused is form.query_one("#setup")
+
+
+async def test_keys_that_are_typed_ahead_reach_their_fields() -> None:
+    async with opened() as pilot:
+        form = await open_form(pilot)
+        send_at_once(pilot.app, *"x@x", "tab", *"x=n", "tab", *"64")
+        await pilot.pause()
+        assert form._fields == CodeFields("x@x", "x=n", "64")
+
+
+async def test_escape_runs_nothing() -> None:
+    async with opened() as pilot:
+        await open_form(pilot)
+        await type_in(pilot, code="1")
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert pilot.app.backend.sessions == []
+
+
+# ------------------------------------------------------------------ code of saved runs
+
+
+async def test_code_of_a_saved_run_is_shown_and_runs_after_enter_alone(store: Store) -> None:
+    setup = "; ".join(f"a{number} = {number}" for number in range(60)) + "; x = torch.rand(n, n)"
+    code = own_code("x @ x", setup)
+    store.import_run(stream("a", replace(plan_with(code), seed=77)))
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await open_newest(pilot)
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        shown = "".join(text for line in code_lines((code,), 70) for text, role in line if role == "text")
+        assert shown == f"x @ x{setup}"
+        assert "statement x @ x" in said(pilot)
+        await pilot.press("escape")
+        assert pilot.app.backend.sessions == []
+        assert pilot.app.state.past is not None
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        await pilot.press("enter")
+        session = await session_of(pilot)
+        assert (session.plan.codes, session.plan.seed) == ((code,), 77)
+        await finish(pilot, session)
+        await pilot.press("r")  # it was confirmed
+        await session_of(pilot, 2)
+
+
+async def test_code_that_the_form_takes_from_the_history_is_confirmed_even_if_it_is_changed(store: Store) -> None:
+    store.import_run(stream("a", plan_with(CODE)))
+    async with opened(app_with(store)) as pilot:
+        form = await open_form(pilot)
+        await settled(pilot, lambda: "x @ x" in said(pilot))
+        await pilot.press("down", "enter")
+        assert form._fields == CodeFields("x @ x", "x = torch.rand(n, n)", "64,256,1024")
+        await type_in(pilot, code="x + x")
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        assert pilot.app.backend.sessions == []
+        await pilot.press("enter")
+        assert (await session_of(pilot)).plan.codes[0].statement == "x + x"
+
+
+async def test_a_file_that_changed_is_said(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("def f(n): return n\n")
+    before = own_code(f"{file}:f")
+    store.import_run(stream("a", plan_with(before)))
+    file.write_text("def f(n): return n + 1\n")
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        assert "own.py has changed since that run" in said(pilot)
+        assert "return n + 1" in said(pilot)
+        await pilot.press("enter")
+        session = await session_of(pilot)
+        assert session.plan.codes == (own_code(f"{file}:f"),) != (before,)
+        await finish(pilot, session)
+        file.write_text("def f(n): return n + 2\n")
+        await pilot.press("r")
+        session = await session_of(pilot, 2)
+        assert session.plan.codes == (own_code(f"{file}:f"),)
+        await settled(pilot, lambda: "own.py has changed" in status(pilot))
+        await finish(pilot, session)
+        file.unlink()
+        await pilot.press("r")
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        assert len(pilot.app.backend.sessions) == 2
+
+
+def test_nothing_in_the_question_hides_code() -> None:
+    code = replace(CODE, statement="x\u202e @ x\x1b[8m", target=("os", "system"))
+    text = "".join(text for line in code_lines((code,), 70) for text, _ in line)
+    assert "\\u202e" in text
+    assert "\\x1b[8m" in text
+    assert "system of os" in text
+    assert "\u202e" not in text
+    assert "\x1b" not in text
+
+
+# ------------------------------------------------------------------ without the app
+
+
+def typed_by(coding: Coding, port: FakePort, *, is_from_history: bool) -> None:
+    coding.type()
+    form = port.screen_stack.pop()
+    assert isinstance(form, CodeForm)
+    request = PlanRequest((CODE.name,), "64", own=OwnWorkloads(codes=(CODE,)))
+    callback = port.callbacks[-1]
+    assert callback is not None
+    callback(Typed(CodeFields("x @ x"), request, is_from_history))
+
+
+@pytest.mark.parametrize(("is_from_history", "asks"), [(False, 0), (True, 1)])
+def test_only_code_from_this_keyboard_needs_no_question(is_from_history: bool, asks: int) -> None:
+    port, started, ran = FakePort(), list[PlanRequest](), list[Plan]()
+    bridge = FakeBridge(SavedRuns(None))  # without a history nothing is offered
+    consent = Consent(port)
+    typed_by(Coding(port, bridge.history, consent, started.append), port, is_from_history=is_from_history)
+    assert [request.own.codes for request in started] == [(CODE,)]
+    consent.ask(build_plan(started[0]), ran.append)
+    assert (len(port.screen_stack) - 1, len(ran)) == (asks, 1 - asks)
+
+
+def test_a_plan_without_code_asks_nothing() -> None:
+    port, ran = FakePort(), list[Plan]()
+    Consent(port).ask(build_plan(PlanRequest(("matmul",))), ran.append)
+    assert (len(ran), len(port.screen_stack)) == (1, 1)
+
+
+async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not() -> None:
+    app = new_app(backend=FakeBackend())
+    async with opened(app) as pilot:
+        app.situate(replay=True)
+        await pilot.press("o")
+        assert isinstance(app.screen, MainScreen)
+        assert "Own code" in status(pilot)

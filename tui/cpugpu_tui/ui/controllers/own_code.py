@@ -1,0 +1,131 @@
+"""Typed code: the form that takes it, and the consent without which no code runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.model import OwnCode, Plan
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
+from cpugpu_tui.ui.live.saved_runs import SavedRuns
+from cpugpu_tui.ui.panes.workload import WorkloadPane, bare
+
+if TYPE_CHECKING:
+    from cpugpu_tui.session.typed_code import CodeFields
+    from cpugpu_tui.ui.screens.code.form import Typed
+
+
+class Consent:
+    """Knows the code that the person typed or confirmed since the app opened, and asks about any other."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._known: dict[OwnCode, str] = {}
+        """Code without the hash of its file → that hash when it last ran."""
+
+    def give(self, codes: tuple[OwnCode, ...]) -> None:
+        """Let this code run: the person typed it just now."""
+        self._known.update({_text_of(code): code.sha256 for code in codes})
+
+    def as_last_run(self, plan: Plan) -> Plan:
+        """Return a plan whose files have the hashes of the last run, so that a change is noticed once."""
+        return _with_hashes(plan, lambda code: self._known.get(_text_of(code), code.sha256))
+
+    def ask(self, plan: Plan, then: Callable[[Plan], object]) -> None:
+        """Call `then` with the plan: at once, or after the person has read and confirmed its code.
+
+        Code of a file runs as the file is now; the plan says so by its hash.
+        """
+        if not plan.codes:
+            then(plan)
+            return
+        from cpugpu_tui.session.typed_code import as_of_now
+
+        try:
+            present = _with_hashes(plan, lambda code: as_of_now(code).sha256)
+        except UsageError as error:
+            self._port.change(problem=error)
+            return
+        pairs = zip(plan.codes, present.codes, strict=True)
+        files = dict.fromkeys(now.target[0] for before, now in pairs if before.sha256 != now.sha256)
+        changed = list(map(os.path.basename, files))
+
+        def run() -> None:
+            self.give(present.codes)
+            then(present)
+
+        if all(_text_of(code) in self._known for code in plan.codes):
+            run()
+            if changed:
+                self._port.say(f"{' and '.join(changed)} has changed since this was last run.", stays=True)
+            return
+        from cpugpu_tui.ui.screens.code.question import CodeQuestion
+
+        self._port.push_screen(CodeQuestion(present.codes, changed), lambda yes: run() if yes else None)
+
+
+def _text_of(code: OwnCode) -> OwnCode:
+    """Return code without what an edit of its file changes."""
+    return replace(code, sha256="")
+
+
+def _with_hashes(plan: Plan, hash_of: Callable[[OwnCode], str]) -> Plan:
+    return replace(plan, codes=tuple(replace(code, sha256=hash_of(code)) for code in plan.codes))
+
+
+class Coding:
+    """Opens the form for typed code and starts what was typed."""
+
+    def __init__(
+        self, port: Port, saved_runs: Callable[[], SavedRuns], consent: Consent, start: Callable[[PlanRequest], object]
+    ) -> None:
+        """`saved_runs` is called on threads; `start` runs a request."""
+        self._port, self._saved_runs, self._consent, self._start = port, saved_runs, consent, start
+        self._typed: list[CodeFields] = []
+        """What was typed since the app opened, the newest first."""
+
+    def type(self) -> None:
+        """Open the form; code of earlier runs is offered as soon as it is read."""
+        from cpugpu_tui.ui.screens.code.form import CodeForm
+
+        state = self._port.state
+        form = CodeForm(bare(state.request), state, self._port.glyphs, tuple(self._typed))
+        self._port.push_screen(form, self._run)
+        self._port.in_background("codes", self._earlier, form.offer, _ignore)
+
+    def _earlier(self) -> tuple[CodeFields, ...]:
+        """Return the fields of code in the history, the newest first. Called on a thread."""
+        from cpugpu_tui.session.repeat_command import requests_for
+        from cpugpu_tui.session.typed_code import fields_of
+
+        plans = self._saved_runs().store.code_plans(MOST_LOOKED_THROUGH)
+        found = (fields_of(plan, requests_for(plan)[0].sizes) for plan in plans[:MOST_OFFERED])
+        return tuple(dict.fromkeys(each for each in found if each is not None))
+
+    def _run(self, typed: Typed | None) -> None:
+        """Run what was typed. Code that the form took from the history is confirmed first, like that of a saved run."""
+        if typed is None:
+            return
+        self._typed = [typed.fields, *(each for each in self._typed if each != typed.fields)]
+        if not typed.is_from_history:
+            self._consent.give(typed.request.own.codes)
+        close_pages(self._port)
+        main = main_screen(self._port)
+        for pane in main.query(WorkloadPane) if main is not None else ():
+            pane.add(typed.request)
+        self._start(typed.request)
+
+
+MOST_LOOKED_THROUGH = 1_000
+"""Newest runs of the history in which typed code is looked for."""
+
+MOST_OFFERED = 50
+"""Most plans whose code is offered."""
+
+
+def _ignore(_: CpuGpuError) -> None:
+    """Do nothing: without a history there is nothing to offer."""

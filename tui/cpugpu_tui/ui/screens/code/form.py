@@ -1,0 +1,303 @@
+"""The form for a person's own code: an expression or `file:function`, its setup, sizes and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.events import DescendantFocus, Key
+from textual.widgets import Input
+
+from cpugpu_tui.config.parsing import FieldError
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.session.code_completion import completions
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.typed_code import CodeFields, request_of
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of, time_words
+from cpugpu_tui.ui.panes.lines import Lines, cut, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.typing_line import LineField
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.boxes import Box
+
+LABELS: dict[str, tuple[str, str]] = {
+    "code": ("code", "an expression such as x @ x, or file.py:function"),
+    "setup": ("setup", "makes the inputs, for example x = torch.rand(n, n); torch, np, F and math are there"),
+    "sizes": ("n", "512, or 16,64,256; 16:4096 searches between both; 16:4096:16 takes steps"),
+    "lets": ("parameters", "NAME=VALUE; several values, k=1,2, are timed one after the other"),
+    "in_place": ("in place", "yes: the code may change its inputs, which are restored before each call"),
+}
+"""Field of `CodeFields` → label and hint."""
+
+LABEL_WIDTH = 13
+"""Cells of the labels, as in `app.tcss`."""
+
+MOST_OFFERS = 6
+"""Largest number of visible offers."""
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What the form returns."""
+
+    fields: CodeFields
+    request: PlanRequest
+    is_from_history: bool
+    """Whether the form took some of it from a saved run."""
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A completion of the first field."""
+
+    text: str
+    fields: CodeFields | None = None
+    """Texts of all fields, for code that was used before."""
+    is_from_history: bool = False
+
+
+def offers_for(text: str, typed: Sequence[CodeFields], earlier: Sequence[CodeFields]) -> list[Offer]:
+    """Return what the first field may be completed to: paths and functions, then code that was used before."""
+    wanted = text.strip()
+    used = [Offer(each.code, each) for each in typed]
+    used += [Offer(each.code, each, is_from_history=True) for each in earlier if each not in typed]
+    used = [each for each in used if wanted.lower() in each.text.lower()]
+    paths = [Offer(each) for each in completions(wanted) if each != wanted]
+    return [*paths, *used] if wanted else [*used, *paths]
+
+
+class CodeField(LineField):
+    """A field that hands on keys which were typed ahead, before the focus moved to another field.
+
+    Textual handles keys of bindings only after those that follow them in the field's queue.
+    """
+
+    def on_key(self, event: Key) -> None:
+        """Obey keys that move at once; give a letter that was meant for another field to it."""
+        form, focused = self.screen, self.screen.focused
+        assert isinstance(form, CodeForm)
+        if event.key in form.moves:
+            form.moves[event.key]()
+        elif focused is not self and isinstance(focused, Input) and event.is_printable and event.character:
+            focused.insert_text_at_cursor(event.character)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+
+class CodeForm(Box[Typed | None]):
+    """Returns the typed code and its request, or None if cancelled."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "cancel", show=False),
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
+    ]
+
+    def __init__(self, base: PlanRequest, state: AppState, glyphs: Glyphs, typed: Sequence[CodeFields] = ()) -> None:
+        """Type code to be run as `base`; `typed` was typed in this app before."""
+        super().__init__()
+        self._base, self._state, self._glyphs, self._typed = base, state, glyphs, typed
+        self._earlier: tuple[CodeFields, ...] = ()
+        self._offers: list[Offer] = []
+        self._index: int | None = None
+        """Place of the chosen offer; None while the cursor is in the field."""
+        self._is_from_history = False
+        self.moves: dict[str, Callable[[], None]] = {
+            "tab": self._complete, "shift+tab": lambda: self._go(-1), "down": lambda: self._move(1),
+            "up": lambda: self._move(-1),
+        }  # fmt: skip
+        """Key → what it does in every field."""
+
+    def compose(self) -> ComposeResult:
+        """Yield one line per field with its error or hint, then the estimate."""
+        with VerticalScroll(id="box", can_focus=False):
+            for name, (text, _) in LABELS.items():
+                with Horizontal(classes="field"):
+                    label = Lines(classes="label")
+                    label.show([((text, "strong"),)])
+                    yield label
+                    yield CodeField(id=name, select_on_focus=False)
+                yield Lines(id=f"{name}-hint", classes="hint")
+                if name == "code":
+                    yield Lines(id="offers", classes="hint")
+            yield Lines(id="outcome")
+
+    def on_mount(self) -> None:
+        """Set the title and focus the first field."""
+        self.query_one("#box").border_title = "Your code"
+        self.query_one("#code").focus()
+
+    def on_resize(self) -> None:
+        """Wrap again once the box has its new width."""
+        self.call_after_refresh(self._check)
+
+    def offer(self, earlier: tuple[CodeFields, ...]) -> None:
+        """Offer code of saved runs, too."""
+        self._earlier = earlier
+        self._check()
+
+    def show_state(self, state: AppState) -> None:
+        """Show newer estimates."""
+        self._state = state
+        self._check()
+
+    # ---------------------------------------------------------------- what is shown
+
+    @property
+    def _width(self) -> int:
+        return max(20, self.query_one("#box").content_size.width - 1)
+
+    @property
+    def _fields(self) -> CodeFields:
+        return CodeFields(*(self.query_one(f"#{each.name}", Input).value.strip() for each in fields(CodeFields)))
+
+    def _check(self) -> None:
+        """Show offers, errors and the estimate."""
+        if self not in self.app.screen_stack or not self.query("#outcome"):
+            return  # closed, or not composed yet
+        typed = self._fields
+        self._find_offers()
+        self._show_offers()
+        try:
+            request = request_of(typed, self._base)
+            plan = plan_of(request)
+        except UsageError as error:
+            field = error.field if isinstance(error, FieldError) and error.field in LABELS else ""
+            is_unfinished = field == "code" and (not typed.code or any(each.fields is None for each in self._offers))
+            wrong = {} if is_unfinished else {field: str(error)}
+            self._show(wrong, [] if field else wrapped(str(error), self._width, "bad"))
+        else:
+            more = ", more are added during the search" if plan.search else ""
+            found = estimate_of(self._state, plan, request.repeat)
+            facts = {"cases": f"{len(plan.cases)}{more}", "time": time_words(found, request.repeat)}
+            self._show({}, self._facts(facts))
+
+    def _find_offers(self) -> None:
+        found = offers_for(self._fields.code, self._typed, self._earlier) if self._is_at("code") else []
+        if found != self._offers:
+            self._offers, self._index = found, None
+
+    def _facts(self, facts: Mapping[str, str]) -> list[Spans]:
+        lines: list[Spans] = []
+        for label, text in facts.items():
+            rows = wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH)
+            lines += [((f"{'' if place else label:<{LABEL_WIDTH}}", "muted"), *row) for place, row in enumerate(rows)]
+        return lines
+
+    def _show(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
+        for name, (_, hint) in LABELS.items():
+            error = wrong.get(name, "")
+            text = spelled(visible(error or (hint if self._is_at(name) else "")), self._glyphs)
+            line = self.query_one(f"#{name}-hint", Lines)
+            line.show(wrapped(text, self._width - LABEL_WIDTH, "bad" if error else "muted"))
+            line.display = bool(text)
+        does = " take  " if self._index is not None else " run  "
+        keys: Spans = (("enter", "key"), (does, "text"), ("tab", "key"), (" complete, next  ", "text"),
+                       ("up down", "key"), (" choose  ", "text"), ("esc", "key"), (" cancel", "text"))  # fmt: skip
+        self.query_one("#outcome", Lines).show([*lines, keys])
+
+    def _show_offers(self) -> None:
+        """Show the offers around the chosen one."""
+        top = max((self._index or 0) - MOST_OFFERS + 1, 0)
+        lines = [self._offer_line(place) for place in range(top, min(top + MOST_OFFERS, len(self._offers)))]
+        left = len(self._offers) - top - len(lines)
+        lines += [((f"  and {left} more", "muted"),)] if left > 0 else []
+        shown = self.query_one("#offers", Lines)
+        shown.show(lines)
+        shown.display = bool(lines)
+
+    def _offer_line(self, place: int) -> Spans:
+        offer, width = self._offers[place], self._width - LABEL_WIDTH
+        sign = self._glyphs.cursor if place == self._index else " "
+        setup = f"   setup: {offer.fields.setup}" if offer.fields is not None and offer.fields.setup else ""
+        source = " history" if offer.is_from_history else ""
+        text = cut(f"{sign} {visible(offer.text)}{visible(setup)}", max(width - len(source), 10), self._glyphs)
+        return ((text + source, "chosen"),) if place == self._index else ((text, "text"), (source, "muted"))
+
+    def _is_at(self, name: str) -> bool:
+        return self.focused is self.query_one(f"#{name}")
+
+    # ---------------------------------------------------------------- keys
+
+    @on(Input.Changed)
+    @on(DescendantFocus)
+    def _changed(self, event: Input.Changed | DescendantFocus) -> None:
+        event.stop()
+        self._check()
+
+    def _move(self, step: int) -> None:
+        """Choose the next or previous offer; without offers, go to the next or previous field."""
+        self._find_offers()
+        if not self._offers or (self._index is None and step < 0):
+            self._go(step)
+            return
+        place = step - 1 if self._index is None else self._index + step
+        self._index = None if place < 0 else min(place, len(self._offers) - 1)
+        self._check()
+
+    def _complete(self) -> None:
+        """Take the chosen offer, or the only or longest common path; with nothing to complete, go to the next field."""
+        self._find_offers()
+        if self._index is not None:
+            self._take(self._offers[self._index])
+            return
+        field = self.query_one("#code", Input)
+        paths = [each.text for each in self._offers if each.fields is None]
+        common = _common_start(paths) if self._is_at("code") and field.value.strip() else ""
+        if len(common) > len(field.value.strip()):
+            self._take(Offer(common))
+        elif common:
+            self._index = 0
+            self._check()
+        else:
+            self._go(1)
+
+    def _go(self, step: int) -> None:
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    def _take(self, offer: Offer) -> None:
+        """Fill in an offer."""
+        texts = asdict(offer.fields) if offer.fields is not None else {"code": offer.text}
+        self._is_from_history = self._is_from_history or offer.is_from_history
+        for name, text in texts.items():
+            field = self.query_one(f"#{name}", Input)
+            field.value = text
+            field.cursor_position = len(text)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if self._index is not None:
+            self._take(self._offers[self._index])
+            return
+        typed = self._fields
+        try:
+            request = request_of(typed, self._base)
+            plan_of(request)
+        except UsageError as error:
+            field = error.field if isinstance(error, FieldError) and error.field in LABELS else "code"
+            self.query_one(f"#{field}").focus()
+            self._show({field: str(error)}, [])
+            return
+        self.dismiss(Typed(typed, request, self._is_from_history))
+
+    def action_cancel(self) -> None:
+        """Close without running anything."""
+        self.dismiss(None)
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    """Return the longest start that all texts share; empty without any."""
+    first, last = min(texts, default=""), max(texts, default="")
+    return next((first[:end] for end in range(len(first), 0, -1) if last.startswith(first[:end])), "")

@@ -1,0 +1,124 @@
+"""Shows code in full and asks whether to run it: it was not typed in this app."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from typing import ClassVar
+
+from rich.cells import chop_cells
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+
+from cpugpu_tui.model import OwnCode
+from cpugpu_tui.ui.panes.lines import Lines, visible, wrapped
+from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.screens.boxes import Box
+
+LABEL_WIDTH = 11
+"""Cells of the labels."""
+
+LONGEST_FILE = 200_000
+"""Characters of a file that are shown."""
+
+
+class CodeQuestion(Box[bool]):
+    """Returns whether the code may run."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "answer(True)", show=False),
+        Binding("escape,ctrl+c,q,n", "answer(False)", show=False),
+        Binding("j,down", "scroll('scroll_down')", show=False),
+        Binding("k,up", "scroll('scroll_up')", show=False),
+        Binding("pagedown", "scroll('scroll_page_down')", show=False),
+        Binding("pageup", "scroll('scroll_page_up')", show=False),
+        Binding("home,g", "scroll('scroll_home')", show=False),
+        Binding("end,G", "scroll('scroll_end')", show=False),
+    ]
+
+    def __init__(self, codes: Sequence[OwnCode], changed: Sequence[str]) -> None:
+        """Ask about `codes`; `changed` are their files that have changed since the run."""
+        super().__init__()
+        self._codes, self._changed = codes, changed
+
+    def compose(self) -> ComposeResult:
+        """Yield the question, the code and the keys."""
+        with Vertical(id="box"):
+            yield Lines(id="question")
+            with VerticalScroll(id="code", can_focus=False):
+                yield Lines(id="code-text")
+            yield Lines(id="code-keys")
+
+    def on_mount(self) -> None:
+        """Set the title."""
+        self.query_one("#box").border_title = "Run this code?"
+
+    def on_resize(self) -> None:
+        """Wrap for the new width."""
+        width = max(20, min(self.app.size.width, 100) - 6)
+        lines = wrapped("This code was not typed in this app. Read it before you run it.", width, "strong")
+        for file in self._changed:
+            lines += wrapped(f"! {visible(file)} has changed since that run.", width, "warn")
+        self.query_one("#question", Lines).show([*lines, ()])
+        self.query_one("#code-text", Lines).show(list(code_lines(self._codes, width)))
+        keys: Spans = (("enter", "key"), (" run  ", "text"), ("esc", "key"), (" cancel  ", "text"),
+                       ("j k", "key"), (" scroll", "text"))  # fmt: skip
+        self.query_one("#code-keys", Lines).show([(), keys])
+
+    def action_scroll(self, move: str) -> None:
+        """Scroll the code."""
+        getattr(self.query_one("#code", VerticalScroll), move)(animate=False)
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with an answer."""
+        self.dismiss(yes)
+
+
+def code_lines(codes: Sequence[OwnCode], width: int) -> Iterator[Spans]:
+    """Yield all that would run: setup, parameters and statement of each code, then the files that they import."""
+    for code in codes:
+        for label, text in _facts(code):
+            for number, piece in enumerate(_cut(text, width - LABEL_WIDTH)):
+                yield ((f"{label if number == 0 else '':<{LABEL_WIDTH}}", "muted"), (piece, "text"))
+    for file in dict.fromkeys(code.target[0] for code in codes if code.target):
+        yield ()
+        if file.endswith(".py"):
+            yield from wrapped(visible(file), width, "title")
+            yield from (((f"  {piece}", "text"),) for line in _file_lines(file) for piece in _cut(line, width - 2))
+        else:
+            text = f"The interpreter imports the module {visible(file)}. Its code is not shown here."
+            yield from wrapped(text, width, "warn")
+
+
+def _facts(code: OwnCode) -> Iterator[tuple[str, str]]:
+    """Yield label and text of everything in typed code that may change what runs."""
+    yield "statement", code.statement
+    for line in code.setup:
+        yield "setup", line
+    for name, value in code.lets:
+        yield "parameter", f"{name} = {value}"
+    if code.target:
+        yield "function", f"{code.target[-1]} of {code.target[0]}"
+    for each in fields(code):
+        value = getattr(code, each.name)
+        if value and each.name not in ("name", "statement", "setup", "lets", "target", "sha256"):
+            text = shlex.join(value) if isinstance(value, tuple) else "yes" if value is True else str(value)
+            yield each.name.replace("_", " "), text
+
+
+def _cut(text: str, width: int) -> list[str]:
+    """Cut code into lines of this width; blanks stay, because they mean something in Python."""
+    return chop_cells(visible(text), max(width, 10)) or [""]
+
+
+def _file_lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="utf-8", errors="backslashreplace") as file:
+            text = file.read(LONGEST_FILE + 1)
+    except OSError as error:
+        return [f"Cannot be read: {error.strerror}."]
+    rest = [f"The file has more than {LONGEST_FILE:,} characters; the rest is not shown."]
+    return text[:LONGEST_FILE].expandtabs(4).splitlines() + (rest if len(text) > LONGEST_FILE else [])
