@@ -119,9 +119,11 @@ def _times_fit(event: Event) -> bool:
         case CodeTraced():
             counts = (
                 event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
-                event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
+                event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0, event.processes,
+                event.utilisation_pct or 0,
             )  # fmt: skip
-            return all(0 <= count <= MOST for count in counts) and len(event.on_cpu) <= MOST_METRICS
+            fits = len(event.on_cpu) <= MOST_METRICS and _is_time(event.startup_ns or 0)
+            return fits and all(0 <= count <= MOST for count in counts)
         case KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0
         case EpochFinished():
