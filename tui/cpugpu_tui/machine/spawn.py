@@ -82,7 +82,9 @@ def _exit_descriptor(pid: int) -> int | None:
 def _has_ended(pid: int, exited: int | None) -> bool:
     """Wait up to `LOOK_MS`, and return whether the process has ended; it is not reaped."""
     if exited is not None:
-        return bool(select.select([exited], [], [], LOOK_MS / 1e3)[0])
+        ends = select.poll()
+        ends.register(exited, select.POLLIN)
+        return bool(ends.poll(LOOK_MS))
     until_s = time.monotonic() + LOOK_MS / 1e3
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         if time.monotonic() > until_s:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean, median
-from time import perf_counter_ns, time_ns
+from time import monotonic, perf_counter_ns, sleep, time_ns
 from typing import Any
 
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
-from cpugpu_tui.machine.spawn import Ended, last_line, run_process
+from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process
 from cpugpu_tui.model import Case, CodeTraced, Device, OwnCode, Reading
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Stopped
 from cpugpu_tui.workloads.own_command import startup_words, words_for
@@ -22,6 +22,9 @@ STARTUPS = 3
 
 STARTUP_EXCESS = 1.2
 """The usual start-up command is not that of a command which takes less than its time by this factor."""
+
+GRACE_S = 1.0
+"""How long helpers of a command may take to notice its end, such as the resource tracker of multiprocessing."""
 
 _DEVICE = "{device}"
 
@@ -68,7 +71,7 @@ class CommandTimer:
         self._threads = threads
         self._should_stop = should_stop
         self._announce = announce
-        self._startup_ns: dict[tuple[str, ...], float | None] = {}
+        self._startup_ns: dict[tuple[str, ...], float] = {}
 
     def load(self, case: Case, inputs: Any) -> CommandOperation:
         """Return the command with its words and environment for this device."""
@@ -132,26 +135,28 @@ class CommandTimer:
         )  # fmt: skip
 
     def _startup(self, op: CommandOperation, elapsed_ns: float) -> float | None:
-        """Return the median time of the start-up command, timed once on this device; None if it fails or is unfit."""
-        words, is_named = startup_words(op.code, self.device.name), bool(op.code.startup)
-        key = tuple(words)
-        if key not in self._startup_ns:
-            self._startup_ns[key] = self._timed_startup(op, words, is_named) if words else None
-        found = self._startup_ns[key]
-        is_fit = found is not None and (is_named or found < STARTUP_EXCESS * elapsed_ns)
-        return found if is_fit else None
+        """Return the median time of the start-up command, timed once on this device; None without one.
 
-    def _timed_startup(self, op: CommandOperation, words: list[str], is_named: bool) -> float | None:
-        times_ns: list[float] = []
-        for _ in range(1 + STARTUPS):
-            self._announce(op.case, self.device.name, "start-up")
-            try:
-                times_ns.append(self._run(op, words, output=f"{op.output}-startup").elapsed_ns)
-            except CaseError:
-                if is_named:
-                    raise
-                return None  # a Python without torch
-        return median(times_ns[1:])
+        The usual one imports torch. It may fail, or take longer than a command that does not.
+        """
+        words, is_named = startup_words(op.code, self.device.name), bool(op.code.startup)
+        longest_ns = float("inf") if is_named else STARTUP_EXCESS * elapsed_ns
+        if not words or self._startup_ns.get(tuple(words), 0.0) > longest_ns:
+            return None
+        if tuple(words) not in self._startup_ns:
+            times_ns: list[float] = []
+            for _ in range(1 + STARTUPS):
+                self._announce(op.case, self.device.name, "start-up")
+                try:
+                    times_ns.append(self._run(op, words, output=f"{op.output}-startup").elapsed_ns)
+                except CaseError:
+                    if is_named:
+                        raise
+                    return None
+                if times_ns[-1] > longest_ns:
+                    return None
+            self._startup_ns[tuple(words)] = median(times_ns[1:])
+        return self._startup_ns[tuple(words)]
 
     def _run(
         self, op: CommandOperation, words: list[str], look: Callable[[int], None] | None = None, output: str = ""
@@ -173,6 +178,9 @@ class CommandTimer:
             ended = run_process(words, op.environment, output, should_abandon)
         except OSError as error:
             raise CaseError("error", f"Cannot run {words[0]!r}: {error.strerror}.", "Give its path.") from None
+        until_s = monotonic() + (GRACE_S if ended is not None else 0.0)
+        while marked(os.getpid()) and monotonic() < until_s and not self._should_stop():
+            sleep(LOOK_MS / 1e3)
         left = kill_marked(os.getpid())
         if ended is None:
             raise Stopped
