@@ -35,7 +35,7 @@ def row(cases: int) -> tuple[str, ...]:
     ) as app:
         app.until_text("Press r")
         app.send("r")
-        app.until(lambda a: f"done {cases:,} points" in a.text or f"done {cases} points" in a.text, RUN_S)
+        app.until(lambda a: f"done, {cases:,} cases" in a.text or f"done, {cases} cases" in a.text, RUN_S)
         app.bytes_until_quiet(1.0)
         delays = [[key_to_paint_ms(app, key) for _ in range(TIMES) for key in keys] for keys in KEYS.values()]
         memory_mb = psutil.Process(app.pid).memory_info().rss / 1e6

@@ -54,7 +54,7 @@ class GoldenWords:
 
     def _record(self, said: str) -> None:
         self._file.parent.mkdir(exist_ok=True)
-        with self._file.with_suffix(".lock").open("w") as lock:
+        with (self._file.parent.parent / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # several workers write the same file
             sections = sections_of(self._file)
             sections[self._test] = [*sections.get(self._test, [])[: self._calls], said]

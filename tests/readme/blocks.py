@@ -1,36 +1,60 @@
-"""The parts of README and docs that the program prints: from `<!-- make readme: NAME -->` to the next blank line."""
+"""The parts of README and docs that the program prints.
+
+A block begins with `<!-- make readme: NAME -->` and ends at the next blank line. One that begins with
+`<!-- make readme to the end: NAME -->` ends with its page.
+"""
 
 from __future__ import annotations
 
+import gzip
 import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
+from string import ascii_lowercase
 
 from cpugpu_tui.cli.claims import as_data
 from cpugpu_tui.cli.output.tables import print_state, summary
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
+from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.render.columns import COLUMNS
 from cpugpu_tui.render.marks import MARK_WORDS
 from cpugpu_tui.session.repeat_command import repeat_commands
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import markdown
+
+from .commands import reference
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+TIMED = Path(__file__).with_name("time.ndjson.gz")
 FIGURES = ROOT / "docs" / "figures.md"
+
+FLAGS = {"database": "db"}
+"""Settings whose flag has another name."""
+
+ANNOTATED_SIZES = ("16", "200", "233", "500", "2,048")
+"""Rows of the annotated table: the CPU wins, unclear, the GPU wins, a wide interval, the last one."""
 
 QUOTED_CLAIMS = ("p1-gpu-millisecond", "p5-copies")
 
 _BLOCK = re.compile(r"(<!-- make readme: ([a-z-]+) -->\n)(?:.+\n)*")
+_LAST_BLOCK = re.compile(r"(<!-- make readme to the end: ([a-z-]+) -->\n)[\s\S]*")
 _SOURCE = re.compile(r"<!-- quoted in README: ([a-z-]+) -->\n((?:.+\n)*)")
 
 
 def renewed(text: str) -> str:
     """Return a page with each of its blocks as the program would print it now."""
-    return _BLOCK.sub(lambda block: f"{block[1]}{BLOCKS[block[2]]().strip()}\n", text)
+    for blocks, gap in ((_BLOCK, ""), (_LAST_BLOCK, "\n")):
+        text = blocks.sub(lambda block, gap=gap: f"{block[1]}{gap}{BLOCKS[block[2]]().strip()}\n", text)  # type: ignore[misc]
+    return text
 
 
 def printed(show: Callable[[], None]) -> list[str]:
@@ -51,15 +75,39 @@ def recording() -> Recording:
     return shipped()
 
 
-def run_output(name: str) -> str:
-    """Return what `run` printed of a run of the demo: command and table, then the sentences as a quotation."""
-    state = next(run.state for run in recording().runs if run.name == name)
+def demo_output(name: str) -> str:
+    """Return what `run` printed of a run of the demo."""
+    return run_output(next(run.state for run in recording().runs if run.name == name))
+
+
+def time_output() -> str:
+    """Return what `time` printed of a typed expression on an H200 (2026-11-22)."""
+    (run,) = read_runs(gzip.decompress(TIMED.read_bytes()), TIMED.name)
+    return run_output(folded(run.events))
+
+
+def run_output(state: RunState) -> str:
+    """Return what a command printed of a run: command and table, then the sentences as a quotation."""
     assert state.run is not None
     (command,) = repeat_commands(state.run)
     sentences = printed(lambda: print(*summary(state, None), sep="\n"))
     lines = printed(lambda: print_state(state))
     table = [line for line in lines if line not in sentences and command not in line]
     return fenced(f"$ {command}", *table) + "\n" + "\\\n".join(f"> {line}" for line in sentences)
+
+
+def annotated() -> str:
+    """Return the demo's first run with a number over each column and before each sentence of the answer."""
+    state = recording().runs[0].state
+    sentences = printed(lambda: print(*summary(state, None), sep="\n"))
+    machine, header, rule, *rows = [line for line in printed(lambda: print_state(state)) if line not in sentences]
+    numbers, end = "", 0
+    for number, heading in enumerate(re.split(r"\s{2,}", header.strip()), 1):
+        end = header.index(f" {heading}", end) + 1 + len(heading)
+        numbers = numbers.ljust(end - len(heading)) + f"({number})"
+    shown = [row for row in rows if row.split()[0] in ANNOTATED_SIZES]
+    said = [f"({letter}) {sentence}" for letter, sentence in zip(ascii_lowercase, sentences, strict=False)]
+    return fenced(f" {machine.strip()}", numbers, header, rule, *shown, *said)
 
 
 @cache
@@ -89,18 +137,39 @@ def marks() -> str:
     return table("mark", "meaning", rows=((f"`{mark}`", words) for mark, words in MARK_WORDS.items()))
 
 
+def other_columns() -> str:
+    """Return the columns that the annotated table lacks, with the app's help on them."""
+    shown = annotated()
+    others = [each for each in COLUMNS.values() if each.meaning and each.heading not in shown]
+    return table(
+        "column", "meaning", rows=((f"`{each.heading}`", DEFAULT_KEYMAP.with_keys(each.meaning)) for each in others)
+    )
+
+
+def settings() -> str:
+    """Return the settings of the config file, with their flags and environment variables."""
+    return table("key", "flag", "variable", "sets", "default", rows=(
+        (f"`{key.name}`", f"`--{FLAGS.get(key.name, key.name.replace('_', '-'))}`", f"`{key.variable}`",
+         key.summary, key.default) for key in KEYS
+    ))  # fmt: skip
+
+
 def quoted(name: str) -> str:
     """Return the part of the page of figures that README quotes under this name."""
     return dict(_SOURCE.findall(FIGURES.read_text()))[name]
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "quick": lambda: run_output("quick"),
-    "batch": lambda: run_output("mnist-batch"),
+    "time": time_output,
+    "batch": lambda: demo_output("mnist-batch"),
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
     "figures": lambda: quoted("figures"),
     "cost": lambda: quoted("cost"),
     "keys": markdown,
     "marks": marks,
+    "annotated": annotated,
+    "other-columns": other_columns,
+    "settings": settings,
+    "commands": reference,
 }

@@ -52,7 +52,7 @@ def assert_one_line(err: str, *words: str) -> None:
         (("--case-timeout", "0"), ("0",)),
         (("--cache", "lukewarm"), ("'lukewarm'", "cold or warm")),
         (("--worker", "fork"), ("'fork'", "process or thread")),
-        (("--simulate", "speed=3"), ("speed", "noise")),
+        (("--simulate", "speed=3"), ("'speed'", "Simulation")),
         (("--simulate", "noise=loud"), ("loud",)),
         (("--python", "/no/such/python"), ("/no/such/python", "--python")),
     ],

@@ -140,7 +140,7 @@ def test_a_variant_of_another_shape_is_a_mismatch(cpugpu: CommandLine, hostile: 
         ("import sys\nsys.exit()\n", "own.py, line 2: "),
         ("raise RuntimeError('\\x1b[31m' + 'x' * 100_000)\n", "own.py, line 1: RuntimeError: xxx"),
         ("class Odd(BaseException):\n    def __str__(self):\n        1 / 0\nraise Odd\n", "own.py, line 4: Odd"),
-        ("import os\nos.close(1)\nos.close(2)\nimport sys\nsys.exit(4)\n", "exit code 4"),
+        ("import os\nos.close(1)\nos.close(2)\nimport sys\nsys.exit(4)\n", "code 4"),
     ],
 )  # fmt: skip
 def test_whatever_it_does_while_it_is_loaded_is_one_sentence(

@@ -10,13 +10,16 @@ from signal import SIGHUP, SIGTERM
 import pytest
 import tomllib
 from tests.readme.blocks import PAGES, ROOT, renewed
+from tests.readme.commands import commands
 from typer.main import get_group
 
 from cpugpu_tui import errors
 from cpugpu_tui.cli.commands import app
 
 README = ROOT / "README.md"
-COMMAND_LINE = ROOT / "docs" / "command-line.md"
+COMMANDS = ROOT / "docs" / "commands.md"
+
+CONFIGURATION = ROOT / "docs" / "configuration.md"
 
 by_name = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -40,8 +43,16 @@ def test_no_place_is_left_to_fill_in(page: Path) -> None:
 
 @by_name
 def test_every_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+        file = page.parent / target if target else page
+        assert file.exists(), target
+        assert not heading or heading in anchors(file), f"{target}#{heading}"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the names by which links reach the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_readme_leads_to_every_page() -> None:
@@ -57,19 +68,47 @@ def test_commands_that_are_named_exist(page: Path) -> None:
 
 
 def test_every_command_is_explained() -> None:
-    words = set(re.findall(r"[\w-]+", COMMAND_LINE.read_text()))
-    assert {name for name, command in get_group(app).commands.items() if not command.hidden} <= words
+    headings = set(re.findall(r"^## (.+)$", COMMANDS.read_text(), flags=re.MULTILINE))
+    assert {name.removeprefix("cpugpu-tui ") for name, _ in commands(get_group(app), "cpugpu-tui")} - {
+        "cpugpu-tui"
+    } <= headings
+
+
+def test_every_option_is_in_the_reference() -> None:
+    text = COMMANDS.read_text()
+    options = {
+        option
+        for _, command in commands(get_group(app), "cpugpu-tui")
+        for each in command.params
+        for option in each.opts
+        if option.startswith("--") and option != "--help" and not each.hidden
+    }
+    assert len(options) > 40
+    assert {option for option in options if f"{option}" not in text} == set()
+
+
+def test_what_the_program_is_said_to_print_is_in_its_sources() -> None:
+    """Troubleshooting is searched for the words on the screen."""
+    table = CONFIGURATION.read_text().partition("## Troubleshooting")[2]
+    quoted = [
+        words
+        for row in re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
+        for words in re.findall(r"`(.*?)`", row)
+    ]
+    sources = "\n".join(path.read_text() for path in (ROOT / "tui").rglob("*.py"))
+    assert len(quoted) >= 10
+    assert [words for words in quoted if words not in sources] == []
 
 
 def test_exit_codes_are_those_of_the_program() -> None:
-    rows = re.findall(r"^\| ([\d, ]+) \|", COMMAND_LINE.read_text(), flags=re.MULTILINE)
+    rows = re.findall(r"^\| ([\d, ]+) \|", COMMANDS.read_text(), flags=re.MULTILINE)
     ours = {value for name, value in vars(errors).items() if name.startswith("EXIT_")}
     assert {int(code) for row in rows for code in row.split(",")} == ours | {128 + SIGHUP, 128 + SIGTERM}
 
 
 def test_the_installation_without_torch_names_all_other_dependencies() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    install = (ROOT / "docs" / "install.md").read_text()
+    install = (ROOT / "docs" / "quickstart.md").read_text()
     (packages,) = re.findall(r"^\S+/pip install (\".*)$", install, flags=re.MULTILINE)
     assert sorted(shlex.split(packages)) == sorted(
         each for each in project["dependencies"] if not each.startswith("torch")

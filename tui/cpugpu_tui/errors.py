@@ -1,6 +1,6 @@
 """Every failure that a user can see: a cause, a remedy and an exit code.
 
-Scripts rely on the exit codes (docs/command-line.md, "Exit codes"). They are defined only here.
+Scripts rely on the exit codes (docs/commands.md, "Exit codes"). They are defined only here.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ EXIT_USAGE = 2
 EXIT_CASES_FAILED = 3
 EXIT_UNFIT = 4
 EXIT_INTERRUPTED = 130
+
+STOP_REQUESTED = "Stopped by request."
+RUN_AGAIN = "Run again to time it."
 
 
 class CpuGpuError(Exception):

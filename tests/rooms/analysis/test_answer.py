@@ -34,8 +34,8 @@ def said(letters: str, threads: int = 4, **worlds: str) -> str:
 # ------------------------------------------------------------------ who wins from where
 
 
-SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG", "C?GG", "CCG?", "CGG?G", "GC", "CGGC",
-          "CGCG", "CGCGCG")  # fmt: skip
+SWEEPS = ("", "=", "==", "?", "=?", "G", "C", "GGG", "CC", "?GG", "?C=", "CCGG", "C?GG", "CCG?", "CGG?G", "C?CGG",
+          "GC", "CGGC", "CGCG", "CGCGCG")  # fmt: skip
 """Letters of sizes 10, 20, …: C or G wins, = is a tie, ? is close, as in `test_crossover`."""
 
 
@@ -153,7 +153,7 @@ def test_too_close_to_call_takes_an_interval_close_to_1(comparison: Comparison, 
     ("letters", "says"),
     [
         ("CCG", "from ≈ 24"), ("GC", "only up to ≈ 14"), ("GCG", "up to 10 and from ≈ 24"),
-        ("CGC", "only at 20"), ("?GG", "from 20 to 30"), ("CC?", "at no size up to 20"),
+        ("CGC", "only at 20"), ("?GG", "from 20 to 30"), ("CC?", "nowhere up to 20"),
         ("GC?", "only up to ≈ 14"), ("==", "undecided"), ("--", "undecided"), ("", "undecided"),
     ],
 )  # fmt: skip

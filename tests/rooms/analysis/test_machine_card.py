@@ -71,7 +71,7 @@ def test_overheads_and_pcie_are_bars_in_proportion() -> None:
     lines = shown(CPU, GPU, width=116)
     assert row(lines, "one round trip").endswith("21.0 µs")
     assert bar(lines, "one launch") == pytest.approx(bar(lines, "one round trip") / 2, abs=1)
-    assert bar(lines, "one synchronise") == pytest.approx(bar(lines, "one round trip") * 0.4, abs=1)
+    assert bar(lines, "one synchronisation") == pytest.approx(bar(lines, "one round trip") * 0.4, abs=1)
     assert row(lines, "one CPU call").endswith("1.30 µs")
     assert row(lines, "pageable to the GPU").endswith("7.00 GB/s, start-up 11.0 µs")
     assert row(lines, "pinned to the host").endswith("55.0 GB/s, start-up 9.70 µs")
@@ -123,7 +123,7 @@ def test_ascii_will_do() -> None:
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:
-    assert "used only once" in " ".join(shown(CPU, GPU))
+    assert "used once" in " ".join(shown(CPU, GPU))
 
 
 # ------------------------------------------------------------------ what is missing

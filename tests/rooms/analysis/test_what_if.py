@@ -74,6 +74,6 @@ def test_the_more_calls_share_the_copies_the_nearer_to_none(
 
 def test_worlds_have_names_of_their_own_and_the_measured_one_comes_first() -> None:
     assert KEYS[0] == RESIDENT
-    for names in (KEYS, [w.label for w in WHAT_IFS], [w.condition for w in WHAT_IFS]):
+    for names in (KEYS, [w.label for w in WHAT_IFS], [w.question for w in WHAT_IFS]):
         assert all(names)
         assert len(set(names)) == len(WHAT_IFS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.repeat_command import repeat_commands, repeat_text
+from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 
 REQUESTS = [
     PlanRequest(),
@@ -81,6 +83,19 @@ def test_a_range_is_named_only_where_a_person_named_one() -> None:
         "cpugpu-tui run mnist-mlp --find-crossover --max-size 256",
         "cpugpu-tui run vector-dot --size 7,9 --variant dot",
     ]
+
+
+def test_sizes_of_an_own_workload_are_named_although_a_worker_thread_registered_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = copy(REGISTRY["matmul"])
+    monkeypatch.setattr(own, "name", "own", raising=False)
+    sizes = own.info().sizes
+    plan = Plan("own", tuple(Case("own", size) for size in sizes))
+    monkeypatch.setitem(REGISTRY, "own", own)
+    monkeypatch.setitem(SOURCES, "own", "own.py")
+    text = repeat_text(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    assert f"--size {','.join(map(str, sizes))}" in text
 
 
 MIXED = [

@@ -145,7 +145,7 @@ def test_how_far_the_publications_clock_was_off() -> None:
     ("found", "says"),
     [
         (DevicesFound(devices=FOUND.devices[:1], no_gpu="No driver. Install one."), "No driver. Install one."),
-        (DevicesFound(devices=FOUND.devices[:1]), "CPU only: no GPU was asked for."),
+        (DevicesFound(devices=FOUND.devices[:1]), "CPU only: the run did not include a GPU."),
         (FOUND, ""),
     ],
 )

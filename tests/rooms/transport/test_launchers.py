@@ -53,7 +53,7 @@ def test_a_template_gets_the_command_at_its_end_or_as_one_word() -> None:
 
 @pytest.mark.parametrize("launcher", ["ssh", "srun", "local"])
 def test_a_host_that_looks_like_an_option_starts_nothing(launcher: str) -> None:
-    with pytest.raises(UsageError, match="option"):
+    with pytest.raises(UsageError, match="-oProxyCommand"):
         launch_argv(Host("-oProxyCommand=touch x", launcher), "true")
 
 

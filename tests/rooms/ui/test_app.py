@@ -76,7 +76,7 @@ async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> No
     async with opened() as pilot:
         await done_run(pilot)
         assert "≈ 77 (50–100)" in text_of(pilot, "#answer")
-        assert "done 7 points" in text_of(pilot, "#status")
+        assert "done, 7 cases" in text_of(pilot, "#status")
         assert "run 7" in text_of(pilot, "#status")
         assert "Run again" in text_of(pilot, "#keys")
         assert pilot.app.backend.prepared == 1

@@ -147,12 +147,12 @@ def test_the_highlighted_row_has_a_line_and_its_times_in_words() -> None:
     lines = chart(whole(), cursor=ALL[4].key)
     dotted = {x for y, row in enumerate(field(lines)) for x, sign in enumerate(row) if sign == ":"}
     assert dotted == {columns_of_sizes(lines)[256]}
-    assert any(": 256: CPU 672 µs, GPU 25.4 µs" in line for line in lines)
+    assert any("n = 256, CPU 672 µs, GPU 25.4 µs" in line for line in lines)
 
 
 def test_without_a_finished_row_under_the_cursor_the_last_finished_one_is_marked() -> None:
     pending = run_of(ALL, *timed(ALL[0]), finished(ALL[0]), *timed(ALL[1]), finished(ALL[1]), *timed(ALL[2]))
-    assert any(": 32: CPU" in line for line in chart(pending, cursor=ALL[2].key))
+    assert any("n = 32, CPU" in line for line in chart(pending, cursor=ALL[2].key))
 
 
 # -------------------------------------------------------------------- what is left out
@@ -175,7 +175,7 @@ def test_a_row_without_cpu_ends_that_curve_alone() -> None:
     )  # fmt: skip
     lines = chart(run)
     assert max(places(lines, "C")) < max(places(lines, "G"))
-    assert any("2048: GPU 6.88 ms" in line for line in lines)
+    assert any("n = 2,048, GPU 6.88 ms" in line for line in lines)
 
 
 def test_a_failed_row_is_not_drawn() -> None:
@@ -211,7 +211,7 @@ def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch, 
 def test_every_sign_is_explained_in_words(words: GoldenWords) -> None:
     lines = chart(whole(), what_if=NO_LAUNCH, glyphs=ASCII)
     above = lines[: next(index for index, line in enumerate(lines) if "|" in line)]
-    assert {item.split()[0] for line in above[1:] for item in line.split("   ")} >= set("CGEWX:") | {".."}
+    assert {item.split()[0] for line in above[1:] for item in line.split("   ")} >= set("CGEWX") | {".."}
     words(above)
 
 

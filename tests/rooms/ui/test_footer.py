@@ -56,7 +56,7 @@ def check(pilot: Pilot[Any]) -> None:
     shown = footer(pilot)
     state = pilot.app.state
     if pilot.app.screen.query("#page-keys"):
-        assert shown or state.said
+        assert shown or state.key_result
         for keys, says in shown:
             for key in keys.split():
                 works = action_of(pilot, key) not in ("", "nothing")
@@ -90,7 +90,7 @@ async def test_before_and_during_a_run() -> None:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await check_all_panes(pilot)
         await pilot.press("slash")
-        await settled(pilot, lambda: pilot.app.state.said)
+        await settled(pilot, lambda: pilot.app.state.key_result)
         check(pilot)
         session = await start_run(pilot)
         await reach_gap(pilot, session)
@@ -155,9 +155,9 @@ async def test_a_notice_ends_with_its_screen() -> None:
     async with app_with_history() as pilot:
         session = await start_run(pilot)
         await pilot.press("c")
-        await settled(pilot, lambda: "Compare" in pilot.app.state.said)
+        await settled(pilot, lambda: "Compare" in pilot.app.state.key_result)
         await pilot.press("m")
-        assert pilot.app.state.said == ""
+        assert pilot.app.state.key_result == ""
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
 

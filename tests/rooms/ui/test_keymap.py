@@ -43,7 +43,7 @@ def test_keys_of_the_file_take_the_place_of_ours(write: Write) -> None:
     assert keymap.keys["run"] == ("f5",)
     assert keymap.text("stop") == "ctrl+a, alt+x"
     assert keymap.text("quit") == "Q, ctrl+c", "a way out always stays"
-    assert keymap.said("{run} {back} {machine} {this}") == "f5 esc m {this}"
+    assert keymap.with_keys("{run} {back} {machine} {this}") == "f5 esc m {this}"
     assert keymap.for_textual() == {"run": "f5", "stop": "ctrl+a,alt+x", "zoom": "ctrl+b", "quit": "Q,ctrl+c",
                                     "sort": "comma"}  # fmt: skip
 
@@ -128,7 +128,7 @@ def test_defaults_pass_their_own_check() -> None:
 )  # fmt: skip
 def test_every_impossible_command_has_cause_and_remedy(situation: Situation) -> None:
     for command in COMMANDS:
-        why = DEFAULT_KEYMAP.said(impossible(command, situation))
+        why = DEFAULT_KEYMAP.with_keys(impossible(command, situation))
         assert bool(why) != command.possible(situation)
         assert not why or (";" in why and "{" not in why and why != "not now."), (command.id, why)
 

@@ -105,7 +105,7 @@ async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tup
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
         await pilot.resize_terminal(80, 24)
-        assert any("done 7 points" in line for line in await shown(pilot, "▲ GPU"))
+        assert any("done, 7 cases" in line for line in await shown(pilot, "▲ GPU"))
 
 
 async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() -> None:

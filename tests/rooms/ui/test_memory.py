@@ -54,7 +54,7 @@ def test_after_10_000_finished_cases_the_app_takes_150_mb() -> None:
     with PtyApp([sys.executable, "-m", "tests.helpers.app.large_app", "10000", "100"], cwd=ROOT) as app:
         app.until_text("Press r")
         app.send("r")
-        app.until(lambda a: "done 10000 points" in a.text, 900)
+        app.until(lambda a: "done, 10000 cases" in a.text, 900)
         app.bytes_until_quiet(1.0)
         assert psutil.Process(app.pid).memory_info().rss / 1e6 <= MOST_MB
         app.send("q")

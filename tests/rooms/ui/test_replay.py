@@ -124,8 +124,8 @@ def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--replay", __file__), "no telemetry trace"),
-        (("--replay", FAKE, "--simulate", "default"), "exclude each other"),
+        (("--replay", __file__), "test_replay.py"),
+        (("--replay", FAKE, "--simulate", "default"), "--simulate"),
     ],
     ids=["no trace", "simulated too"],
 )

@@ -70,7 +70,7 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
             assert table.size.height >= 3
         await finish(pilot, session)
         await at(pilot, (80, 24))
-        await settled(pilot, lambda: any("done 7 points" in line for line in screen_lines(pilot)))
+        await settled(pilot, lambda: any("done, 7 cases" in line for line in screen_lines(pilot)))
 
 
 async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:

@@ -89,7 +89,7 @@ async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tu
 @pytest.mark.parametrize(
     ("code", "sentences"),
     [
-        state("no-driver", 12, ("libnvidia-ml.so.1", "CPU results only")),
+        state("no-driver", 12, ("libnvidia-ml.so.1", "only the CPU")),
         state("driver-not-loaded", 9, ("not loaded", "reboot")),
         slow_state("driver-updated", 18, ("was updated", "Reboot")),
         state("no-permission-at-all", 4, ("No permission", "/dev/nvidia")),
@@ -168,7 +168,7 @@ def torch_says(
     ("cuda", "hip", "visible", "old", "sentences"),
     [
         state("cpu-only-torch", None, None, None, False, ("CPU-only build", "CUDA build")),
-        slow_state("rocm", None, "6.0", None, False, ("ROCm build", "CPU results only.")),
+        slow_state("rocm", None, "6.0", None, False, ("ROCm build", "CUDA build")),
         slow_state("cuda-visible-devices-empty", "13.0", None, "", False, ("CUDA_VISIBLE_DEVICES", "Unset it")),
         state("cuda-visible-devices-wrong", "13.0", None, "7", False, ("CUDA_VISIBLE_DEVICES=7", "Unset it")),
         state("driver-too-old", "13.0", None, None, True, ("is too old", "Update the driver")),
@@ -348,7 +348,7 @@ def foreign(folder: Path) -> Path:
         state("database-not-writable", missing_folder, "Not saved", ("does not exist", "--db")),
         state("database-read-only", read_only, "Not saved", ("read-only", "--db")),
         slow_state("newer-database", newer, "Not saved", ("newer", "Update cpugpu-tui")),
-        state("damaged-database", damaged, "The database", ("was damaged", ".recover` may save")),
+        state("damaged-database", damaged, "The database", ("was damaged", ".recover`")),
         slow_state("foreign-database", foreign, "Not saved", ("another program", "--db")),
     ],
 )
@@ -363,7 +363,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
     async with ShownApp(CpuGpuApp(AppOptions(asked, database=path))) as pilot:
         await reads(pilot, *sentences)
         await run_to_its_end(pilot)
-        await reads(pilot, "done 1 point")
+        await reads(pilot, "done, 1 case")
         assert brief in joined(screen_lines(pilot)[:1]), "the status line says it all the time"
 
 

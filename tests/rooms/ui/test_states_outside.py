@@ -95,7 +95,7 @@ def test_a_poor_terminal_loses_no_meaning(tmp_path: Path, env: dict[str, str]) -
     with start(tmp_path, **env) as app:
         app.until_text("Press r")
         app.send("r")
-        app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+        app.until(lambda app: re.search(r"done, \d+ cases", app.text) is not None)
         app.until(lambda app: "GPU wins" in joined(app.lines))
         app.until(lambda app: re.search(r"\S GPU", app.text) is not None)
         if "LC_ALL" in env:

@@ -310,12 +310,12 @@ def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLin
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("quick",), "taken"),
-        (("matmul",), "taken"),
-        (("a b",), "no name"),
+        (("quick",), "'quick'"),
+        (("matmul",), "'matmul'"),
+        (("a b",), "'a b'"),
         (("x" * 41,), "at most 40"),
-        (("x", "--out", "/no/such/folder/x.py"), "cannot be written"),
-        (("x", "--out", "x" * 300), "cannot be written: File name too long."),
+        (("x", "--out", "/no/such/folder/x.py"), "/no/such/folder/x.py"),
+        (("x", "--out", "x" * 300), "File name too long"),
     ],
 )
 def test_new_workload_refuses(arguments: tuple[str, ...], said: str, cpugpu: CommandLine) -> None:
@@ -327,7 +327,7 @@ def test_new_workload_refuses(arguments: tuple[str, ...], said: str, cpugpu: Com
 def test_new_workload_never_writes_over_a_file(cpugpu: CommandLine, gelu: Path) -> None:
     done = cpugpu.here("new-workload", "gelu", "--out", gelu)
     assert (done.code, gelu.read_text()) == (2, GELU)
-    assert "exists already" in done.err
+    assert str(gelu) in done.err
 
 
 @pytest.mark.slow

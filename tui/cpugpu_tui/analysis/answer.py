@@ -96,7 +96,7 @@ def _aside(comparison: Comparison) -> str:
     """Return the interval of a speedup, or why it has none, to follow in brackets."""
     reason, spread = not_judged(comparison), _spread(comparison)
     if comparison.faster and reason:
-        return f"{reason}, no interval"
+        return f"only {reason}, too few for a ± value"
     return f"{reason}, not judged" if reason else plus_minus(spread or 0.0)
 
 
@@ -109,7 +109,7 @@ def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False
         return f"at {size} {'it is' if subject == 'it' else 'CPU and GPU are'} too close to call ({_aside(found)})"
     aside = "" if brief and not not_judged(found) else f" ({_aside(found)})"
     than = f" than {rival}" if rival else ""
-    return f"at {size} {subject} {'was' if not_judged(found) else 'is'} {faster(found.speedup)}{aside}{than}"
+    return f"at {size} {subject} is {faster(found.speedup)}{aside}{than}"
 
 
 # ------------------------------------------------------------------ where the GPU wins
@@ -125,18 +125,18 @@ def _has_winner(point: SweepPoint) -> bool:
 
 
 def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
-    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `at no size up to 500`."""
+    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `nowhere up to 500`."""
     bracket = (
         f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
     )
     if found.kind == RISES:
-        return f"from {_point(found, axis)}{bracket}{_end(found)}{_exceptions(found)}"
+        return f"from {_point(found, axis)}{bracket}{_end(found)}{_exceptions(found, GPU_WINS)}"
     if found.kind == FALLS:
-        return f"only up to {_point(found, axis)}{bracket}{_exceptions(found)}"
+        return f"only up to {_point(found, axis)}{bracket}{_exceptions(found, GPU_WINS)}"
     if found.kind == ALWAYS:
         return f"{_range(found)}{_exceptions(found)}"
     if found.kind == NEVER:
-        return f"at no size up to {_decided(found)[-1].size:,}"
+        return f"nowhere up to {_decided(found)[-1].size:,}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
 
 
@@ -180,8 +180,8 @@ def _end(found: Crossover) -> str:
     return f" to {last.size:,}" if any(_contradicts(point, last) for point in beyond) else ""
 
 
-def _exceptions(found: Crossover) -> str:
-    """Return the sizes inside a range of wins that contradict it or are too close to call."""
+def _exceptions(found: Crossover, winner: str | None = None) -> str:
+    """Return the sizes inside a range of wins (of `winner`, if named) that contradict it or are too close to call."""
     against: list[SweepPoint] = []
     inside: list[SweepPoint] = []
     before: SweepPoint | None = None
@@ -189,7 +189,8 @@ def _exceptions(found: Crossover) -> str:
         if not _has_winner(after):
             inside.append(after)
             continue
-        if before is not None and before.comparison.verdict == after.comparison.verdict:
+        same = before is not None and before.comparison.verdict == after.comparison.verdict
+        if before is not None and same and winner in (None, before.comparison.verdict):
             between = (point for point in inside if before.size < point.size < after.size)
             against += [point for point in between if _contradicts(point, before)]
         before, inside = after, []

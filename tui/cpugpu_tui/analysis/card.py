@@ -102,7 +102,7 @@ def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Par
     costs = [
         ("one CPU call", cpu.launch_ns if cpu is not None else None, "cpu"),
         ("one launch", gpu.launch_ns, "gpu"),
-        ("one synchronise", gpu.synchronize_ns, "gpu"),
+        ("one synchronisation", gpu.synchronize_ns, "gpu"),
         ("one round trip", gpu.round_trip_ns, "gpu"),
     ]
     most = max(value for _, value, _ in costs if value is not None)
@@ -143,14 +143,14 @@ def _others(gpus: Sequence[Ceilings], width: int) -> list[list[Part]]:
 def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     """Return why small work is slower on the GPU, with this machine's numbers."""
     if gpu is None:
-        return ["Only the CPU was measured. With a GPU, this card also shows why small work is slower there."]
+        return ["Only the CPU was measured. With a GPU, this card also shows why small work is slower on the GPU."]
     if cpu is None or gpu.round_trip_ns is None or not cpu.flops.get("float32"):
         return ["Only the GPU was measured. With the CPU, this card also shows why small work is slower on the GPU."]
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     texts = [
-        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time the CPU multiplies "
-        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). Smaller work is faster on the CPU."
+        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. Meanwhile the CPU multiplies two "
+        f"{side:,.0f} x {side:,.0f} matrices ({_count(operations)} operations). For smaller work, the CPU wins."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:
@@ -163,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it takes {time_text(gpu_ns)} there "
-        f"and {time_text(cpu_ns)} on the CPU. Data used only once is faster on the {side}."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing 1 MB takes {time_text(gpu_ns)} "
+        f"on the GPU and {time_text(cpu_ns)} on the CPU. For data used once, the {side} wins."
     )
 
 

@@ -93,18 +93,18 @@ class WhatIf:
     key: str
     label: str
     """Its name beside a chart."""
-    condition: str
-    """The first words of a sentence about its crossover."""
+    question: str
+    """What the crossover under these costs answers."""
 
 
 WHAT_IFS: tuple[WhatIf, ...] = (
-    WhatIf(RESIDENT, "inputs on the GPU", "with the inputs on the GPU"),
-    WhatIf(END_TO_END, "with copies", "including copies"),
-    WhatIf(PINNED, "copies from pinned memory", "with copies from pinned memory"),
-    WhatIf(TEN_CALLS, "one copy for 10 calls", "with one copy for 10 calls"),
-    WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "with one copy for 100 calls"),
-    WhatIf(NO_LAUNCH, "no launch overhead", "without launch overhead"),
-    WhatIf(ONE_THREAD, "one CPU thread", "against one CPU thread"),
+    WhatIf(RESIDENT, "inputs on the GPU", "What if the inputs are on the GPU?"),
+    WhatIf(END_TO_END, "with copies", "What if copies count?"),
+    WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?"),
+    WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?"),
+    WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?"),
+    WhatIf(NO_LAUNCH, "no launch overhead", "What if launches cost nothing?"),
+    WhatIf(ONE_THREAD, "one CPU thread", "What if the CPU uses one thread?"),
 )
 """In the order in which a key cycles through them; the first was measured."""
 

@@ -23,7 +23,7 @@ commands = typer.Typer()
 def config(context: typer.Context) -> None:
     """Show the settings and where each was set.
 
-    A flag overrides an environment variable, and that overrides the config file.
+    Flags override environment variables. Both override the config file.
     """
     if context.invoked_subcommand is None:
         show(json=False)

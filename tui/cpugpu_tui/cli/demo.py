@@ -19,7 +19,8 @@ commands = typer.Typer()
 @commands.command()
 def demo(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="Recording to play.", show_default="the shipped one")
+        Path | None,
+        typer.Argument(metavar="FILE", help="File of recorded runs to play.", show_default="the built-in runs"),
     ] = None,
     pace: Annotated[
         str | None,
@@ -35,7 +36,7 @@ def demo(
     json: Json = False,
     theme: Theme = None,
 ) -> None:
-    """Play runs that were recorded on a real GPU, in the app.
+    """Play recorded runs of a real GPU in the app.
 
     Without a terminal, print their tables, answers and claims.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, Python, Simulate
+from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def doctor(
         typer.Option("--telemetry-cost", help="Also measure how much telemetry slows down tiny kernels. Needs a GPU."),
     ] = False,
     max_seconds: Annotated[
-        float, typer.Option(min=1.0, metavar="SECONDS", help="Time limit of --telemetry-cost.")
+        float, typer.Option(callback=in_range(1), metavar="SECONDS", help="Time limit of --telemetry-cost, at least 1.")
     ] = 60.0,
     simulate: Simulate = None,
 ) -> None:

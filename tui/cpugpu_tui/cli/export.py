@@ -20,7 +20,9 @@ STDOUT = Path("-")
 
 RunNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="RUN", help="Run numbers, latest, or starts of run ids.", show_default="latest"),
+    typer.Argument(
+        metavar="RUN", help="Run numbers, `latest`, or the first characters of run ids.", show_default="latest"
+    ),
 ]
 Format = Annotated[
     str | None,
@@ -36,7 +38,9 @@ Out = Annotated[
     ),
 ]
 Samples = Annotated[bool, typer.Option("--samples", help="With csv: write one row per sample instead of per metric.")]
-Anonymize = Annotated[bool, typer.Option("--anonymize", help="Remove names of machines and people, paths and UUIDs.")]
+Anonymize = Annotated[
+    bool, typer.Option("--anonymize", help="Remove paths, UUIDs, and the names of machines and people.")
+]
 WithMessages = Annotated[
     bool, typer.Option("--with-messages", help="With --anonymize: keep error messages, which may contain names.")
 ]
@@ -102,7 +106,7 @@ def _check(name: str, out: Path) -> None:
 
     if name == formats.TENSORBOARD:
         if out == STDOUT:
-            raise UsageError("TensorBoard files need a folder.", "Name one with --out.")
+            raise UsageError("TensorBoard files need a folder.", "Give one with --out.")
         target.check_folder(out)
     elif target.is_folder(out):
         target.check_folder(out)

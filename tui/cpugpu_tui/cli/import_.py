@@ -62,7 +62,9 @@ def _content(path: Path) -> bytes:
         else:
             data = read_at_most(path, MOST_BYTES)
     except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.", "Name an export of cpugpu-tui.") from error
+        raise UsageError(
+            f"Cannot read {path}: {error.strerror}.", "Give the path of a file written by `cpugpu-tui export`."
+        ) from error
     if len(data) > MOST_BYTES:
         raise UsageError(f"{_name(path)} is larger than {MOST_BYTES / 1e9:g} GB.", "Export fewer runs into one file.")
     return data

@@ -34,7 +34,7 @@ def machine(
 ) -> None:
     """Print the machine card: peak rates and fixed overheads.
 
-    It shows peak CPU, GPU and PCIe rates. Without a saved card, only the CPU is measured.
+    The card shows peak CPU, GPU and PCIe rates. Without a saved card, only the CPU is measured.
     """
     import msgspec
 

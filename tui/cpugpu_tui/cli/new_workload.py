@@ -44,8 +44,15 @@ def new_workload(
         with path.open("x", encoding="utf-8") as file:
             file.write(source(name))
     except FileExistsError:
-        raise UsageError(f"{path} already exists.", "Choose another file with --out, or delete this one.") from None
+        raise UsageError(
+            f"{path} already exists.", "Choose another file with --out, or delete the existing one."
+        ) from None
     except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            raise UsageError(
+                f"Cannot write {path}: the folder '{path.parent}' does not exist.",
+                "Create it, or choose another place with --out.",
+            ) from None
         raise UsageError(f"Cannot write {path}: {error.strerror}.", "Choose another place with --out.") from error
     tell(f"Written to {path}. Check it with:")
     tell(f"  {shlex.join(['cpugpu-tui', 'run', name, '--workloads', str(path), '--scale', 'small'])}")

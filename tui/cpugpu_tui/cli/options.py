@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from cpugpu_tui.errors import UsageError
+
+
+def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
+    """Return a callback that refuses numbers out of a range. typer's own `min` puts `x>=1` into the help.
+
+    Raises:
+        UsageError: from the callback.
+    """
+
+    def check(parameter: typer.CallbackParam, value: float | None) -> float | None:
+        if value is not None and not low <= value <= (high or value):
+            wanted = f"from {low} to {high:,}" if high else f"of at least {low}"
+            raise UsageError(f"Invalid {max(parameter.opts, key=len)} '{value:g}'.", f"Use a number {wanted}.")
+        return value
+
+    return check
+
 
 # A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.
 
@@ -39,8 +59,8 @@ Variant = Annotated[
 DeviceNames = Annotated[
     list[str] | None,
     typer.Option(
-        "--device", metavar="DEVICE", envvar="CPUGPU_DEVICE", help="cpu, cuda (every GPU) or cuda:N. Repeatable.",
-        show_default="the CPU and the first GPU",
+        "--device", metavar="DEVICE", envvar="CPUGPU_DEVICE", show_default="auto",
+        help="auto (the CPU and the first GPU), cpu, cuda (every GPU) or cuda:N. Repeatable.",
     ),
 ]  # fmt: skip
 Parallel = Annotated[
@@ -51,14 +71,15 @@ Rounds = Annotated[
     int | None,
     typer.Option(
         metavar="COUNT", help="Exact number of rounds per case.",
-        show_default="8 to 40, until the interval is narrow",
+        show_default="8 to 40, until ± is small",
     ),
 ]  # fmt: skip
 FindCrossover = Annotated[
     bool,
     typer.Option(
         "--find-crossover",
-        help="Choose sizes during the run to narrow down the crossover. Of --size only the ends are used.",
+        help="Choose sizes during the run to narrow down the crossover. "
+        "Only the smallest and largest of --size are used.",
     ),
 ]
 MaxSize = Annotated[
@@ -71,18 +92,21 @@ Full = Annotated[
 ]
 Resume = Annotated[
     bool,
-    typer.Option("--resume", help="Finish a run that was interrupted: the one named, or the newest unfinished one."),
+    typer.Option(
+        "--resume",
+        help="Finish an interrupted run. Give its number instead of a preset (default: the newest unfinished run).",
+    ),
 ]
 Repeat = Annotated[
     int | None,
     typer.Option(
-        metavar="COUNT", help="Number of runs in the series.", show_default="1; with several --python: 5 of each"
+        metavar="COUNT", help="Number of runs in the series.", show_default="1, or 5 for each of several --python"
     ),
 ]
 MaxSeconds = Annotated[
     float | None,
     typer.Option(
-        metavar="SECONDS", help="Time limit of the whole run. Cases that it does not reach are skipped.",
+        metavar="SECONDS", help="Time limit of the whole run. Cases not started by then are skipped.",
         show_default="no limit",
     ),
 ]  # fmt: skip
@@ -90,7 +114,7 @@ CaseTimeout = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS", envvar="CPUGPU_CASE_TIMEOUT",
-        help="Fail a case that sends nothing for this long.", show_default="no limit",
+        help="Fail a case that makes no progress for this long.", show_default="no limit",
     ),
 ]  # fmt: skip
 Energy = Annotated[
@@ -108,7 +132,7 @@ Mnist = Annotated[
     ),
 ]  # fmt: skip
 Cache = Annotated[
-    str, typer.Option(metavar="STATE", help="GPU caches for the kernel time: cold (emptied first) or warm.")
+    str, typer.Option(metavar="STATE", help="GPU caches while kernel time is measured: cold (emptied first) or warm.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Database = Annotated[
@@ -122,7 +146,8 @@ TakeCeilings = Annotated[
     bool,
     typer.Option(
         "--ceilings/--no-ceilings", envvar="CPUGPU_CEILINGS",
-        help="Measure peak rates after the first run on a machine, once, in at most 3 s. `limited by` needs them.",
+        help="Measure peak rates after the first run on a machine, once, in at most 3 s. "
+        "The column `limited by` needs them.",
     ),
 ]  # fmt: skip
 Worker = Annotated[
@@ -136,30 +161,30 @@ Python = Annotated[
     str | None,
     typer.Option(
         metavar="PATH", envvar="CPUGPU_PYTHON",
-        help="Interpreter with torch that runs the kernels. auto: search for one whose torch can use the GPU.",
-        show_default="this one",
+        help="Python that runs the kernels; it needs torch. auto searches for one that can use the GPU.",
+        show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
 Pythons = Annotated[
     list[str] | None,
     typer.Option(
         "--python", metavar="PATH",
-        help="Interpreter with torch that runs the kernels. auto: search for one whose torch can use the GPU. "
+        help="Python that runs the kernels; it needs torch. auto searches for one that can use the GPU. "
         "Repeat the option to run several in turn and compare them.  [env var: CPUGPU_PYTHON]",
-        show_default="this one",
+        show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
 Simulate = Annotated[
     str | None,
     typer.Option(
         metavar="SETTINGS", envvar="CPUGPU_SIMULATE",
-        help="Use a simulated CPU and GPU: default, or settings such as noise=0.02,gpus=2.",
+        help="Use a simulated CPU and GPU. SETTINGS is `default`, or for example noise=0.02,gpus=2.",
     ),
 ]  # fmt: skip
 Replay = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Show a recording of `telemetry --record` instead of this machine, at its own pace."
+        metavar="FILE", help="Show a file of `telemetry --record` instead of this machine, at the recorded speed."
     ),
 ]
 Theme = Annotated[
@@ -169,7 +194,9 @@ Theme = Annotated[
         show_default="slate",
     ),
 ]  # fmt: skip
-RunName = Annotated[str, typer.Argument(metavar="RUN", help="Run number, latest, or the start of a run id.")]
+RunName = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run number, `latest`, or the first characters of a run id.")
+]
 Workloads = Annotated[
     list[Path] | None,
     typer.Option(
@@ -190,7 +217,10 @@ Tensorboard = Annotated[
 
 # ------------------------------------------------------------------ compare and gate
 
-SIDE = "run number, latest, start of a run id, tag, baseline, or FILE:RUN of another database"
+SERIES = (
+    "A series is the runs of one command. Name it by a run number, `latest`, the first characters of a run id, a tag, "
+    "a baseline's name, or FILE:RUN (another database)."
+)
 
 
 MaxSlowdown = Annotated[str, typer.Option(metavar="PERCENT", help="How much slower than the baseline a case may be.")]
@@ -206,29 +236,34 @@ HostNames = Annotated[
     list[str] | None,
     typer.Option(
         "--host", "-w", metavar="HOSTS",
-        help="Hosts by name, such as n[1-4],gpu7. With --hosts: use only these of the file. Repeatable.",
+        help="Hosts by name, such as n[1-4],gpu7. With --hosts, use only these hosts from the file. Repeatable.",
     ),
 ]  # fmt: skip
 LauncherName = Annotated[
     str | None,
     typer.Option(
-        "--launcher", metavar="NAME", help="How to reach hosts whose inventory does not say: ssh, srun or local.",
+        "--launcher", metavar="NAME", help="ssh, srun or local, for hosts whose inventory entry names no launcher.",
         show_default="ssh",
     ),
 ]  # fmt: skip
 NodePython = Annotated[
     str | None,
     typer.Option(
-        "--python", metavar="PATH", help="Interpreter with torch on the hosts.",
-        show_default="python3; with --launcher local: this one",
+        "--python", metavar="PATH", help="Python that runs the kernels on the hosts; it needs torch.",
+        show_default="python3, or with --launcher local the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
 StartTimeout = Annotated[
     float,
     typer.Option(
-        min=1.0, metavar="SECONDS", help="Time for a host to start its agent, without the wait in Slurm's queue."
+        callback=in_range(1),
+        metavar="SECONDS",
+        help="Time limit for a host to start (at least 1), not counting the wait in Slurm's queue.",
     ),
 ]
 AtOnce = Annotated[
-    int, typer.Option(min=1, max=1024, metavar="COUNT", help="Number of hosts that run at the same time.")
+    int,
+    typer.Option(
+        callback=in_range(1, 1024), metavar="COUNT", help="Number of hosts that run at the same time, 1 to 1,024."
+    ),
 ]

@@ -35,7 +35,7 @@ def telemetry(
         typer.Option(
             metavar="SECONDS",
             help="Time between two readings, at least 0.1.",
-            show_default="1; with --replay: as recorded",
+            show_default="1, or with --replay as recorded",
         ),
     ] = None,
     count: Annotated[

@@ -129,13 +129,24 @@ class Changes:
     @property
     def against(self) -> str:
         """The compared runs: `run 7 vs run 6 (3 min earlier)`; empty without a base."""
+        return " vs ".join(self._sides())
+
+    @property
+    def heading(self) -> str:
+        """The same in words: `Change: run 7 (this one) against run 6 (3 min earlier)`."""
+        mine, theirs = self._sides()
+        is_this = f"run {self.number}" == mine
+        return f"Change: {mine}{' (this one)' if is_this else ''} against {theirs}"
+
+    def _sides(self) -> tuple[str, ...]:
+        """Return the new runs and the old ones in words; empty without a base."""
         if self.base is None:
-            return ""
+            return ()
         numbers = [run.number for run in self.new if run.number is not None] or [self.number or 0]
         mine = numbers_text([number for number in {*numbers, self.number or 0} if number]) or "this run"
-        theirs = numbers_text([run.number for run in self.base.runs if run.number is not None]) or "the one before"
+        theirs = numbers_text([run.number for run in self.base.runs if run.number is not None]) or "the previous run"
         older = f" ({self.age} earlier)" if self.age else ""
-        return f"{mine} vs {theirs}{older}{f', {self.remark}' if self.remark else ''}"
+        return mine, f"{theirs}{older}{f', {self.remark}' if self.remark else ''}"
 
 
 def _medians(runs: tuple[MeasuredRun, ...], key: str, device: str) -> tuple[float, ...]:

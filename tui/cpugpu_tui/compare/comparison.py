@@ -86,11 +86,11 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
     """
     if {run.run_id for run in base.runs} & {run.run_id for run in new.runs}:
         raise UsageError(f"Cannot compare {base.text} with {new.text}: both belong to the same series.",
-                         "Name a run of another series; `cpugpu-tui history` lists them.")  # fmt: skip
+                         "Choose a run of another series; `cpugpu-tui history` lists the runs.")  # fmt: skip
     if base.runs[0].simulated != new.runs[0].simulated:
         simulated = base if base.runs[0].simulated else new
         raise UsageError(f"Cannot compare a simulated run with a measured one: {simulated.text} is simulated.",
-                         "Name two measured or two simulated runs.")  # fmt: skip
+                         "Choose two measured or two simulated runs.")  # fmt: skip
     pairs = pairs_of(base.runs, new.runs)
     if not any(pair.base_ns and pair.new_ns for pair in pairs):
         if any(pair.is_starved for pair in pairs):

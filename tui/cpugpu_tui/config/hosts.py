@@ -80,9 +80,9 @@ def check_host(text: str) -> str:
     if not text or text.startswith("-"):
         raise UsageError(f"Invalid host {printable(text)!r}.", "A host name must not be empty or begin with a dash.")
     if "[" in text or "]" in text:
-        raise UsageError(f"Invalid host range {printable(text)!r}.", "Use the form gpu[01-16].")
+        raise UsageError(f"Invalid host range {printable(text)!r}.", "Use for example gpu[01-16].")
     if not text.isprintable() or any(each.isspace() for each in text) or len(text) > 255:
-        raise UsageError(f"Invalid host {printable(text)!r}.", "Write one name, without spaces.")
+        raise UsageError(f"Invalid host {printable(text)!r}.", "Use one name without spaces.")
     return text
 
 
@@ -98,8 +98,13 @@ def expanded(text: str) -> list[str]:
     middles: list[str] = []
     for part in found[1].split(","):
         ends = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
-            raise UsageError(f"Invalid host range {printable(text)!r}.", "Use the form gpu[01-16].")
+        if ends is None:
+            raise UsageError(f"Invalid host range {printable(text)!r}.", "Use for example gpu[01-16].")
+        if int(ends[2] or ends[1]) < int(ends[1]):
+            right = printable(f"{text[: found.start()]}[{ends[2]}-{ends[1]}]{text[found.end() :]}")
+            raise UsageError(
+                f"Invalid host range {printable(text)!r}: the start is above the end.", f"Use for example {right}."
+            )
         first, last = int(ends[1]), int(ends[2] or ends[1])
         if last - first >= MOST_HOSTS:
             raise UsageError(f"{printable(text)!r} names more than {MOST_HOSTS:,} hosts.", "Use a smaller range.")
@@ -141,7 +146,7 @@ def hosts_of(names: Iterable[str], defaults: Mapping[str, Any] | None = None) ->
     """
     found = [_host(name, defaults or {}, {}) for text in names for name in names_in(text)]
     if not found:
-        raise UsageError("No host is named.", "Name hosts with -w gpu[1-4], or a file of hosts with -H.")
+        raise UsageError("No host is given.", "Give hosts with -w gpu[1-4], or a file of hosts with -H.")
     return checked(found)
 
 
@@ -157,7 +162,7 @@ def checked(hosts: Iterable[Host]) -> tuple[Host, ...]:
             raise UsageError(f"The host {host.host!r} is named twice.", "Remove one of the two.")
         known[host.host] = host
     if not known:
-        raise UsageError("The list has no hosts.", "Name at least one host.")
+        raise UsageError("The list has no hosts.", "Give at least one host.")
     return tuple(known.values())
 
 

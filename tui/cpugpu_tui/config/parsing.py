@@ -18,6 +18,7 @@ MAX_THREADS = 4096
 
 SIZES = "Use whole numbers, for example 16,32,64 or 1:10000:50."
 """Remedy of an invalid size."""
+ONE_SIZE = "Use one whole number, for example 2048."
 
 
 class FieldError(UsageError):
@@ -39,7 +40,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     for part in (piece.strip() for piece in text.split(",")):
         if not all(part.split(":")):
             raise FieldError("sizes", f"Invalid size {part or text!r}: a number is missing.", SIZES)
-        bounds = [_parse_size(bound) for bound in part.split(":")]
+        bounds = [parse_size(bound) for bound in part.split(":")]
         if len(bounds) == 1:
             sizes[bounds[0]] = None
             continue
@@ -58,21 +59,23 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _parse_size(text: str) -> int:
-    """Return a whole number from 1 to `MAX_SIZE`; 1e6 is accepted as well."""
+def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
+    """Return a whole number from 1 to `MAX_SIZE`; 1e6 is accepted as well.
+
+    Raises:
+        FieldError: the text is no such number.
+    """
     shown = text if len(text) <= 40 else f"{text[:40]}…"
     try:
         number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
     except ValueError:
-        raise FieldError("sizes", f"Invalid size {shown!r}.", SIZES) from None
+        raise FieldError(field, f"Invalid size {shown!r}.", remedy) from None
     if not math.isfinite(number) or number != int(number):
-        raise FieldError(
-            "sizes", f"The size {shown!r} is not a whole number.", "Use whole numbers, for example 16,32,64."
-        )
+        raise FieldError(field, f"The size {shown!r} is not a whole number.", remedy)
     if number < 1:
-        raise FieldError("sizes", f"The size {shown!r} is below 1.", "Use a size of 1 or more.")
+        raise FieldError(field, f"The size {shown!r} is below 1.", "Use a size of 1 or more.")
     if number > MAX_SIZE:
-        raise FieldError("sizes", f"The size {shown!r} is too large.", f"Use sizes up to {MAX_SIZE:,}.")
+        raise FieldError(field, f"The size {shown!r} is too large.", f"Use sizes up to {MAX_SIZE:,}.")
     return int(number)
 
 
@@ -92,7 +95,7 @@ def parse_threads(text: str) -> tuple[int, ...]:
             raise FieldError(
                 "threads",
                 f"Invalid number of CPU threads {part!r}.",
-                f"Enter all, or a number from 1 to {MAX_THREADS:,}.",
+                f"Use `all`, or a number from 1 to {MAX_THREADS:,}.",
             )
     return tuple(counts)
 
@@ -103,10 +106,12 @@ def parse_percent(text: str) -> float:
     Raises:
         UsageError: the text is not a percentage from 0 to 1000; a bare 0.05 would be ambiguous.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*%\s*", text)
-    if not found or float(found.group(1)) > 1000:
-        raise UsageError(f"Invalid percentage {text!r}.", "Write the allowed slowdown like 5%.")
-    return float(found.group(1)) / 100
+    found = re.fullmatch(r"\s*([+-]?\d{1,9}(?:\.\d+)?)\s*%\s*", text)
+    percent = float(found.group(1)) if found else 0.0
+    reason = ": it is below 0" if percent < 0 else ": it is above 1000" if percent > 1000 else ""
+    if not found or reason:
+        raise UsageError(f"Invalid percentage {text!r}{reason}.", "Use for example 5%.")
+    return percent / 100
 
 
 SHORT_DTYPES = {

@@ -70,7 +70,7 @@ def database_path(override: Path | None = None) -> Path:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         shown = printable(str(path))
-        raise StoreError(f"Cannot use the database {shown}: {reason}.", "Name another file with --db.") from None
+        raise StoreError(f"Cannot use the database {shown}: {reason}.", "Choose another file with --db.") from None
     return path
 
 
@@ -149,13 +149,13 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
         except OSError as error:
             raise StoreError(
                 f"Cannot create the folder {folder} for the database: {error.strerror}.",
-                "Name another file with --db, or use --no-save.",
+                "Choose another file with --db, or use --no-save.",
             ) from error
     if not folder.is_dir():
         raise StoreError(
-            f"The folder {folder} of the database does not exist.", "Create it, or name another file with --db."
+            f"The folder {folder} of the database does not exist.", "Create it, or choose another file with --db."
         )
     if path.is_dir():
         raise StoreError(
-            f"The database {path} is a folder.", f"Name a file with --db, for example {path / 'results.db'}."
+            f"The database {path} is a folder.", f"Choose a file with --db, for example {path / 'results.db'}."
         )

@@ -191,7 +191,7 @@ def read_text(path: Path) -> str:
     try:
         data = read_at_most(path, MOST_BYTES)
         if len(data) > MOST_BYTES:
-            raise TomlError(path, None, f"The file is larger than {MOST_BYTES:,} bytes.", "Name a smaller file.")
+            raise TomlError(path, None, f"The file is larger than {MOST_BYTES:,} bytes.", "Choose a smaller file.")
         return data.decode("utf-8-sig")
     except OSError as error:
         raise TomlError(

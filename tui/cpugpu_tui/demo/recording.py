@@ -37,7 +37,8 @@ _MAX_PLAIN_BYTES = 100_000_000
 """Largest unpacked size, because a malicious file could fill the memory."""
 
 _KIND = "cpugpu-tui demo"
-_REMEDY = "Reinstall cpugpu-tui, or choose a recording from this version."
+_REINSTALL = "Reinstall cpugpu-tui."
+_REMEDY = "Give a file of recorded runs, or omit it to play the built-in runs."
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,11 @@ def shipped() -> Recording:
         UsageError: the file is missing or damaged.
     """
     try:
-        data = resources.files("cpugpu_tui.demo").joinpath(SHIPPED).read_bytes()
+        return unpacked(resources.files("cpugpu_tui.demo").joinpath(SHIPPED).read_bytes(), "The demo's recording")
     except OSError as error:
-        raise UsageError(f"The demo's recording cannot be read: {error.strerror}.", _REMEDY) from error
-    return unpacked(data, "The demo's recording")
+        raise UsageError(f"The demo's recording cannot be read: {error.strerror}.", _REINSTALL) from error
+    except UsageError as error:
+        raise UsageError(error.message, _REINSTALL) from error
 
 
 def load(path: Path) -> Recording:
@@ -120,7 +122,7 @@ def load(path: Path) -> Recording:
         data = read_at_most(path, _MAX_PLAIN_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise UsageError(f"{name} cannot be read: {reason}.", "Choose a recording that exists.") from None
+        raise UsageError(f"{name} cannot be read: {reason}.", _REMEDY) from None
     return unpacked(data, name)
 
 

@@ -130,7 +130,7 @@ def history_file(facts: Facts) -> Finding:
         return fail(f"{history.path} belongs to another program.", "Its application id differs from ours.", _ELSEWHERE)
     found = f"{history.path}, version {version}, {_megabytes(history.size_bytes)}"
     if version > history.known_version:
-        cause = f"A newer cpugpu-tui wrote it, and this one reads up to version {history.known_version}."
+        cause = f"A newer cpugpu-tui wrote this database. Yours reads up to version {history.known_version}."
         return fail(found, cause, "Update cpugpu-tui, or choose another file with --db.")
     return ok(found) if history.writable else _unwritable(found, history.why_not)
 

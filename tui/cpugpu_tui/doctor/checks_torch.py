@@ -18,7 +18,7 @@ from cpugpu_tui.model import Device
 
 _SIMULATED = "not needed: the machine is simulated"
 _NOT_ASKED = "not judged: torch could not be imported"
-_WHERE = "Install torch there, or choose an interpreter that has it with --python PATH."
+_WHERE = "Install torch in this interpreter, or choose another interpreter with --python PATH."
 
 
 def importable(facts: Facts) -> Finding:

@@ -27,7 +27,7 @@ _MOST = 2**63 - 1
 _BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode())
 """Beginning of a JSON export, which may be cut off."""
 
-_REMEDY = "Name a json or ndjson file from `cpugpu-tui export`."
+_REMEDY = "Give the path of a json or ndjson file written by `cpugpu-tui export`."
 _AGAIN = "Export the run again."
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 
-_ELSEWHERE = "Name another file or folder."
+_ELSEWHERE = "Choose another file or folder."
 
 _UNFIT = {
     errno.ENOSPC: ("The disk that holds {path} is full.", "Free some space, or use another disk."),
     errno.EDQUOT: ("The disk quota for {path} is used up.", "Free some space, or use another disk."),
     errno.EROFS: ("Cannot write {path}: the disk is read-only.", _ELSEWHERE),
     errno.EACCES: ("Cannot write {path}: permission denied.", _ELSEWHERE),
-    errno.ENXIO: ("Cannot write {path}: no program reads this pipe.", "Start its reader first, or name a file."),
+    errno.ENXIO: ("Cannot write {path}: no program reads this pipe.", "Start its reader first, or choose a file."),
     errno.EPERM: ("Cannot write {path}: permission denied.", _ELSEWHERE),
 }
 
@@ -65,9 +65,12 @@ def check_file(path: Path) -> None:
     """
     with explained(path):
         if path.is_dir():
-            raise UsageError(f"{path} is a folder.", "Name a file inside it.")
+            raise UsageError(f"{path} is a folder.", "Give the path of a file inside it.")
         if not path.parent.is_dir():
-            raise UsageError(f"The folder {path.parent} does not exist.", "Create it, or name another folder.")
+            raise UsageError(
+                f"Cannot write {path}: the folder '{path.parent}' does not exist.",
+                "Create it, or choose another folder.",
+            )
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "Permission denied")
         if not _is_special(path):
@@ -84,7 +87,7 @@ def check_folder(path: Path) -> None:
         UnfitError: the folder or its disk is read-only, or the disk is full.
     """
     if not is_folder(path) and path.exists():
-        raise UsageError(f"{path} is a file, not a folder.", "Name a folder.")
+        raise UsageError(f"{path} is a file, not a folder.", "Give the path of a folder.")
     make_folder(path)
     with explained(path):
         draft, descriptor = _draft(path / "check")

@@ -179,7 +179,7 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
     where = f" on {devices.most_common(1)[0][0]}" if devices else ""
     counts = [f"{len(failed)} of {len(run.rows)} failed{where}"] if failed else []
     counts += [f"{len(failures) - len(failed)} of {len(run.rows)} skipped"] if len(failures) > len(failed) else []
-    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. See the remarks.",)
+    return (f"{', '.join(['No answer: no size was timed on both devices', *counts])}. The rows show why.",)
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:
@@ -242,11 +242,12 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
         resident=taken_apart(smallest, moved=False) if smallest is not None else None,
         moved=taken_apart(smallest, moved=True) if smallest is not None else None,
         printed=tuple(found for row in rows if (found := _printed(row)) is not None),
-        axis=_axis(run, rows),
+        axis=axis_of(run, rows),
     )
 
 
-def _axis(run: RunState, rows: Sequence[Row]) -> str:
+def axis_of(run: RunState, rows: Sequence[Row]) -> str:
+    """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     if run.run is not None and run.run.plan.codes:
         return SIZE
     workload = REGISTRY.get(rows[0].case.workload) if rows else None

@@ -203,7 +203,7 @@ def _columns() -> Iterator[Column]:
         "GPU or CPU: this device clearly wins. tie: equally fast within 2 %. unclear: too close to call. A running row"
         " shows its rounds, a failed row the failure.", is_words=True,
     )  # fmt: skip
-    yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in ordinary host memory.")
+    yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in pageable host memory.")
     yield Column(
         Key.LIMIT, "limited by", _limited_by,
         "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."

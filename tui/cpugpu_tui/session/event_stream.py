@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cpugpu_tui.errors import StoreError
+from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED, StoreError
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -327,9 +327,9 @@ class EventStream:
         """End the remaining cases as skipped, with the reason why the run ended."""
         if not self.has_begun or (self._saved is not None and not self._is_reopened):
             return
-        why = finished.message or "Stopped by request."
+        why = finished.message or STOP_REQUESTED
         skipped = [
-            self.stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
+            self.stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
             for case in self.left.cases
         ]
         self._saver.settle_all(skipped)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
-from cpugpu_tui.config.parsing import MAX_CASES, FieldError, check_device, check_dtype, parse_sizes, parse_threads
+from cpugpu_tui.config.parsing import (
+    MAX_CASES,
+    ONE_SIZE,
+    FieldError,
+    check_device,
+    check_dtype,
+    parse_size,
+    parse_sizes,
+    parse_threads,
+)
 from cpugpu_tui.decide.crossover import grid
 from cpugpu_tui.decide.stats import MIN_ROUNDS
 from cpugpu_tui.model import (
@@ -286,7 +295,7 @@ def _has(info: WorkloadInfo, variant: str) -> bool:
 
 
 def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
-    highest = parse_sizes(max_size)[-1] if max_size is not None else max(sizes)
+    highest = parse_size(max_size, "max_size", ONE_SIZE) if max_size is not None else max(sizes)
     if highest < min(sizes):
         raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {min(sizes):,}.",
                          "Use a larger one, or set both ends with --size.")  # fmt: skip

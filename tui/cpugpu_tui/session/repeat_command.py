@@ -14,6 +14,7 @@ from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads.contract import SOURCES
 
 
 def repeat_text(run: RunStarted) -> str:
@@ -144,7 +145,8 @@ def _own_of(plan: Plan) -> OwnWorkloads:
 
     Their default sizes are unknown. A size that nobody runs stands for them, so that the plan's sizes are always named.
     """
-    built_in = {info.name for info in catalogue()}
+    # A worker thread leaves own workloads in the catalogue, but the next process does not know them.
+    built_in = {info.name for info in catalogue()} - SOURCES.keys()
     variants: dict[str, list[str]] = {}
     for case in plan.cases:
         if case.workload not in built_in and case.workload not in {code.name for code in plan.codes}:

@@ -56,7 +56,7 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
         if found is not None and (host := found.started.environment.get("fleet_host")):
             raise UsageError(
                 f"Cannot resume run {run.number}: a fleet measured it on {printable(str(host))}.",
-                f"Run it again there: `{repeat_text(found.started)}`.",
+                f"Run it again on that host: `{repeat_text(found.started)}`.",
             )
         if found is None:
             raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")

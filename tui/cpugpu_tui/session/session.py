@@ -264,7 +264,7 @@ class Session:
         if self._plan.simulation is None and facts.get("torch") is None:
             raise NoTorchError(
                 f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
-                "Use --python auto to find an interpreter that has torch, or install torch there.",
+                "Install torch in this interpreter, or use --python auto to find one that has torch.",
             )
 
     def _begin(self, hello: Hello) -> None:

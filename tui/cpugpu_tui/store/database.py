@@ -97,14 +97,14 @@ class Store(SavedRuns):
         if schema.is_foreign(connection):
             raise StoreError(
                 f"The file {self.path} is another program's database.",
-                "It was not changed. Name another file with --db.",
+                "It was not changed. Choose another file with --db.",
             )
         version, known = schema.version_of(connection), len(schema.MIGRATIONS)
         if version > known:
             self._refusal = NewerStoreError(
                 f"A newer cpugpu-tui wrote the database {self.path} (version {version}, supported {known}). "
                 "Its runs can be read, but nothing can be saved.",
-                "Update cpugpu-tui, or name another file with --db.",
+                "Update cpugpu-tui, or choose another file with --db.",
             )
             return
         self._choose_journal()

@@ -16,13 +16,13 @@ from cpugpu_tui.config.files import OWNER_FILE
 from cpugpu_tui.errors import LockedError, StoreError
 from cpugpu_tui.store import schema
 
-_ELSEWHERE = "Name another file with --db, or use --no-save."
+_ELSEWHERE = "Choose another file with --db, or use --no-save."
 _FULL = (
     "The disk that holds the database {path} is full.",
-    "Free some space, or name a file on another disk with --db.",
+    "Free some space, or choose a file on another disk with --db.",
 )
 _READ_ONLY = ("Cannot write the database {path}: the file or its folder is read-only.", _ELSEWHERE)
-_LOCKED = ("The database {path} is locked by another program.", "Close that program, or name another file with --db.")
+_LOCKED = ("The database {path} is locked by another program.", "Close that program, or choose another file with --db.")
 
 _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: _FULL,
@@ -30,7 +30,7 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_READONLY: _READ_ONLY,
     sqlite3.SQLITE_PERM: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: ("Cannot open or create the database {path}.", _ELSEWHERE),
-    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was not changed. Name another file with --db."),
+    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was not changed. Choose another file with --db."),
     sqlite3.SQLITE_CORRUPT: (
         "The database {path} is damaged.",
         "The next run renames it and creates a new one. To recover its runs, try `sqlite3 FILE .recover`.",
@@ -39,7 +39,7 @@ _SENTENCES: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_PROTOCOL: (
         "The file system that holds the database {path} cannot lock files.",
-        "Name a file on a local disk with --db.",
+        "Choose a file on a local disk with --db.",
     ),
 }
 

@@ -38,9 +38,12 @@ def merge(into: Store, path: Path) -> Merged:
         StoreError: one of the databases cannot be used, or a newer version wrote the other one.
     """
     if not path.is_file():
-        raise UsageError(f"The file {path} does not exist.", "Name a database, such as results.db of another machine.")
+        raise UsageError(
+            f"The file {path} does not exist.",
+            "Give the path of a database, for example a results.db copied from another machine.",
+        )
     if path.samefile(into.path):
-        raise UsageError(f"Cannot merge the database {path} into itself.", "Name another file.")
+        raise UsageError(f"Cannot merge the database {path} into itself.", "Choose another file.")
     with _readable(path) as other:
         added, known, running = _merge_runs(into, other)
         refused = _merge_baselines(into, other)

@@ -11,7 +11,7 @@ from cpugpu_tui.store import schema
 from cpugpu_tui.store.database import Store
 from cpugpu_tui.store.faults import explained
 
-_COPY = "Copy it to a writable folder, and name the copy with --db."
+_COPY = "Copy it to a writable folder, and give the path of the copy with --db."
 
 
 def is_read_only(path: Path) -> bool:
@@ -45,7 +45,7 @@ def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = F
         try:
             connection.row_factory = sqlite3.Row
             if schema.is_foreign(connection):
-                raise StoreError(f"The file {path} is another program's database.", "Name another file with --db.")
+                raise StoreError(f"The file {path} is another program's database.", "Choose another file with --db.")
             version, known = schema.version_of(connection), len(schema.MIGRATIONS)
             if version < known and not any_version:
                 raise StoreError(
@@ -57,7 +57,7 @@ def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = F
             raise
     refusal = StoreError(
         f"Cannot write the database {path}: the file or its folder is read-only.",
-        "Name another file with --db, or use --no-save.",
+        "Choose another file with --db, or use --no-save.",
     )
     return Store(connection, path, refusal)
 
@@ -78,8 +78,8 @@ def _connected(path: Path) -> sqlite3.Connection:
         if not unmade or not journal.exists():
             raise
     raise StoreError(
-        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read there.",
-        "Copy both files to a writable folder, and name the copy with --db.",
+        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read.",
+        "Copy both files to a writable folder, and give the path of the copy with --db.",
     )
 
 

@@ -46,20 +46,22 @@ class Recorder:
             UsageError: the file exists already, or cannot be created.
         """
         if not path.name:  # `--record ""`, and folders like . and /
-            raise UsageError("The file name to record to is empty.", "Name a new file.")
+            raise UsageError("The file name to record to is empty.", "Give the path of a new file.")
         self._path = path
         try:
             # A trace holds command lines of other users, so only its owner may read it.
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         except FileExistsError:
             if path.is_file():
-                raise UsageError(f"{path} already exists.", "Name a new file, or remove this one first.") from None
+                raise UsageError(
+                    f"{path} already exists.", "Choose a new file, or delete the existing one first."
+                ) from None
             kind = "folder" if path.is_dir() else "device or other special file"
-            raise UsageError(f"{path} is a {kind}.", "Name a file that does not exist yet.") from None
+            raise UsageError(f"{path} is a {kind}.", "Give the path of a file that does not exist yet.") from None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(
-                f"{path} cannot be created: {reason}.", "Name a file in a folder that you may write to."
+                f"{path} cannot be created: {reason}.", "Choose a file in a folder that you may write to."
             ) from None
         self._whole_bytes = 0
 
@@ -144,12 +146,16 @@ def load(path: Path) -> Trace:
     """
     name = printable(path.name)
     if not name:  # `--replay ""`, and folders like . and /
-        raise TraceError("The file name to replay is empty.", "Name a trace from `cpugpu-tui telemetry --record FILE`.")
+        raise TraceError(
+            "The file name to replay is empty.", "Give the path of a file written by `cpugpu-tui telemetry --record`."
+        )
     try:
         data = read_at_most(path, MAX_TRACE_BYTES)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise TraceError(f"{name} cannot be read: {reason}.", "Name an existing trace that you may read.") from None
+        raise TraceError(
+            f"{name} cannot be read: {reason}.", "Give the path of an existing trace that you may read."
+        ) from None
     if len(data) > MAX_TRACE_BYTES:
         raise TraceError(
             f"{name} is larger than {MAX_TRACE_BYTES // 1_000_000} MB.",

@@ -194,7 +194,9 @@ def parse_header(line: str, name: str) -> Header:
     except _Wrong:
         data = {}
     if data.get("trace") != _KIND:
-        raise TraceError(f"{name} is not a telemetry trace.", "Name a file from `cpugpu-tui telemetry --record`.")
+        raise TraceError(
+            f"{name} is not a telemetry trace.", "Give the path of a file written by `cpugpu-tui telemetry --record`."
+        )
     if data.get("schema") != SCHEMA:
         raise TraceError(
             f"{name} has trace schema {_shown(data.get('schema'))}, but this version reads {SCHEMA}.",

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 
+from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.control import Control
@@ -227,7 +228,7 @@ class Scheduler:
     def _wind_up(self) -> str:
         """End early: finish cases that have a complete round, skip all others."""
         stopped = self._control.stopping
-        why = "Stopped by request." if stopped else f"Not reached within {self._plan.max_seconds:g} s (--max-seconds)."
+        why = STOP_REQUESTED if stopped else f"Not reached within {self._plan.max_seconds:g} s (--max-seconds)."
         for case_run in self._active:
             if case_run.rounds_complete >= 1:
                 self._finish(case_run)
@@ -238,7 +239,7 @@ class Scheduler:
         return "stopped" if stopped else "done"
 
     def _skip(self, case: Case, why: str) -> None:
-        self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy="Run again to time it."))
+        self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
 
 
 class Forecast:

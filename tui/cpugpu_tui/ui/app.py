@@ -186,7 +186,7 @@ class CpuGpuApp(Shell[AppResult]):
         why = keys.impossible(command, self.state.situation) if command is not None else ""
         if command is not None and why:
             name = keys.label(command, self.state.situation)
-            self.say(self.state.keymap.said(f"{name}: {why}"))
+            self.say(self.state.keymap.with_keys(f"{name}: {why}"))
             return True
         return await super().run_action(action, default_namespace, namespaces)
 

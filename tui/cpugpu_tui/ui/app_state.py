@@ -87,7 +87,7 @@ class AppState:
     """A standing notice such as `not saved`."""
     unsaved: Unsaved | None = None
     """The parts of this terminal's runs that are not in the history; None until saving fails for the first time."""
-    said: str = ""
+    key_result: str = ""
     """Result of the last key press, for some seconds: what was copied, or why nothing was done."""
     keymap: Keymap = DEFAULT_KEYMAP
     """Keys by command. Every sentence that names a key takes it from here."""

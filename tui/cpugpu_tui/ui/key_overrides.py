@@ -57,7 +57,7 @@ class Keymap:
         """Return all keys of a command, `q, ctrl+c`."""
         return keys_text(self.keys[command_id])
 
-    def said(self, sentence: str) -> str:
+    def with_keys(self, sentence: str) -> str:
         """Return a sentence with each command id in braces replaced by its key: `Press {run}.` → `Press r.`."""
         return re.sub(
             r"\{([a-z-]+)\}", lambda found: self.of(found[1]) if found[1] in self.keys else found[0], sentence

@@ -111,7 +111,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("reverse", ("S",), "Reverse", LOOK, "Reverse the sort order.", "timings.reverse", lambda s: s.ran),
     Command("chart", ("g",), "Chart", LOOK, "Show a chart of latency over size.", "timings.toggle_chart"),
     Command(
-        "what-if", ("w",), "What if", LOOK, "Ask what if copies or launches cost nothing.",
+        "what-if", ("w",), "What if", LOOK, "Show the next what-if: the crossover with copies, ...",
         "timings.what_if", lambda s: s.ran,
     ),
     Command(

@@ -118,10 +118,10 @@ class Shell(WatchedApp[Result]):
         With `stays` it remains when a screen opens or closes.
         """
         self._notice_stays = stays
-        self.change(said=text)
+        self.change(key_result=text)
         if self._silence is not None:
             self._silence.stop()
-        self._silence = self.set_timer(NOTICE_DURATION_S, lambda: self.change(said=""))
+        self._silence = self.set_timer(NOTICE_DURATION_S, lambda: self.change(key_result=""))
 
     def push_screen(self, *arguments: Any, **named: Any) -> Any:
         """Open a screen without the message of the one below."""
@@ -134,8 +134,8 @@ class Shell(WatchedApp[Result]):
         return super().pop_screen()
 
     def _hush(self) -> None:
-        if self.state.said and not self._notice_stays:
-            self.change(said="")
+        if self.state.key_result and not self._notice_stays:
+            self.change(key_result="")
 
     # ---------------------------------------------------------------- threads
 

@@ -82,7 +82,9 @@ def load_file(path: str) -> tuple[tuple[WorkloadInfo, ...], OwnFile]:
     try:
         source = Path(path).read_bytes()
     except OSError as error:
-        raise UsageError(f"Cannot read the workload file {path}: {error.strerror}.", "Name a Python file.") from error
+        raise UsageError(
+            f"Cannot read the workload file {path}: {error.strerror}.", "Give the path of a Python file."
+        ) from error
 
     def execute() -> None:
         code = compile(source, path, "exec", dont_inherit=True)

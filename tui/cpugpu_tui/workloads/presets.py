@@ -62,7 +62,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "quick",
             (Part("matmul", (16, 2048)),),
-            "Matrix product, n = 16 to 2,048: at what size does the GPU start to win?",
+            "Matrix product: where does the GPU start to win?",
             "",
             # Keeps the whole run below 20 s on two cores without a GPU, and below 10 s on a GPU server.
             budget_s=0.4,
@@ -85,14 +85,14 @@ PRESETS: dict[str, Preset] = {
             "vector-dot",
             (Part("vector-dot", tens(2, 8), ("matmul", "dot")),),
             "P2's dot products as matrix products, n = 10² to 10⁸, and the same with `dot`",
-            "P2: on large data, CPU time grows markedly and GPU time hardly",
+            "P2: on large data, CPU time grows, GPU time hardly does",
             Small((Part("vector-dot", tens(2, 5), ("matmul", "dot")),), "n up to 10⁵ instead of 10⁸"),
         ),
         Preset(
             "jacobian",
             (Part("jacobian", (1, 10, 100, 1000), ("loop", "vectorized", "per-sample")),),
             "P3's full Jacobian of a small network, batch 1 to 1,000: row by row, vectorized, per sample",
-            "P3: batch 100: CPU 11.1 s, GPU 19.5 s; batch 1,000: CPU 524 s, GPU 192 s",
+            "P3: Jacobian of 100 samples: CPU 11.1 s, GPU 19.5 s; of 1,000: CPU 524 s, GPU 192 s",
             Small(
                 (Part("jacobian", (1, 2, 4), ("loop", "vectorized", "per-sample")),),
                 "batch 1 to 4 instead of 1 to 1,000",
@@ -102,7 +102,7 @@ PRESETS: dict[str, Preset] = {
             "elementwise",
             (Part("elementwise", tens(2, 8), ("fresh", "out", "add", "add-out")),),
             "P4's multiply-add of 10² to 10⁸ numbers, and addition alone; into new and preallocated memory",
-            "P4: 1,000 multiply-adds of 10⁸ numbers: CPU 178.3 s, GPU 4.02 s; P1: addition gains nothing",
+            "P4: 10⁸ numbers × 1,000 multiply-adds: CPU 178.3 s, GPU 4.02 s; P1: addition gains nothing",
             Small(
                 (Part("elementwise", tens(2, 5), ("fresh", "out", "add", "add-out")),),
                 "up to 10⁵ numbers instead of 10⁸, 100 iterations instead of 1,000",

@@ -158,7 +158,7 @@ async def test_skip_goes_to_the_end_of_the_run_and_then_to_the_next(short: Recor
         await settled(pilot, lambda: pilot.app.state.run.finished is not None)
         assert pilot.app.state.run == short.runs[0].state
         assert "quick" in text_of(pilot, "#status")
-        assert "14 points ·" in text_of(pilot, "#status")
+        assert "14 cases ·" in text_of(pilot, "#status")
         assert "1 of 2" in text_of(pilot, "#status")
         await pilot.press("x")
         await settled(pilot, lambda: pilot.app.state.run.run.plan.name == "mnist-mlp")
@@ -194,7 +194,7 @@ async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: 
     async with demo(short) as pilot:
         await ended(pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: pilot.app.state.said)
+        await settled(pilot, lambda: pilot.app.state.key_result)
         assert DEMO[:60] in screen_text(pilot)
         assert not pilot.app.state.situation.live
 
@@ -202,7 +202,7 @@ async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: 
 async def test_while_it_plays_run_says_how_to_get_there(short: Recording) -> None:
     async with demo(short, NEVER) as pilot:
         await pilot.press("r")
-        assert DEFAULT_KEYMAP.said(PLAYING) in screen_text(pilot)
+        assert DEFAULT_KEYMAP.with_keys(PLAYING) in screen_text(pilot)
         assert isinstance(pilot.app.screen, MainScreen)
 
 
@@ -253,7 +253,7 @@ async def test_a_run_is_exported_while_it_plays(short: Recording, tmp_path: Path
         await pilot.press("e")
         pilot.app.screen.query_one(Input).value = str(path)
         await pilot.press("enter")
-        await settled(pilot, lambda: "Wrote" in pilot.app.state.said)
+        await settled(pilot, lambda: "Wrote" in pilot.app.state.key_result)
     assert "NVIDIA H200" in path.read_text()
 
 
@@ -266,7 +266,7 @@ async def test_an_earlier_run_is_opened_from_the_history_in_memory(short: Record
         await settled(pilot, lambda: pilot.app.state.past is not None)
         assert pilot.app.state.run.rows == short.runs[0].state.rows
         status = text_of(pilot, "#status")
-        assert status.startswith(" run 1 of ")
+        assert status.startswith(" run 1")
         assert "REPLAY" in status
         await pilot.press("r")
         await settled(pilot, lambda: pilot.app.state.past is None)

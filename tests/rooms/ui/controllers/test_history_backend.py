@@ -63,5 +63,5 @@ def test_a_history_that_is_not_there_is_made(tmp_path: Path) -> None:
 def test_without_a_history_everything_says_so() -> None:
     saved = Backend(AppOptions(save=False)).history
     for ask in (saved.newest, lambda: list(saved.pages()), lambda: saved.open(1), saved.bury):
-        with pytest.raises(StoreError, match="no history here"):
+        with pytest.raises(StoreError, match="--no-save"):
             ask()  # type: ignore[operator]

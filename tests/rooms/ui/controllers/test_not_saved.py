@@ -31,13 +31,13 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: P
             assert app.state.run.run is not None
             assert app.state.run.run.number is None
             await pilot.press("enter")
-            await reads(pilot, "* not saved: the history has not taken this row")
+            await reads(pilot, "* not saved:")
             await pilot.press("escape")
             other.execute("ROLLBACK")
             await settled(pilot, lambda: not app.state.unsaved)
         assert app.state.run.run.number == 1
         assert all(row.saved for row in app.state.run.rows.values())
-        await reads(pilot, "done 1 point")
+        await reads(pilot, "done, 1 case")
         assert "*matmul" not in joined(screen_lines(pilot))
         assert "Not saved" not in joined(screen_lines(pilot))
     with closing(Store.open(path)) as store:

@@ -296,10 +296,10 @@ async def test_a_count_makes_one_series_and_its_rows_say_how_far_the_runs_are_ap
         await whole_series(pilot, ["3", "r"], 3)
         assert len({session.series_id for session in pilot.app.backend.sessions}) == 1
         assert told(pilot, "min-max %") == "0.2, 0.2"
-        assert "min-max" in title_of(pilot)
+        assert "of 3 runs" in title_of(pilot)
         await whole_run(pilot)
         assert pilot.app.state.repeats == 1  # the count was for one series
-        assert "min-max" not in title_of(pilot)
+        assert "of 3 runs" not in title_of(pilot)
 
 
 async def test_digits_in_the_filter_are_text() -> None:

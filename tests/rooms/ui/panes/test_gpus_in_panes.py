@@ -113,9 +113,9 @@ def test_the_detail_has_a_line_for_each_gpu(eight: RunState) -> None:
 
 def test_the_detail_of_a_copy_has_the_matrices_and_that_of_a_product_has_not(eight: RunState) -> None:
     copy = text_of(detail_lines(eight.rows[Case("transfer", 1 << 20, variant="d2d").key], eight, 78, UNICODE))
-    at = next(index for index, line in enumerate(copy) if line.startswith("Copies between "))
-    assert copy[at + 1].split() == ["from", *(f"cuda:{index}" for index in range(8))]
-    assert copy[at + 2].split()[:2] == ["cuda:0", "–"]
+    at = next(index for index, line in enumerate(copy) if line.split()[:2] == ["from", "cuda:0"])
+    assert copy[at].split() == ["from", *(f"cuda:{index}" for index in range(8))]
+    assert copy[at + 1].split()[:2] == ["cuda:0", "–"]
     assert any("peer access" in line for line in copy[:at])
     product = text_of(detail_lines(eight.rows[Case("matmul", 64).key], eight, 78, UNICODE))
     assert not any("Copies between" in line for line in product)

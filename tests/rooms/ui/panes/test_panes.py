@@ -246,7 +246,7 @@ def test_between_two_cases_the_status_ends_in_no_dot() -> None:
     run = run_of(*rounds(CASES[0], 1_000, 20_000), finished(CASES[0])).apply(
         Progressed(case="", device="", phase="gap")
     )
-    assert plain(status_line(state_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("points")
+    assert plain(status_line(state_of(run), 60, UNICODE)).partition("torch")[0].rstrip().endswith("cases")
 
 
 @given(st.integers(10, 300), st.text(max_size=80))

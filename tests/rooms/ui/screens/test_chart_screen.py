@@ -117,11 +117,11 @@ async def test_j_and_k_move_the_line_of_the_highlighted_row() -> None:
         await done_run(pilot)
         await pilot.press("home", "g")
         first, second = (case.size for case in pilot.app.state.run.run.plan.cases[:2])
-        await settled(pilot, lambda: f": {first}: CPU" in text_of(pilot))
+        await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot))
         await pilot.press("j")
-        await settled(pilot, lambda: f": {second}: CPU" in text_of(pilot))
+        await settled(pilot, lambda: f"n = {second:,}, CPU" in text_of(pilot))
         await pilot.press("k")
-        await settled(pilot, lambda: f": {first}: CPU" in text_of(pilot))
+        await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot))
 
 
 @pytest.mark.parametrize(("size", "visible"), [((80, 24), False), ((120, 40), False), ((160, 20), False), (WIDE, True)])

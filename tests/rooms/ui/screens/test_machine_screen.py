@@ -95,7 +95,7 @@ async def test_all_that_matters_is_on_the_first_screen_of_80_by_24() -> None:
         await settled(pilot, lambda: "pinned" in text_of(pilot, "#page-text"))
         shown = text_of(pilot, "#page-text").splitlines()[: size[1] - 2]
         for words in (
-            "smaller work loses",
+            "One GPU round trip",
             "CPU Xeon 8480, 16 threads",
             "GPU NVIDIA H200",
             "one round trip",
@@ -128,7 +128,7 @@ async def test_capital_m_measures_says_each_step_and_shows_what_came_of_it() -> 
         await settled(pilot, lambda: "float32 matmul 512" in text_of(pilot, "#page-title"))
         session.put(CeilingsMeasured(ceilings=CPU), CeilingsMeasured(ceilings=GPU))
         await finish(pilot, session)
-        await settled(pilot, lambda: "smaller work loses" in text_of(pilot, "#page-text"))
+        await settled(pilot, lambda: "FLOP/s" in text_of(pilot, "#page-text"))
         assert "M measures again" in text_of(pilot, "#page-title")
         assert pilot.app.backend.prepared == 1
 

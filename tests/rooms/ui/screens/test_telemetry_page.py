@@ -60,8 +60,8 @@ def test_age_is_told_in_words_and_dimmed() -> None:
     text = text_of(lines)
     assert "12 s old" in row_of(text, "power now")
     assert "now" in row_of(text, "SM clock")
-    assert "< 6 s" in row_of(text, "limit in force")
-    assert "9 s old" in row_of(text, "energy"), "late, but not yet old"
+    assert "< 6 s" in row_of(text, "power limit")
+    assert "9 s old" in row_of(text, "energy since"), "late, but not yet old"
     assert {role for line in lines for words, role in line if "12 s old" in words} == {"stale"}
     assert {role for line in lines for words, role in line if "9 s old" in words} == {"muted"}
 
@@ -71,7 +71,7 @@ def test_a_history_stands_beside_its_number_with_the_end_of_its_range() -> None:
     assert row_of(text, "power now").endswith("700 W")
     assert row_of(text, "GPU ").endswith("87 C")
     assert row_of(text, "PCIe, GPU to host").endswith("63 GB/s")
-    assert "to " not in row_of(text, "energy"), "a counter has no range"
+    assert "to " not in row_of(text, "energy since"), "a counter has no range"
 
 
 def test_remarks_say_what_to_do_and_an_idle_gpu_has_none(words: GoldenWords) -> None:
@@ -139,8 +139,8 @@ def test_a_reason_without_a_name_and_a_reserve_within_used_are_explained(words: 
                throttle=("unknown 0x400",))  # fmt: skip
     text = page_of(seen, 116)
     words(line for line in text.splitlines() if "0x400:" in line or "reserve" in line)
-    assert "counted as used" in row_of(text, "kept by the driver")
-    assert "reserve" not in page_of(gpu(), 116)
+    assert "counted as used" in row_of(text, "reserved by")
+    assert "used memory" not in page_of(gpu(), 116)
 
 
 def test_what_the_app_does_not_ask_for_names_what_does() -> None:

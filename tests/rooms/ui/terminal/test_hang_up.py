@@ -22,7 +22,7 @@ def test_a_closed_terminal_ends_a_run_in_order(cpugpu: CommandLine, tmp_path: Pa
     exported = tmp_path / "run.json"
     words = [*COMMAND, *command, "--export", exported]
     with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:
-        app.until_bytes(b"CaseFinished" if "--json" in command else b"1 of 1000 points", deadline_s=PATIENCE_S)
+        app.until_bytes(b"CaseFinished" if "--json" in command else b"1 of 1000 cases", deadline_s=PATIENCE_S)
         app.hang_up()
         assert app.exit_code(PATIENCE_S) == 129
     (run,) = cpugpu.here("history", "--json").objects
@@ -36,7 +36,7 @@ def test_with_nohup_a_closed_terminal_ends_nothing(cpugpu: CommandLine) -> None:
     short = ("run", "matmul", "--size", "64:70", "--simulate", f"{FAST},pace=0.5")
     words = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", *COMMAND, *short]
     with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:
-        app.until_bytes(b"1 of 6 points", deadline_s=PATIENCE_S)
+        app.until_bytes(b"1 of 6 cases", deadline_s=PATIENCE_S)
         app.send("\x03")
         app.hang_up()
         assert app.exit_code(PATIENCE_S) == 0

@@ -44,7 +44,7 @@ def visit(app: PtyApp) -> list[str]:
     """Run a workload, open pages, try two themes and quit; return the screens."""
     app.until_text("ready")
     app.send("r")
-    app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+    app.until(lambda app: re.search(r"done, \d+ cases", app.text) is not None)
     app.until_text("GPU wins from")
     screens = [app.text]
     for keys, seen in (("?", "Keys of the"), ("T", "esc cancel"), ("Tjj", "esc cancel")):
@@ -102,7 +102,7 @@ def test_the_app_inside_tmux(tmp_path: Path) -> None:
     with PtyApp(command, env={"COLORTERM": None}) as app:
         app.until_text("ready")
         app.send("r")
-        app.until(lambda app: re.search(r"done \d+ points", app.text) is not None)
+        app.until(lambda app: re.search(r"done, \d+ cases", app.text) is not None)
         app.until_text("▲ GPU")
         app.bytes_until_quiet()  # a series ends after the run that the table shows
         app.send("q")

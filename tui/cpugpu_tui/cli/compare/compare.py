@@ -6,21 +6,22 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import SIDE, Database, Json
+from cpugpu_tui.cli.options import SERIES, Database, Json
 
 commands = typer.Typer()
 
 
 @commands.command()
 def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help=f"Series to compare against: {SIDE}.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Series to judge, named in the same ways.")] = "latest",
+    base: Annotated[str, typer.Argument(metavar="BASE", help=f"Series to compare against. {SERIES}")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Series to judge, named like BASE.")] = "latest",
     json: Json = False,
     database: Database = None,
 ) -> None:
     """Compare two series case by case.
 
-    Prints the differences between their machines, the ratio and verdict of each case, and the geometric mean.
+    Prints the differences between their machines, the ratio and verdict of each case,
+    and the geometric mean of the ratios.
     """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.comparison_tables import show_comparison

@@ -31,21 +31,30 @@ def gate(
         ),
     ] = None,
     baseline_name: Annotated[
-        str, typer.Option("--baseline", metavar="SERIES", help=f"Baseline to compare against: {opt.SIDE}.")
+        str,
+        typer.Option(
+            "--baseline", metavar="SERIES", help="Baseline to compare against, named like a series of `compare`."
+        ),
     ] = "main",
     max_slowdown: opt.MaxSlowdown = "5%",
     repeat: Annotated[
-        int, typer.Option(min=1, metavar="COUNT", help="Number of runs in the new series. A verdict needs 5.")
+        int,
+        typer.Option(
+            callback=opt.in_range(1),
+            metavar="COUNT",
+            help="Number of runs in the new series. A verdict needs at least 5.",
+        ),
     ] = 5,
     new: Annotated[
-        str | None, typer.Option("--new", metavar="SERIES", help="Judge this saved series instead of a new one.")
+        str | None,
+        typer.Option("--new", metavar="SERIES", help="Judge this saved series instead of running a new one."),
     ] = None,
     junit: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file, one test per verdict.")
     ] = None,
     summary: opt.Summary = None,
     any_machine: Annotated[
-        bool, typer.Option("--any-machine", help="Also judge if CPU or GPU differ from the baseline's.")
+        bool, typer.Option("--any-machine", help="Compare even if the CPU or GPU is not that of the baseline.")
     ] = False,
     json: opt.Json = False,
     database: opt.Database = None,
@@ -109,7 +118,7 @@ def _check_machine(differences: Iterable[Difference]) -> None:
     """
     hardware = [each for each in differences if each.is_hardware]
     if hardware:
-        what = "; ".join(f"{each.what}: {each.base} there, {each.new} here" for each in hardware)
+        what = "; ".join(f"{each.what}: {each.base} in the baseline, {each.new} here" for each in hardware)
         raise UnfitError(
             f"The baseline was measured on another machine ({what}).",
             "Create a baseline on this machine, or add --any-machine.",

@@ -51,7 +51,7 @@ class GateRequest:
             target.check_file(path)
         if len(reports) > len({path.resolve() for path in reports}):
             raise UsageError(
-                f"{reports[0]} cannot hold both reports.", "Name different files with --junit and --summary."
+                f"{reports[0]} cannot hold both reports.", "Choose different files for --junit and --summary."
             )
         if self.new is None and self.repeat < GATE_RUNS:
             raise UsageError(

@@ -33,12 +33,17 @@ def gate(
     baseline_names: Annotated[
         list[str] | None,
         typer.Option(
-            "--baseline", metavar="SERIES", help="Baseline for the GPUs of its model. Repeatable.", show_default="main"
+            "--baseline", metavar="SERIES", help="Baseline for GPUs of the same model. Repeatable.", show_default="main"
         ),
     ] = None,
     max_slowdown: opt.MaxSlowdown = "5%",
     repeat: Annotated[
-        int, typer.Option(min=1, metavar="COUNT", help="Number of runs on each host. A verdict needs 5.")
+        int,
+        typer.Option(
+            callback=opt.in_range(1),
+            metavar="COUNT",
+            help="Number of runs on each host. A verdict needs at least 5.",
+        ),
     ] = 5,
     start_timeout: opt.StartTimeout = 120.0,
     at_once: opt.AtOnce = 128,

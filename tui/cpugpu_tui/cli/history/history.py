@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json
+from cpugpu_tui.cli.options import Database, Json, in_range
 
 commands = typer.Typer()
 
@@ -25,7 +25,7 @@ def history(
     ] = None,
     json: Json = False,
     database: Database = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Maximum number of runs.")] = 20,
+    limit: Annotated[int, typer.Option(callback=in_range(1), metavar="COUNT", help="Maximum number of runs.")] = 20,
 ) -> None:
     """List saved runs, newest first."""
     if context.invoked_subcommand is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json
+from cpugpu_tui.cli.options import Database, Json, in_range
 from cpugpu_tui.errors import UsageError
 
 LISTED = 20
@@ -17,9 +17,11 @@ commands = typer.Typer()
 
 @commands.command()
 def prune(
-    keep: Annotated[int | None, typer.Option(min=0, metavar="COUNT", help="Keep this many of the newest runs.")] = None,
+    keep: Annotated[
+        int | None, typer.Option(callback=in_range(0), metavar="COUNT", help="Number of newest runs to keep.")
+    ] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only runs older than this, such as 30d, 12h or 2w.")
+        str | None, typer.Option(metavar="AGE", help="Take only runs older than AGE, such as 30d, 12h or 2w.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete the runs instead of listing them.")] = False,
     json: Json = False,

@@ -14,7 +14,9 @@ commands = typer.Typer()
 
 @commands.command()
 def rm(
-    run_names: Annotated[list[str], typer.Argument(metavar="RUN", help="Run numbers, latest, or starts of run ids.")],
+    run_names: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Run numbers, `latest`, or the first characters of run ids.")
+    ],
     force: Annotated[
         bool, typer.Option("--force", help="Also delete runs of a baseline, and runs that seem to be still running.")
     ] = False,

@@ -36,9 +36,13 @@ def run_in_turn(
         CpuGpuError: the request cannot be run at all, or an interpreter is given twice.
     """
     if twice := [python for python in pythons if pythons.count(python) > 1]:
-        raise UsageError(f"--python {twice[0]} is given twice.", "Name each interpreter once. --repeat sets the runs.")
+        raise UsageError(
+            f"--python {twice[0]} is given twice.", "Give each interpreter once. --repeat sets the number of runs."
+        )
     if AUTO in pythons:
-        raise UsageError("--python auto finds only one interpreter.", "Name each interpreter to compare them.")
+        raise UsageError(
+            "--python auto finds only one interpreter.", "Give the path of each interpreter that you want to compare."
+        )
     if options.worker != "process":
         raise UsageError(f"--worker {options.worker} runs only one interpreter.", "Leave --worker out.")
     request = with_own(request, options.workloads, pythons[0])

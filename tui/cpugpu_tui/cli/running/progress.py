@@ -10,7 +10,7 @@ from typing import TextIO
 from cpugpu_tui.errors import shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
 from cpugpu_tui.model.quantities import duration
-from cpugpu_tui.render.progress import bar, left_text, points_text
+from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.state.state import RunState
 
 EVERY_S = 0.5
@@ -44,7 +44,7 @@ class ProgressLine:
 
 
 class Progress:
-    """Draws `███░░░░░░░ 3 of 8 points · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
+    """Draws `███░░░░░░░ 3 of 8 cases · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
 
     def __init__(self) -> None:
         self._line = ProgressLine()
@@ -69,7 +69,7 @@ class Progress:
             return f"{current.phase} of {current.device}: {current.note}"
         is_utf8 = "utf" in (self._line.stream.encoding or "").lower()
         done, rest = bar(state, *("█░" if is_utf8 else "#."))
-        parts = [f"{done}{rest} {points_text(state)}"]
+        parts = [f"{done}{rest} {done_text(state)}"]
         left_s = self._left_s - (time.monotonic() - self._heard_s) if self._left_s is not None else None
         parts += [text for text in (left_text(state, left_s),) if text]
         if current is not None and current.case in state.rows:

@@ -77,7 +77,7 @@ def _require_python(run: Unfinished, python: str | None) -> None:
 def _wanted(store: Store, names: Sequence[str]) -> Unfinished:
     if len(names) > 1:
         raise UsageError(
-            f"--resume takes one run, not {len(names)}.", "Name one, or none for the newest unfinished run."
+            f"--resume takes one run, not {len(names)}.", "Give one run, or none for the newest unfinished run."
         )
     if store.notice:
         raise StoreError(store.notice)

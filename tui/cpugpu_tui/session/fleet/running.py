@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.errors import CpuGpuError, NoTorchError, ProtocolError
+from cpugpu_tui.errors import STOP_REQUESTED, CpuGpuError, NoTorchError, ProtocolError
 from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.fleet.state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
@@ -205,7 +205,7 @@ class Fleet:
         return _ended(finished, session.error)
 
 
-_STOPPED = HostChanged(STOPPED, "Stopped by request.")
+_STOPPED = HostChanged(STOPPED, STOP_REQUESTED)
 
 
 class _Door:
@@ -241,7 +241,7 @@ def _ended(finished: RunFinished, error: CpuGpuError | None) -> HostChanged:
     if finished.status == "done":
         return HostChanged(DONE)
     if finished.status == "stopped":
-        return HostChanged(STOPPED, finished.message or "Stopped by request.", finished.remedy)
+        return HostChanged(STOPPED, finished.message or STOP_REQUESTED, finished.remedy)
     if error is not None:
         return _changed(error)
     return HostChanged(FAILED, finished.message or "The run failed.", finished.remedy)

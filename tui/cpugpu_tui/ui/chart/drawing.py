@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import itemgetter
 
-from cpugpu_tui.analysis.answer import where
+from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey
 from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
-from cpugpu_tui.render.answers import beside, threads_of, world
+from cpugpu_tui.render.answers import axis_of, beside, threads_of, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
@@ -80,7 +80,7 @@ def chart_lines(
         return [title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
     crossing = world(run, rows, options.what_if)
     marked = marked_row(run, sweep, options.cursor) or rows[-1]
-    legend = _legend(found, crossing, marked, width, glyphs)
+    legend = _legend(found, axis_of(run, rows), crossing, marked, options.what_if, width, glyphs)
     room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1]:
         legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
@@ -137,36 +137,43 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
     workload, variant, dtype, threads = sweep
     name = workload if variant == "default" else f"{workload} {variant}"
     known = threads_of(rows) or threads
-    against = f" against {known} CPU thread{'s' if known != 1 else ''}" if known else ""
+    rival = f"{known} CPU thread{'s' if known != 1 else ''}"
+    against = "" if not known else f": GPU against {rival}" if any(row.gpu for row in rows) else f" on {rival}"
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
     title: Spans = ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
     return title if width_of(title) <= width else title[:-1]
 
 
-def _legend(found: Sequence[Curve], crossing: Crossover, marked: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+def _legend(
+    found: Sequence[Curve], axis: str, crossing: Crossover, marked: Row, what_if: str, width: int, glyphs: Glyphs
+) -> list[Spans]:
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        items.append(((CROSSING, "warn"), (f" GPU faster {spelled(where(crossing), glyphs)}", "text")))
-        between = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
+        condition = "" if what_if == RESIDENT else f"{BY_KEY[what_if].label}, "
+        place = spelled(where(crossing, axis), glyphs)
+        items.append(((CROSSING, "warn"), (f" {condition}GPU wins {place}", "text")))
+        between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
-    items.append(((HIGHLIGHT, "strong"), (f" {_highlighted(marked, glyphs)}", "text")))
+    several: Spans = ((SEVERAL, "muted"), (" several", "text"))
+    items += [several] if len(found) > 1 else []
+    items += [((f"selected row (dotted line): {_highlighted(marked, axis, glyphs)}", "text"),)]
     lines: list[Spans] = []
     for item in items:
         if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
             lines[-1] = (*lines[-1], ("   ", "text"), *item)
-        else:
+        elif item is not several:  # it does not get a line of its own
             lines.append(item)
     return lines
 
 
-def _highlighted(row: Row, glyphs: Glyphs) -> str:
-    size, times_text = size_text(row.case.size), []
+def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
+    size, times_text = spelled(named(axis, "=", row.case.size), glyphs), []
     for name, times in (("CPU", row.cpu), ("GPU", row.gpu)):
         if times is not None and times.latency_ns is not None:
             times_text.append(f"{name} {time_text(times.latency_ns).replace('us', f'{glyphs.micro}s')}")
-    return f"{size}: {', '.join(times_text)}" if times_text else size
+    return ", ".join((size, *times_text))
 
 
 # -------------------------------------------------------------------- the field

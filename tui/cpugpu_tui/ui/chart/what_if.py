@@ -8,7 +8,7 @@ from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.model import SweepKey
-from cpugpu_tui.render.answers import answers, world
+from cpugpu_tui.render.answers import answers, axis_of, world
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column
 
@@ -69,24 +69,26 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     name = " ".join(part for part in sweep[:2] if part != "default")
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
     prefix = f"{name}: " if several else ""
+    axis = axis_of(run, rows)
     if key == RESIDENT:
-        return f"{prefix}As measured, {BY_KEY[key].label}: the GPU is {_faster(measured)}."
+        return f"{prefix}As measured ({BY_KEY[key].label}), the GPU {_outcome(measured, axis)}."
     if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
-        return f"{prefix}These CPU times already use one thread: the GPU is {_faster(measured)}."
-    condition = BY_KEY[key].condition
-    head = condition[0].upper() + condition[1:]
+        return f"{prefix}These CPU times already use one thread: the GPU {_outcome(measured, axis)}."
+    head = f"{prefix}{BY_KEY[key].question}"
     found = world(run, rows, key)
     if not found.points:
         remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
-        return f"{prefix}{head}: not measured.{remedy}"
-    verb = "is" if key in MEASURED else "would be"
+        return f"{head} Not measured.{remedy}"
+    head += f" The GPU {_outcome(found, axis, is_measured=key in MEASURED)}"
     if where(found) == where(measured):
-        return f"{prefix}{head}, the GPU {verb} {_faster(found)}, the same as measured."
-    if measured.kind in WITHOUT_WINNER:
-        return f"{prefix}{head}, the GPU {verb} {_faster(found)}; as measured it is {_faster(measured)}."
-    return f"{prefix}{head}, the GPU {verb} {_faster(found)} instead of {where(measured)}."
+        return f"{head}, the same as measured."
+    if {measured.kind, found.kind} & WITHOUT_WINNER.keys():
+        return f"{head}; as measured, it {_outcome(measured, axis)}."
+    return f"{head}; as measured, {where(measured, axis)}."
 
 
-def _faster(found: Crossover) -> str:
-    """Return the words after `the GPU is` or `the GPU would be`."""
-    return WITHOUT_WINNER.get(found.kind) or f"faster {where(found)}"
+def _outcome(found: Crossover, axis: str, *, is_measured: bool = True) -> str:
+    """Return `wins from n ≈ 205`, `would win from n ≈ 205` or why nobody does, to follow `the GPU`."""
+    if found.kind in WITHOUT_WINNER:
+        return f"{'is' if is_measured else 'would be'} {WITHOUT_WINNER[found.kind]}"
+    return f"{'wins' if is_measured else 'would win'} {where(found, axis)}"

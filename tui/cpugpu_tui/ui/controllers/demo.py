@@ -89,7 +89,7 @@ class DemoRunning:
         if wanted is not None:
             self._history.show(wanted.run)
             return
-        port.change(notice=port.state.keymap.said(ENDED))
+        port.change(notice=port.state.keymap.with_keys(ENDED))
         search = next((run for run in runs if run.started.plan.search is not None), None)
         if search is None or not port.screen_stack:
             return

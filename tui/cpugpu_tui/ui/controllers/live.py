@@ -48,7 +48,7 @@ class Live:
     def begin(self, **changes: Any) -> None:
         """Prepare for a run that is about to start."""
         self._started_s = time.monotonic()
-        self._port.change(said="", **changes)  # an old notice would cover the progress
+        self._port.change(key_result="", **changes)  # an old notice would cover the progress
 
     def _folded(self, new: tuple[Event, ...]) -> dict[str, Any]:
         """Return the changes of the state that these events cause."""
@@ -124,7 +124,7 @@ class Live:
             return None
         return UnfitError(
             f"{facts.get('interpreter', 'The interpreter')} cannot import torch: {facts.get('torch_error')}.",
-            "Install torch there, or choose another interpreter with --python PATH.",
+            "Install torch in this interpreter, or choose another interpreter with --python PATH.",
         )
 
     def mark_unsaved(self, message: SavingChanged) -> None:

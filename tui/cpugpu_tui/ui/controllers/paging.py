@@ -33,7 +33,7 @@ class Paging:
                 select()
                 return
         nothing = "This pane has nothing to open; press {zoom} to zoom it."
-        self._port.say(self._port.state.keymap.said(nothing))
+        self._port.say(self._port.state.keymap.with_keys(nothing))
 
     def close(self) -> None:
         """Close the page, the filter or the zoom; the lowest screen stays open."""

@@ -40,7 +40,7 @@ class Palette:
         state, found, main = self._port.state, self._answered(), main_screen(self._port)
         masked = {name for name, (_, action) in found.items() if action == "nothing"}
         entries = command_entries(state.situation, state.keymap, masked)
-        why_not = state.keymap.said(impossible(COMMAND_BY_ID["run"], state.situation))
+        why_not = state.keymap.with_keys(impossible(COMMAND_BY_ID["run"], state.situation))
         entries += workload_entries(main.query_one(WorkloadPane).summaries if main is not None else (), why_not)
         entries += theme_entries(self._themes.names, self._themes.current)
 

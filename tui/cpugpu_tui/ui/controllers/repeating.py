@@ -1,4 +1,4 @@
-"""Repeats: a count before `r`, one row again, and changes since the previous run."""
+"""Repeats: a count before `r`, repeats of one row, and changes since the previous run."""
 
 from __future__ import annotations
 

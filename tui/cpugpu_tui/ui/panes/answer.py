@@ -84,7 +84,7 @@ def _shortened(state: AppState, table: list[Spans], room: int) -> list[Spans]:
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
     count = room - 2
     first = min(first, len(rows) - count)
-    more = state.keymap.said(f"{len(rows) - count} more. Press {{zoom}} to enlarge the pane.")
+    more = state.keymap.with_keys(f"{len(rows) - count} more. Press {{zoom}} to enlarge the pane.")
     return [head, *rows[first : first + count], ((more, "muted"),)]
 
 
@@ -117,7 +117,7 @@ def _better_python(state: AppState, found: Interpreter) -> str:
     """Return the key that switches to the interpreter that was found, and the reason to press it."""
     torch = state.environment.get("torch")
     cause = f"This torch ({torch}) cannot use the GPU. " if torch else ""
-    return f"{cause}{state.keymap.said('Press {python} to use')} {found.path}: it {found.able}."
+    return f"{cause}{state.keymap.with_keys('Press {python} to use')} {found.path}: it {found.able}."
 
 
 def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
@@ -129,8 +129,6 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
         sentences += [(text, "key") for text in (_what_if(state),) if text]
         # Room is scarce at 80x24, so the notice of an unfinished search comes right after the first sentence.
         unfinished = [(text, "warn") for text in (cut_short(run),) if text]
-        # The app has no remarks below its table: the highlighted row shows its own.
-        shown = tuple(text.replace("The remarks say why.", "Select a row to see why.") for text in shown)
         sentences += [*((text, "strong") for text in shown[:1]), *unfinished, *((text, "muted") for text in shown[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
@@ -140,8 +138,8 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
         sentences.append(("This is a replay of recorded telemetry. Nothing can be run.", "strong"))
         sentences.append(("Start cpugpu-tui without --replay to run a workload.", "muted"))
     elif not situation.ran and state.problem is None:
-        choose = "Choose a workload with up and down, change it with {open}. Press {help} for help."
-        sentences.append((keymap.said(choose), "muted"))
+        choose = "Up and down select a workload, {open} edits its settings. Press {help} for help."
+        sentences.append((keymap.with_keys(choose), "muted"))
     return sentences
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, UNDECIDED, change
+from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, TOO_FEW, UNDECIDED, change
 from cpugpu_tui.compare.changes import Changes, DeviceChange
 from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
@@ -108,7 +108,7 @@ def change_lines(changes: Changes | None, run: RunState, row: Row, width: int) -
         lines += [line for text, role in _sentences(each) for line in wrapped(text, width, role)]
     if not lines or changes is None:
         return []
-    heading = f"Other runs: {changes.against}" if changes.base is not None else "Runs of this series"
+    heading = changes.heading if changes.base is not None else "Runs of this series"
     return [*wrapped(heading, width, "title"), *lines]
 
 
@@ -123,10 +123,10 @@ def _sentences(each: DeviceChange) -> list[tuple[str, str]]:
     found = change(each.base_ns, each.new_ns)
     if found is not None:
         interval = f", 95 % interval {interval_text(found)}" if found.low is not None else ""
-        word = VERDICT_WORDS.get(each.verdict, "")
-        runs = f"{found.base_runs} {'run' if found.base_runs == 1 else 'runs'} before, {found.new_runs} now"
+        word = VERDICT_WORDS.get(each.verdict, "") + (" to judge" if each.verdict == TOO_FEW else "")
+        runs = f"{found.base_runs} {'run' if found.base_runs == 1 else 'runs'} earlier, {found.new_runs} now"
         sentences.append(
-            (f"{each.device}: {percent_text(found.ratio)}{interval}{f': {word}' if word else ''} ({runs}).",
+            (f"{each.device} time {percent_text(found.ratio)}{interval}{f': {word}' if word else ''} ({runs}).",
              ROLES.get(each.verdict, "text"))
         )  # fmt: skip
     return sentences

@@ -8,7 +8,7 @@ from textual.geometry import Size
 
 from cpugpu_tui.model import CALIBRATION, Progressed
 from cpugpu_tui.model.quantities import duration, size_text
-from cpugpu_tui.render.progress import bar, left_text, points_text
+from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import StatePane, spelled
@@ -29,7 +29,7 @@ class StatusPane(StatePane):
 
 def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    result = _key_result(state, width, glyphs) if state.said and not state.quitting else ()
+    result = _key_result(state, width, glyphs) if state.key_result and not state.quitting else ()
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     left = _joined([tags(state), _count(state, glyphs), now])
     if not result:
@@ -43,7 +43,7 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
 
 def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the result of the last key press, cut to fit beside the tags. It replaces everything else."""
-    text, room = spelled(state.said, glyphs), width - width_of(tags(state)) - 1
+    text, room = spelled(state.key_result, glyphs), width - width_of(tags(state)) - 1
     if len(text) > room > len(glyphs.ellipsis):
         text = text[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
     return ((text, "strong"),)
@@ -107,7 +107,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         return (
             (f"{name} ", "title"),
             *_bar(state, glyphs),
-            (points_text(run), "strong"),
+            (done_text(run), "strong"),
             *(
                 (f" {glyphs.dot} {part}", "warn" if part == standing else "text")
                 for part in (standing, left, series)
@@ -126,7 +126,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         return (
             (f"{name} ", "title"),
             (f"{glyph} {run.status}", role),
-            (f" {points_text(run)}{failed}{number}", "text"),
+            (f", {done_text(run)}{failed}{number}", "text"),
             *_baseline(state, glyphs),
         )
     if state.problem is not None and not (state.agent_ready and state.environment.get("torch")):

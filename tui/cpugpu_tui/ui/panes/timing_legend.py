@@ -18,7 +18,7 @@ from cpugpu_tui.ui.row_names import NOT_SAVED
 ODD, BAD, OPEN = "~", "!", "?"
 """Signs of a disturbed time, of a problem, and of a row without a winner."""
 
-SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW = "slow", "no core", "impossible", "close", "few"
+SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW, BARS = "slow", "no core", "impossible", "close", "few", "bars"
 """Meanings of the signs; keys of `MEANINGS`."""
 
 MEANINGS = {
@@ -29,6 +29,7 @@ MEANINGS = {
     SLOW: (BAD, "slower than equal GPUs"),
     IMPOSSIBLE: (BAD, "faster than this machine can be"),
     NOT_SAVED: (NOT_SAVED, "not saved yet"),
+    BARS: ("rounds:", "CPU left, GPU right"),
 }
 """Meaning → sign and words, in the order of the line."""
 
@@ -69,7 +70,7 @@ def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
         if sign not in signs:
             continue
         # A sign with two meanings is written once: `? too close to call or too few rounds`.
-        words = keymap.said(words)
+        words = keymap.with_keys(words)
         is_again = signs_so_far[-1:] == [drawn]
         text = f" or {words}" if is_again else f"{'   ' if signs_so_far else ''}{drawn} {words}"
         if sum(len(part) for part, _ in spans) + len(text) > width:

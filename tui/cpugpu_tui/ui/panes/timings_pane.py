@@ -13,7 +13,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
-from cpugpu_tui.render.columns import Key
+from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_beside, thread_columns
 from cpugpu_tui.ui import rows
@@ -22,7 +22,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of
-from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
+from cpugpu_tui.ui.panes.timing_legend import BARS, legend, signs_of
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.typing_line import LineField
@@ -46,6 +46,7 @@ class TimingsPane(Vertical):
         self._changes: Changes | None = None
         self._keymap = DEFAULT_KEYMAP
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}
+        self._more_signs: frozenset[str] = frozenset()
         """Row key → row and the meanings of its signs, cached for that row."""
         self._shown: tuple[RunState, str, Order, rows.Look, Changes | None] | None = None
         """The table's content: run, filter, order, look and changes."""
@@ -99,6 +100,8 @@ class TimingsPane(Vertical):
         self.table.set_columns(laid_out)
         is_wide = any(column.key == Key.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
         self.table.cells_of = partial(self._cells_of, look, is_wide)
+        two_groups = laid_out[-1].label == COLUMNS[Key.ROUNDS].heading and not (look.cpu_only or look.gpu_only)
+        self._more_signs = frozenset({BARS} if two_groups else ())
         self._fill(run, look)
         self._shown = (run, *now)
         self._show_count()
@@ -136,7 +139,7 @@ class TimingsPane(Vertical):
         signs = frozenset[str]().union(*(found for _, found in self._signs.values()))
         line = self.query_one("#legend", Lines)
         line.display = bool(signs)
-        line.show([legend(signs, self.size.width - 1, self._keymap)])
+        line.show([legend(signs | self._more_signs, self.size.width - 1, self._keymap)])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
         """Return the cells of a row as rich text."""

@@ -15,8 +15,10 @@ from cpugpu_tui.workloads import PRESETS
 NAME_CELLS = 13
 """Cells of the longest name of a publication's preset, and a space."""
 
-ROWS = "The table shows CPU time, GPU time, speedup and limit of each size. The answer appears below it."
-CLAIMS = "Five publications compared CPU and GPU. Choose one ({open} opens it, {claims} lists all their claims):"
+ROWS = "For each size the table shows CPU time, GPU time and speedup. The answer appears below it."
+CLAIMS = (
+    "Five publications compared CPU and GPU. Their experiments are workloads, too ({claims} lists all their claims):"
+)
 DEMO = (
     "No NVIDIA GPU was found, so only the CPU can be timed. To see a recorded GPU run, press {quit} and start"
     " `cpugpu-tui demo` (90 s)."
@@ -40,12 +42,12 @@ def is_first(state: AppState) -> bool:
 
 def welcome_lines(state: AppState, width: int) -> list[Spans]:
     """Return what the table will show, the publications' claims and, without a GPU, a hint at the demo."""
-    said = state.keymap.said
-    lines: list[Spans] = wrapped(said(first_sentence(state)), width, "strong")
+    with_keys = state.keymap.with_keys
+    lines: list[Spans] = wrapped(with_keys(first_sentence(state)), width, "strong")
     lines += wrapped(ROWS, width, "muted")
     if lacks_gpu(state):
-        lines += wrapped(said(DEMO), width, "warn")
-    lines += [(), *wrapped(said(CLAIMS), width)]
+        lines += wrapped(with_keys(DEMO), width, "warn")
+    lines += [(), *wrapped(with_keys(CLAIMS), width)]
     for name, claim in claims():
         lines.append(((f" {name:<{NAME_CELLS}}", "key"), (whole_clauses(claim, width - NAME_CELLS - 1), "text")))
     return lines

@@ -81,11 +81,12 @@ class HelpScreen(Page):
     def _everything(self, width: int) -> list[Spans]:
         """Return the words of the pane, all keys, the mouse and where to read more."""
         keymap, only = self.state.keymap, self._only
-        words = [(keymap.said(word), keymap.said(text)) for word, text in WORDS.get(self._topic, ())]
+        named = keymap.with_keys
+        words = [(named(word), named(text)) for word, text in WORDS.get(self._topic, ())]
         words += [(word.replace("`", ""), GLOSSARY[word].replace("`", "")) for word in TERMS.get(self._topic, ())]
         keys = {
             group: [(keymap.text(each.id), each.help) for each in commands if not only or each.id in only]
-            + [(keymap.said(own.keys), keymap.said(own.help)) for own in ALWAYS if own.group == group and not only]
+            + [(named(own.keys), named(own.help)) for own in ALWAYS if own.group == group and not only]
             for group, commands in by_group().items()
         }
         lines: list[Spans] = [(("Words", "title"),), *two_columns(words, width), ()]

@@ -80,7 +80,7 @@ PANES: dict[str, PaneKeys] = {
         "the history page",
         ("filter", "claims", "back", *OPEN),
         (OwnKey("{run}", RUN, "Run the plan of this run again, with its seed."),
-         OwnKey("enter", LOOK, "Open the run in the panes; {history} there returns."),
+         OwnKey("enter", LOOK, "Open the run in the panes; {history} returns to this list."),
          OwnKey("l", LOOK, "Change the tags of the run."),
          OwnKey("{baseline}", COMPARE, "Make the run's series the baseline."),
          OwnKey("d", TAKE_AWAY, "Delete the run; asks first."), MOVE),
@@ -121,7 +121,7 @@ def grouped(pane: PaneKeys, keymap: Keymap) -> dict[str, list[tuple[str, str]]]:
     """Return group → (keys, what they do), for the groups that have any."""
     found = {}
     for group in GROUPS:
-        own = [(keymap.said(key.keys), keymap.said(key.help)) for key in pane.own if key.group == group]
+        own = [(keymap.with_keys(key.keys), keymap.with_keys(key.help)) for key in pane.own if key.group == group]
         commands = [COMMAND_BY_ID[name] for name in pane.commands]
         rows = own + [(keymap.of(each.id), each.help) for each in commands if each.group == group]
         if rows:

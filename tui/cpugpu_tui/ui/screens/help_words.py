@@ -36,7 +36,8 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "chart": (
         ("curves", "Latency on the CPU and on the GPU, one point per size."),
-        ("what if", "{what-if} shows the crossover under another condition, beside the measured one."),
+        ("what-if", "The crossover under other costs, such as with copies, beside the measured one."
+         " {what-if} goes to the next."),
     ),
     "history": (
         ("{filter}", "Type a name, a status, a device, a date or #tag."),

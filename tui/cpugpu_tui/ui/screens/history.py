@@ -80,7 +80,10 @@ class HistoryScreen(RunList):
     def action_nothing(self) -> None:
         """Show why this key does nothing here."""
         keymap = self.state.keymap
-        self._said = (keymap.said("This key acts on the run in the panes. Press enter to open this run there."), "warn")
+        self._said = (
+            keymap.with_keys("This key acts on the run in the panes. Press enter to open this run there."),
+            "warn",
+        )
         self.redraw()
 
     def action_baseline(self) -> None:

@@ -15,7 +15,7 @@ from cpugpu_tui.ui.screens.page import Page
 
 EMPTY = (
     "This machine has not been measured yet. The card will show the peak rates of CPU, GPU and PCIe and the time of "
-    "one launch and one copy. With it, each row shows what limits it."
+    "one launch and one copy. After that, each row of the table also shows what limits it."
 )
 
 

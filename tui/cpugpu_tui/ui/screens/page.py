@@ -89,11 +89,11 @@ class Page(Screen[None]):
 
     def show_keys(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Write the last line: the keys, or the notice of a key press."""
-        keymap, said = self.state.keymap, self.state.said
+        keymap, result = self.state.keymap, self.state.key_result
         line: Spans = tuple(
-            part for key, does in pairs for part in ((f" {keymap.said(key)}", "key"), (f" {does} ", "text"))
+            part for key, does in pairs for part in ((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text"))
         )
-        self.query_one("#page-keys", Lines).show([((f" {said}", "strong"),) if said else line])
+        self.query_one("#page-keys", Lines).show([((f" {result}", "strong"),) if result else line])
 
     def action_scroll(self, where: str) -> None:
         """Scroll the text."""

@@ -55,7 +55,7 @@ def command_entries(situation: Situation, keymap: Keymap, masked: Collection[str
         if command.id != "palette":
             text = keymap.text(command.id)
             found.append(
-                Entry(COMMAND, command.id, label(command, situation), command.help, text, keymap.said(why))
+                Entry(COMMAND, command.id, label(command, situation), command.help, text, keymap.with_keys(why))
             )  # fmt: skip
     return found
 

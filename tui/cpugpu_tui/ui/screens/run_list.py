@@ -180,7 +180,7 @@ class RunList(Page, inherit_bindings=False):
         if not self._shown:
             if self._runs:
                 return wrapped("No run matches the filter; press esc to show all.", width, "muted")
-            return wrapped(self.state.keymap.said(EMPTY), width) if self._whole and self._said[1] != "bad" else []
+            return wrapped(self.state.keymap.with_keys(EMPTY), width) if self._whole and self._said[1] != "bad" else []
         now_ns = self._now_ns() if self._now_ns is not None else 0
         in_sight = self._shown[self._top : self._top + self._height]
         return [

@@ -37,7 +37,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "threads": ("CPU threads", "all, or numbers separated by commas"),
     DEVICES: ("devices", "press space to choose"),
     "repeat": ("repeats", "runs in one series"),
-    "rounds": ("rounds", "per case; empty: 8 to 40, until the interval is narrow"),
+    "rounds": ("rounds", "per case; empty: 8 to 40, until ± is small"),
     "max_seconds": ("at most", "seconds for the whole run"),
     "scale": ("scale", "full, or small: seconds instead of minutes"),
 }

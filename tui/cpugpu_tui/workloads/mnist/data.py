@@ -72,7 +72,7 @@ def find(folder: str, name: str) -> Path:
                 return path
     raise UsageError(
         f"{name} (or {name}.gz) not found in {folder} or its subfolder MNIST/raw.",
-        "Name the folder of the four idx files, or omit --mnist to generate digits.",
+        "Give the path of the folder with the four idx files, or omit --mnist to use generated digits.",
     )
 
 

@@ -53,7 +53,7 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     by_worth = list(subject.facts)
     if sum(_width(_piece(fact, texts[fact.label])) + 2 for fact in wanted) - 2 > room:
         texts |= {fact.label: fact.brief for fact in subject.facts if fact.brief is not None}
-        by_worth.sort(key=lambda fact: not (fact.is_kept or fact.sign))
+        by_worth.sort(key=lambda fact: not (fact.is_essential or fact.sign))
     chosen: list[tuple[Fact, Piece]] = []
     for fact in by_worth:
         piece = _piece(fact, texts[fact.label])

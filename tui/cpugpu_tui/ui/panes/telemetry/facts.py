@@ -48,7 +48,7 @@ class Fact:
     is_mark: bool = False
     """Whether it is shown only sometimes. Marks come last, so that columns stay aligned."""
 
-    is_kept: bool = False
+    is_essential: bool = False
     """Whether it comes before others if a line has not room for all."""
 
     is_extra: bool = False
@@ -133,7 +133,7 @@ def _worded(key: str, readings: Readings, none: str) -> Worded:
 def _active(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
     shown = _worded("kernel_active_pct", readings, none)
     short = f"kernel-active {shown.number:>4}"
-    return Fact("kernel-active", shown.text, shown.role, past, 100.0, short=short, is_kept=True)
+    return Fact("kernel-active", shown.text, shown.role, past, 100.0, short=short, is_essential=True)
 
 
 def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact:
@@ -147,7 +147,7 @@ def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact
     label = "power, whole board" if gpu.instances else "power"
     return Fact(label, text.strip(), shown.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
                 brief=f"{shown.value / 1000:.0f} W" if capped else None,  # the mark `capped` already names the limit
-                is_kept=True)  # fmt: skip
+                is_essential=True)  # fmt: skip
 
 
 def _clock(readings: Readings, past: tuple[float | None, ...], none: str) -> Fact:
@@ -168,7 +168,7 @@ def _memory(readings: Readings, past: tuple[float | None, ...], none: str) -> Fa
     brief = f"{shown.value / 2**30:>3.0f}{f'/{total / 2**30:.0f}' if total is not None else ''} GiB"
     if is_with_reserve(readings):
         text, brief = f"{text} +reserve", f"{brief} +res"
-    return Fact("memory", text.strip(), shown.role, past, total, short=text, brief=brief, is_kept=True)
+    return Fact("memory", text.strip(), shown.role, past, total, short=text, brief=brief, is_essential=True)
 
 
 def is_with_reserve(readings: Readings) -> bool:

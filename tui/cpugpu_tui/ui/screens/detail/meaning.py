@@ -34,13 +34,13 @@ UNMEASURED = "limited by: unknown, the peak throughput of this device was not me
 
 
 def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the speedup with copies."""
-    parts = []
-    for metric, memory in ((PAGEABLE, "ordinary"), (PINNED, "pinned")):
+    """Return a line with the speedup with copies for each kind of host memory."""
+    lines: list[Spans] = []
+    for metric, memory in ((PAGEABLE, "pageable"), (PINNED, "pinned")):
         found = end_to_end(row, metric)
         if found is not None:
-            parts.append(f"{speedup_text(found)} from and to {memory} memory")
-    return wrapped(spelled(f"with copies {', '.join(parts)}", glyphs), width) if parts else []
+            lines += wrapped(spelled(f"speedup with copies, {memory} memory: {speedup_text(found)}", glyphs), width)
+    return lines
 
 
 def hardware_lines(run: RunState, row: Row, times: DeviceTimes, width: int) -> list[Spans]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.model.quantities import factor
-from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads
+from cpugpu_tui.model.quantities import factor, joined
+from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
 
 TIMED_ONCE = (
-    "One call takes longer than the time budget, so it was timed once and has no interval. "
+    "One call takes longer than the time budget, so it was timed once and has no ± value. "
     "Choose smaller sizes to get one."
 )
 
@@ -77,7 +77,7 @@ def detail_lines(
     lines: list[Spans] = []
     for part in parts:
         lines += [(), *part] if lines and part else part
-    return [tuple((spelled(keymap.said(text), glyphs), role) for text, role in line) for line in lines]
+    return [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in lines]
 
 
 def _failed(row: Row, width: int) -> list[Spans]:
@@ -98,13 +98,15 @@ def _unsaved(row: Row, width: int) -> list[Spans]:
 
 def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
     """Return the marks behind the sign `~` of the table."""
-    odd = [(times.device, all_marks(row, times)) for times in row.times.values()]
-    text = "; ".join(f"{device} {', '.join(marks)}" for device, marks in odd if marks)
+    devices: dict[str, list[str]] = {}
+    for times in row.times.values():
+        for mark in all_marks(row, times):
+            devices.setdefault(mark, []).append(times.device)
     crowded = crowded_threads(run, row)
-    return [
-        *(wrapped(f"~ less certain: {text}", width, "warn") if text else []),
-        *(wrapped(f"{crowded}.", width, "warn") if crowded else []),
-    ]
+    lines: list[Spans] = []
+    for mark, names in devices.items():
+        lines += wrapped(f"~ less certain: on {joined(names)}, {mark_words(mark)}", width, "warn")
+    return [*lines, *(wrapped(f"{crowded}.", width, "warn") if crowded else [])]
 
 
 def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:

@@ -19,9 +19,9 @@ VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",
     CPU_WINS: "the CPU is faster",
     TIE: "a tie, within 2 %",
-    GPU_OBSERVED: "the GPU was faster in each, too few for an interval",
-    CPU_OBSERVED: "the CPU was faster in each, too few for an interval",
-    TOO_FEW: "too few for an interval",
+    GPU_OBSERVED: "the GPU is faster in each, too few for a ± value",
+    CPU_OBSERVED: "the CPU is faster in each, too few for a ± value",
+    TOO_FEW: "too few for a ± value",
 }
 
 COMPUTED = {TEN_CALLS: "10 calls", HUNDRED_CALLS: "100 calls", NO_LAUNCH: "no launch cost"}

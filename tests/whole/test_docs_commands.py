@@ -1,0 +1,130 @@
+"""Every command in README and docs works on the simulated device, and so do the files that the docs show."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import CommandLine
+from tests.readme.blocks import PAGES, ROOT
+from typer.main import get_group
+
+from cpugpu_tui.cli.commands import app
+
+NOT_RUN = {
+    "cpugpu-tui run --resume": "needs an interrupted run, which tests/whole/test_resume_kill.py makes",
+    "cpugpu-tui --replay trace.ndjson": "needs a terminal",
+    "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",
+    "cpugpu-tui fleet gate -H hosts.toml --baseline h200 --baseline a100": "needs hosts with two models of GPUs",
+}
+"""Commands that are only parsed, and why."""
+
+HERE = {
+    "/path/to/env/bin/python": sys.executable,
+    "/path/to/other/bin/python": str(Path(sys.executable).with_name("python3")),
+    "~/torch/bin/python": sys.executable,
+    "srun": "local",
+}
+"""Words that mean another machine or environment, and what takes their place."""
+
+STEADY = "drift=0"
+"""A simulated machine without drift between runs, so that a gate passes every time."""
+
+PASSES = {"doctor": (0, 1)}
+"""Exit codes of commands that judge this machine."""
+
+
+def fences(page: Path, kind: str) -> list[str]:
+    """Return the code blocks of a page that are of this kind."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(page: Path) -> list[str]:
+    """Return the commands in the code blocks of a page, each once, without comments and without usage lines."""
+    lines = [line for block in fences(page, "(?:sh)?") for line in block.splitlines()]
+    found = [re.sub(r"\s+# .*", "", line.removeprefix("$ ")) for line in lines]
+    return [line for line in dict.fromkeys(found) if line.split()[:1] == ["cpugpu-tui"] and "[OPTIONS]" not in line]
+
+
+def command_of(arguments: Sequence[str]) -> tuple[str, Any]:
+    """Return the name and the command that the arguments call; the group itself without one."""
+    name, command = "", get_group(app)
+    for word in arguments:
+        if word not in getattr(command, "commands", {}):
+            break
+        name, command = f"{name} {word}".strip(), command.commands[word]
+    return name, command
+
+
+def on_this_machine(line: str) -> list[str]:
+    """Return the arguments of a command with what makes it run here: simulated, and without waiting."""
+    arguments = [HERE.get(word, word) for word in shlex.split(line)[1:]]
+    name, command = command_of(arguments)
+    if name == "fleet run" and "--launcher" not in arguments:
+        arguments += ["--launcher", "local"]
+    if name == "telemetry" and "--interval" not in arguments:
+        arguments += ["--interval", "0.1"]
+    takes = {option for each in command.params for option in each.opts}
+    if "--simulate" in takes and not {"--simulate", "--replay"} & set(arguments):
+        arguments += ["--simulate", f"{STEADY},gpus=2" if "cuda" in arguments else STEADY]
+    return arguments
+
+
+@pytest.fixture(scope="module")
+def seeded(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """Return a history with two series, of which the first is the baseline main."""
+    cpugpu = CommandLine(tmp_path_factory.mktemp("seeded") / "history.db")
+    for _ in range(2):
+        done = cpugpu.here("run", "matmul", "--size", "64,1024", "--repeat", "5", "--simulate", STEADY)
+        assert done.code == 0, done.err
+    assert cpugpu.here("baseline", "main", "1").code == 0
+    return cpugpu
+
+
+@pytest.fixture
+def folder(cpugpu: CommandLine, seeded: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, with the files that the docs name."""
+    cpugpu.take_over(seeded)
+    shutil.copy(cpugpu.database, tmp_path / "other.db")
+    (inventory,) = (each for each in fences(ROOT / "docs" / "fleet.md", "toml") if "[[hosts]]" in each)
+    (tmp_path / "hosts.toml").write_text(inventory)
+    (workload,) = fences(ROOT / "docs" / "own-workloads.md", "python")
+    (tmp_path / "layernorm.py").write_text(workload)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+WITH_COMMANDS = [page for page in PAGES if commands(page)]
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.name)
+@pytest.mark.usefixtures("folder")
+def test_every_command_of_a_page_works_in_its_order(page: Path, cpugpu: CommandLine) -> None:
+    for line in commands(page):
+        arguments = on_this_machine(line)
+        if line in NOT_RUN:
+            name, command = command_of(arguments)
+            command.make_context(name, arguments[len(name.split()) :])
+            continue
+        done = cpugpu.here(*arguments)
+        assert done.code in PASSES.get(command_of(arguments)[0], (0,)), f"{line}\n{done.out[-2000:]}{done.err}"
+
+
+def test_what_is_not_run_is_in_the_docs() -> None:
+    assert set(NOT_RUN) <= {line for page in PAGES for line in commands(page)}
+
+
+def test_the_config_of_the_docs_is_valid(cpugpu: CommandLine, folder: Path) -> None:
+    (settings, *_) = fences(ROOT / "docs" / "configuration.md", "toml")
+    (folder / "config" / "cpugpu-tui").mkdir(parents=True)
+    (folder / "config" / "cpugpu-tui" / "config.toml").write_text(settings)
+    done = cpugpu.here("config", "show", "--json")
+    assert done.code == 0, done.err
+    assert "forest" in done.out
