@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.machine.processes import MARK, marked
-from cpugpu_tui.model import Case, CodeTraced, Device, OwnCode, Reading
+from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.timers.command import CommandOperation, CommandTimer, environment_for
 from cpugpu_tui.workloads.own_command import own_command
@@ -64,6 +64,11 @@ def traced(code: OwnCode, folder: Path, device: str = "cpu", probe: Probe | None
     timer.first_call(op)
     assert op.traced is not None
     return op.traced
+
+
+def used_by(found: CodeTraced) -> CommandUse:
+    assert found.command is not None
+    return found.command
 
 
 def test_words_are_replaced_and_other_braces_stay(tmp_path: Path) -> None:
@@ -121,24 +126,24 @@ def test_a_stop_ends_the_process_at_once(tmp_path: Path) -> None:
 def test_the_receipt_counts_children_and_memory(tmp_path: Path) -> None:
     child = f"import os\nif os.fork():\n    os.wait()\n    os._exit(0)\n{LASTING}"
     found = traced(own_command(python(child)), tmp_path)
-    assert found.processes == 2
+    assert used_by(found).processes == 2
     assert found.peak_host_bytes is not None
     assert found.peak_host_bytes > 4e6
-    assert found.hides_gpus
+    assert used_by(found).hides_gpus
 
 
 def test_start_up_is_timed_apart(tmp_path: Path) -> None:
     code = own_command(python(LASTING), startup=shlex.join(python("pass")))
     found = traced(code, tmp_path)
-    assert found.startup_ns is not None
-    assert 0 < found.startup_ns < 0.1e9
+    assert used_by(found).startup_ns is not None
+    assert 0 < used_by(found).startup_ns < 0.1e9
     with pytest.raises(CaseError, match=r"start-up command ended with exit code 1"):
         traced(own_command(python(LASTING), startup="false"), tmp_path)
 
 
 def test_the_usual_start_up_is_not_that_of_a_command_which_is_quicker(tmp_path: Path) -> None:
-    assert traced(own_command(("sleep", "0")), tmp_path).startup_ns is None
-    assert traced(own_command(python("pass")[1:]), tmp_path).startup_ns is None
+    assert traced(own_command(("sleep", "0")), tmp_path).command == CommandUse(1, hides_gpus=True)
+    assert traced(own_command(python("pass")[1:]), tmp_path).command == CommandUse(1, hides_gpus=True)
 
 
 def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:
@@ -147,9 +152,9 @@ def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:
         traced(code, tmp_path, GPU, Probe(0))
     assert caught.value.kind == "refused"
     used = traced(code, tmp_path, GPU, Probe(5_000_000))
-    assert (used.peak_bytes, used.utilisation_pct, used.gpu_reason) == (5_000_000, 40.0, None)
+    assert (used.peak_bytes, used_by(used).utilisation_pct, used_by(used).gpu_reason) == (5_000_000, 40.0, None)
     unknown = traced(code, tmp_path, GPU, Probe(None))
-    assert (unknown.peak_bytes, unknown.gpu_reason) == (None, "no-permission")
+    assert (unknown.peak_bytes, used_by(unknown).gpu_reason) == (None, "no-permission")
 
 
 def test_a_cpu_run_on_the_gpu_is_refused(tmp_path: Path) -> None:

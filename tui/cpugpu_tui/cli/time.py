@@ -93,7 +93,7 @@ def time(
     export: opt.Exports = None,
     ceilings: opt.TakeCeilings = True,
 ) -> None:
-    """Time your own expression, function or command on CPU and GPU.
+    """Time your own code or command on CPU and GPU.
 
     The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the host; its tensors are
     copied to each device. A function gets --let values, n, device, and what a function inputs(n) beside it returns.

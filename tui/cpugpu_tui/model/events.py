@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.devices import Ceilings, Check, CommandUse, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 
@@ -123,16 +123,8 @@ class CodeTraced(Event):
     """The code makes tensors without naming a device, so the device was made torch's default one."""
     not_compared: str = ""
     """Why results are not compared between devices; empty if they are."""
-    processes: int = 0
-    """Most processes that a command had at one time; 0 for other code."""
-    hides_gpus: bool = False
-    """A command without `{device}` ran with an empty CUDA_VISIBLE_DEVICES."""
-    utilisation_pct: float | None = None
-    """Highest GPU utilisation of a command's processes; None if unknown."""
-    gpu_reason: str | None = None
-    """Why it is unknown whether a command used the GPU: a key of `telemetry.reasons.REASONS`."""
-    startup_ns: float | None = None
-    """Median time of a command that does nothing but start, ns; None without one."""
+    command: CommandUse | None = None
+    """What the processes of a command used, which has no operators; None for other code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.model import CodeTraced, OwnCode
+from cpugpu_tui.model import CodeTraced, CommandUse, OwnCode
 from cpugpu_tui.model.quantities import significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
@@ -42,8 +42,8 @@ def receipt_lines(row: Row) -> list[str]:
 
 
 def _line(times: DeviceTimes, traced: CodeTraced) -> str:
-    if traced.processes:
-        return f"{traced.device}: {', '.join(_of_command(times, traced))}."
+    if traced.command is not None:
+        return f"{traced.device}: {', '.join(_of_command(times, traced, traced.command))}."
     parts = [_count(traced.operators, "operator")]
     if times.kernels is not None:
         parts.append(f"{_count(times.kernels.count, 'kernel')} in {time_text(times.kernels.elapsed_ns)}")
@@ -63,23 +63,23 @@ def _line(times: DeviceTimes, traced: CodeTraced) -> str:
     return f"{traced.device}: {', '.join(parts)}."
 
 
-def _of_command(times: DeviceTimes, traced: CodeTraced) -> list[str]:
-    parts = [_count(traced.processes, "process", "processes")]
-    if traced.hides_gpus:
+def _of_command(times: DeviceTimes, traced: CodeTraced, used: CommandUse) -> list[str]:
+    parts = [_count(used.processes, "process", "processes")]
+    if used.hides_gpus:
         parts.append("GPUs hidden by an empty CUDA_VISIBLE_DEVICES")
-    if traced.gpu_reason is not None:
-        why = REASONS.get(traced.gpu_reason, "unknown")
+    if used.gpu_reason is not None:
+        why = REASONS.get(used.gpu_reason, "unknown")
         parts.append(f"cannot know whether they used the GPU ({why})")
     if traced.peak_bytes is not None:
         parts.append(f"peak {_bytes(traced.peak_bytes)} on the GPU")
-    if traced.utilisation_pct is not None:
-        parts.append(f"up to {traced.utilisation_pct:.0f} % GPU utilisation")
+    if used.utilisation_pct is not None:
+        parts.append(f"up to {used.utilisation_pct:.0f} % GPU utilisation")
     if traced.peak_host_bytes is not None:
         parts.append(f"peak {_bytes(traced.peak_host_bytes)} on the host")
     whole_ns = times.latency_ns
-    if traced.startup_ns is not None and whole_ns:
-        share = min(100.0, 100 * traced.startup_ns / whole_ns)
-        parts.append(f"start-up takes {time_text(traced.startup_ns)}, {share:.0f} % of {time_text(whole_ns)}")
+    if used.startup_ns is not None and whole_ns:
+        share = min(100.0, 100 * used.startup_ns / whole_ns)
+        parts.append(f"start-up takes {time_text(used.startup_ns)}, {share:.0f} % of {time_text(whole_ns)}")
     return parts
 
 

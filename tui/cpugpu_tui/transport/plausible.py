@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     CodeTraced,
+    CommandUse,
     Device,
     DeviceSampled,
     DevicesFound,
@@ -119,10 +120,9 @@ def _times_fit(event: Event) -> bool:
         case CodeTraced():
             counts = (
                 event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
-                event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0, event.processes,
-                event.utilisation_pct or 0,
+                event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
             )  # fmt: skip
-            fits = len(event.on_cpu) <= MOST_METRICS and _is_time(event.startup_ns or 0)
+            fits = len(event.on_cpu) <= MOST_METRICS and _is_use(event.command)
             return fits and all(0 <= count <= MOST for count in counts)
         case KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0
@@ -137,6 +137,15 @@ def _times_fit(event: Event) -> bool:
                 return False
             return event.size_bytes >= 0 and all(map(_is_time, (*event.latencies_ns, *event.elapsed_ns)))
     return True
+
+
+def _is_use(use: CommandUse | None) -> bool:
+    if use is None:
+        return True
+    is_share = 0 <= (use.utilisation_pct or 0) <= 100
+    return (
+        use.processes > 0 and is_share and _is_time(use.startup_ns or 0) and len(use.gpu_reason or "") <= LONGEST_NAME
+    )
 
 
 def _is_time(elapsed_ns: float) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
 from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process
-from cpugpu_tui.model import Case, CodeTraced, Device, OwnCode, Reading
+from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Stopped
 from cpugpu_tui.workloads.own_command import startup_words, words_for
 
@@ -127,11 +127,14 @@ class CommandTimer:
             raise CaseError("refused", "Never used the GPU: no process of the command had a context there.",
                             "Let the command use CUDA, or pass it {device}.")  # fmt: skip
         return CodeTraced(
-            case=op.case.key, device=name, operators=0, processes=max(1, seen.processes),
-            hides_gpus=is_cpu and op.environment.get("CUDA_VISIBLE_DEVICES") == "",
+            case=op.case.key, device=name, operators=0,
             peak_bytes=sum(used[name].values()) or None if name in used else None,
-            peak_host_bytes=seen.host_bytes or None, utilisation_pct=seen.utilisation_pct,
-            gpu_reason=None if is_cpu else seen.reasons.get(name), startup_ns=startup_ns,
+            peak_host_bytes=seen.host_bytes or None,
+            command=CommandUse(
+                processes=max(1, seen.processes), startup_ns=startup_ns, utilisation_pct=seen.utilisation_pct,
+                hides_gpus=is_cpu and op.environment.get("CUDA_VISIBLE_DEVICES") == "",
+                gpu_reason=None if is_cpu else seen.reasons.get(name),
+            ),
         )  # fmt: skip
 
     def _startup(self, op: CommandOperation, elapsed_ns: float) -> float | None:
