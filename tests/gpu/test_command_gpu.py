@@ -21,11 +21,11 @@ def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu: CommandLine) -
     assert done.code == EXIT_OK, done.err
     traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
     assert set(traced) == {"cpu", "cuda:0"}
-    assert not traced["cpu"].command.hides_gpus
+    assert not traced["cpu"].used.hides_gpus
     gpu = traced["cuda:0"]
-    assert gpu.command.gpu_reason is None, gpu
+    assert gpu.used.gpu_reason is None, gpu
     assert gpu.peak_bytes is None or gpu.peak_bytes > 64e6  # a container may hide the memory of a process
-    assert gpu.command.startup_ns is not None
+    assert gpu.used.startup_ns is not None
 
 
 def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu: CommandLine) -> None:
@@ -33,8 +33,8 @@ def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu: CommandLine
     done = cpugpu("time", *HERE, "--", sys.executable, "-c", picks)
     assert done.code == EXIT_OK, done.err
     traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
-    assert traced["cpu"].command.hides_gpus
-    assert not traced["cuda:0"].command.hides_gpus
+    assert traced["cpu"].used.hides_gpus
+    assert not traced["cuda:0"].used.hides_gpus
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu: CommandLine) ->
     done = cpugpu("time", "--device", "cpu", "--startup", startup, "--json", "--no-save", "--", *PYTHON, "pass")
     assert done.code == EXIT_OK, done.err
     (traced,) = (event for event in done.events if isinstance(event, CodeTraced))
-    assert traced.command.processes == 1
-    assert traced.command.startup_ns is not None
+    assert traced.used.processes == 1
+    assert traced.used.startup_ns is not None
     rounds = [event for event in done.events if isinstance(event, DeviceSampled) and event.round_index]
     assert len(rounds) >= 5
     assert {tuple(event.samples) for event in rounds} == {("latency",)}

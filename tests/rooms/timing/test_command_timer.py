@@ -67,8 +67,8 @@ def traced(code: OwnCode, folder: Path, device: str = "cpu", probe: Probe | None
 
 
 def used_by(found: CodeTraced) -> CommandUse:
-    assert found.command is not None
-    return found.command
+    assert found.used is not None
+    return found.used
 
 
 def test_words_are_replaced_and_other_braces_stay(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_start_up_is_timed_apart(tmp_path: Path) -> None:
 
 
 def test_the_usual_start_up_is_not_that_of_a_command_which_is_quicker(tmp_path: Path) -> None:
-    assert traced(own_command(("sleep", "0")), tmp_path).command == CommandUse(1, hides_gpus=True)
-    assert traced(own_command(python("pass")[1:]), tmp_path).command == CommandUse(1, hides_gpus=True)
+    assert traced(own_command(("sleep", "0")), tmp_path).used == CommandUse(1, hides_gpus=True)
+    assert traced(own_command(python("pass")[1:]), tmp_path).used == CommandUse(1, hides_gpus=True)
 
 
 def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ EXAMPLES: tuple[Event, ...] = (
     ),
     CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
     CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
-    CodeTraced(case=CASE, device="cuda:1", operators=0, command=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
+    CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(

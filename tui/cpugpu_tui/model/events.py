@@ -123,7 +123,7 @@ class CodeTraced(Event):
     """The code makes tensors without naming a device, so the device was made torch's default one."""
     not_compared: str = ""
     """Why results are not compared between devices; empty if they are."""
-    command: CommandUse | None = None
+    used: CommandUse | None = None
     """What the processes of a command used, which has no operators; None for other code."""
 
 

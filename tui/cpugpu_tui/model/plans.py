@@ -162,7 +162,7 @@ class OwnCode:
     """Hash of the file, hexadecimal; empty for other code."""
     in_place: bool = False
     """The statement may change its inputs, which are restored before each call."""
-    command: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
     """Words of a command that is timed as a whole process, instead of Python; `{n}` and `{device}` are replaced."""
     startup: tuple[str, ...] = ()
     """Words of a command that does nothing but start; empty for the usual one."""
@@ -228,7 +228,7 @@ class Plan:
     @property
     def times_commands(self) -> bool:
         """Return whether a call is a whole process."""
-        return any(code.command for code in self.codes)
+        return any(code.argv for code in self.codes)
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ def receipt_lines(row: Row) -> list[str]:
 
 
 def _line(times: DeviceTimes, traced: CodeTraced) -> str:
-    if traced.command is not None:
-        return f"{traced.device}: {', '.join(_of_command(times, traced, traced.command))}."
+    if traced.used is not None:
+        return f"{traced.device}: {', '.join(_of_command(times, traced, traced.used))}."
     parts = [_count(traced.operators, "operator")]
     if times.kernels is not None:
         parts.append(f"{_count(times.kernels.count, 'kernel')} in {time_text(times.kernels.elapsed_ns)}")

@@ -112,7 +112,7 @@ def build_plan(request: PlanRequest) -> Plan:
     for preset in presets if sizes is None else ():
         if any(code.name == preset.name and compiled(code).uses_size for code in request.own.codes):
             raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
-    if sizes is not None and any(code.command and not compiled(code).uses_size for code in request.own.codes):
+    if sizes is not None and any(code.argv and not compiled(code).uses_size for code in request.own.codes):
         raise FieldError("sizes", "The command does not use the size.", "Write {n} in it, or remove --n.")
     search = _search(request, presets)
     cases: dict[str, Case] = {}
@@ -161,7 +161,8 @@ def build_plan(request: PlanRequest) -> Plan:
         if plan.simulation is not None:
             raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")
         # Long processes differ more between rounds than within: one process in each half-round.
-        plan = replace(plan, metrics=(LATENCY,), rounds=MIN_ROUNDS, blocks=1, budget_s=COMMAND_BUDGET_S)
+        metrics = tuple(metric for metric in metrics if metric in (LATENCY, ENERGY))
+        plan = replace(plan, metrics=metrics, rounds=MIN_ROUNDS, blocks=1, budget_s=COMMAND_BUDGET_S)
     if request.rounds is None:
         return plan
     # An explicit number of rounds is exact; no interval ends them earlier.

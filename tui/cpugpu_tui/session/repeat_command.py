@@ -61,7 +61,7 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     if plan.simulation is not None:
         words += ["--simulate", simulation_text(plan.simulation)]
     if plan.times_commands:
-        words += ["--", *plan.codes[0].command]
+        words += ["--", *plan.codes[0].argv]
     return shlex.join(words)
 
 
@@ -72,7 +72,7 @@ def code_words(codes: Sequence[OwnCode]) -> list[str]:
     """
     first = codes[0]
     words = ["--startup", shlex.join(first.startup)] if first.startup else []
-    words += [] if first.command else [first.statement]
+    words += [] if first.argv else [first.statement]
     for line in first.setup:
         words += ["--setup", line]
     for index, (name, _) in enumerate(first.lets):

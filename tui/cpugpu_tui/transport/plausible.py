@@ -122,7 +122,7 @@ def _times_fit(event: Event) -> bool:
                 event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
                 event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
             )  # fmt: skip
-            fits = len(event.on_cpu) <= MOST_METRICS and _is_use(event.command)
+            fits = len(event.on_cpu) <= MOST_METRICS and _is_use(event.used)
             return fits and all(0 <= count <= MOST for count in counts)
         case KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0

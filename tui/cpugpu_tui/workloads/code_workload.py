@@ -240,7 +240,7 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
 def register(codes: tuple[OwnCode, ...]) -> None:
     """Make workloads of typed code, in this process."""
     for code in codes:
-        REGISTRY[code.name] = CommandWorkload(code) if code.command else CodeWorkload(code)
+        REGISTRY[code.name] = CommandWorkload(code) if code.argv else CodeWorkload(code)
         SOURCES[code.name] = "typed code"
 
 

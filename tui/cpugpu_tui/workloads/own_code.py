@@ -112,9 +112,9 @@ def compiled(code: OwnCode) -> Compiled:
     Raises:
         UsageError: a part is no Python; the sentence names part and line.
     """
-    if code.command:
+    if code.argv:
         nothing = compile("", STATEMENT, "exec")
-        return Compiled(nothing, (), ast.Module([], []), frozenset(), any("{n}" in word for word in code.command))
+        return Compiled(nothing, (), ast.Module([], []), frozenset(), any("{n}" in word for word in code.argv))
     setup_text = "\n".join(code.setup)
     setup = _compiled(setup_text, "exec", "setup", SETUP)
     lets = tuple((name, _compiled(value, "eval", f"value of --let {name}", "<let>")) for name, value in code.lets)

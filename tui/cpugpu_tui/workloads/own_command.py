@@ -36,8 +36,8 @@ def own_command(words: Sequence[str], lets: tuple[tuple[str, str], ...] = (), st
             raise UsageError(f"Cannot run {program!r}: no such program.", "Give its path, or correct the name.")
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
-    name = name_of(statement, repr((words, started, odd)), values)
-    return OwnCode(name, statement, lets=lets, command=tuple(words), startup=started)
+    name = name_of(" ".join(map(os.path.basename, words[:2])), repr((words, started, odd)), values)
+    return OwnCode(name, statement, lets=lets, argv=tuple(words), startup=started)
 
 
 def _split(text: str) -> tuple[str, ...]:
@@ -52,15 +52,15 @@ def _split(text: str) -> tuple[str, ...]:
 
 def words_for(code: OwnCode, n: int, device: str) -> list[str]:
     """Return the words of a command for one size and device; other braces stay as they are."""
-    return replaced(code.command, {SIZE: str(n), DEVICE: device, **dict(code.lets)})
+    return replaced(code.argv, {SIZE: str(n), DEVICE: device, **dict(code.lets)})
 
 
 def startup_words(code: OwnCode, device: str) -> list[str]:
     """Return a command that does nothing but start: by default Python that imports torch; empty if unknown."""
     if code.startup:
         return replaced(code.startup, {DEVICE: device})
-    is_python = _PYTHON.fullmatch(os.path.basename(code.command[0])) is not None
-    return [code.command[0], "-c", "import torch"] if is_python else []
+    is_python = _PYTHON.fullmatch(os.path.basename(code.argv[0])) is not None
+    return [code.argv[0], "-c", "import torch"] if is_python else []
 
 
 def replaced(words: Sequence[str], values: dict[str, str]) -> list[str]:

@@ -130,7 +130,7 @@ class CommandTimer:
             case=op.case.key, device=name, operators=0,
             peak_bytes=sum(used[name].values()) or None if name in used else None,
             peak_host_bytes=seen.host_bytes or None,
-            command=CommandUse(
+            used=CommandUse(
                 processes=max(1, seen.processes), startup_ns=startup_ns, utilisation_pct=seen.utilisation_pct,
                 hides_gpus=is_cpu and op.environment.get("CUDA_VISIBLE_DEVICES") == "",
                 gpu_reason=None if is_cpu else seen.reasons.get(name),
@@ -249,7 +249,7 @@ def environment_for(code: OwnCode, device: str, threads: int) -> dict[str, str]:
     found = {**os.environ, MARK: str(os.getpid())}
     if threads:
         found |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    if any(_DEVICE in word for word in code.command):
+    if any(_DEVICE in word for word in code.argv):
         return found
     if device == "cpu":
         return {**found, "CUDA_VISIBLE_DEVICES": ""}
