@@ -29,6 +29,7 @@ from cpugpu_tui.model import (
     CeilingsMeasured,
     Check,
     CodeTraced,
+    CommandUse,
     Device,
     DeviceSampled,
     DevicesFound,
@@ -114,6 +115,7 @@ EXAMPLES: tuple[Event, ...] = (
         case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6,
         lines=(LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1),),
     ),
+    CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(

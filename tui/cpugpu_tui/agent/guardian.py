@@ -1,8 +1,8 @@
 """A tiny process that kills the agent's process group when the agent or its controller is gone.
 
 The agent cannot do that itself: it may be suspended (SIGSTOP), killed, or stuck in native code. The guardian is forked
-before torch and threads exist. It has a process group of its own, and keeps only stdin open, to watch its end. It
-cannot reach a process that left the agent's group with `setsid`.
+before torch and threads exist. It has a process group of its own, and keeps only stdin open, to watch its end. Of the
+processes that left the agent's group with `setsid` it reaches only those of a timed command.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import os
 import select
 import signal
 import sys
+
+from cpugpu_tui.machine.processes import kill_marked
 
 NAME = "cpugpu-guardian"
 """Name that `ps` shows; the kernel stores at most 15 characters."""
@@ -75,6 +77,7 @@ def _watch(agent_pid: int) -> None:
             break
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(agent_pid, signal.SIGKILL)
+    kill_marked(agent_pid)
 
 
 def _let_go() -> None:

@@ -51,7 +51,7 @@ def plan_from_json(line: bytes) -> Plan:
 
 def code_from_plain(data: dict[str, Any]) -> OwnCode:
     """Return the typed code that `to_plain` made plain."""
-    lists = {"setup": tuple(data["setup"]), "target": tuple(data["target"])}
+    lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
     return OwnCode(**{**data, **lists, "lets": tuple((name, value) for name, value in data["lets"])})
 
 

@@ -35,7 +35,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
                     "Copy its command from `cpugpu-tui show` and read it first.",
                 )
             register(plan.codes)
-            machine = make_machine(plan, environment)
+            machine = _machine(plan, environment, emit, control)
             emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
             for device in machine.devices if plan.calibrate else ():
@@ -66,6 +66,14 @@ def stand_by() -> None:
 
     gc.collect()  # once over all of torch's objects; frozen, they cost nothing in the collection before a plan
     gc.freeze()
+
+
+def _machine(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> Machine:
+    if not plan.times_commands or plan.simulation is not None:
+        return make_machine(plan, environment)
+    from cpugpu_tui.timing.command_machine import CommandMachine
+
+    return CommandMachine(plan, environment, emit, control)
 
 
 def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:

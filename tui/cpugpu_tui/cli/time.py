@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from cpugpu_tui.cli import options as opt
 
+if TYPE_CHECKING:
+    from cpugpu_tui.model import OwnCode
+
 commands = typer.Typer()
 
+COMMAND = "cpugpu_tui.command"
+"""Key of the words after `--` in the context's table."""
+
+
+class TimeCommand(TyperCommand):
+    """Takes the words after `--` as a command, whose options are not ours."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse what stands before the first `--`."""
+        before = args[: args.index("--")] if "--" in args else args
+        ctx.meta[COMMAND] = args[len(before) + 1 :] if "--" in args else None
+        return super().parse_args(ctx, before)
+
+
 Statement = Annotated[
-    str, typer.Argument(metavar="STATEMENT", help="Python to time, such as 'x @ x', or FILE.py:FUNCTION.")
+    str | None,
+    typer.Argument(
+        metavar="STATEMENT | -- COMMAND",
+        show_default=False,
+        help="Python to time, such as 'x @ x', FILE.py:FUNCTION, or -- and a command.",
+    ),
 ]
 Setup = Annotated[
     list[str] | None,
@@ -27,18 +51,26 @@ Lets = Annotated[
         "--let", help="Further parameter as NAME=VALUE. Several values, k=1,2, are timed one after the other."
     ),
 ]
+Startup = Annotated[
+    str | None,
+    typer.Option(
+        help="Command that does nothing but start, to time start-up apart (default for Python: import torch)."
+    ),
+]
 InPlace = Annotated[
     bool, typer.Option("--in-place", help="Allow the statement to change its inputs; restore them before each call.")
 ]
 
 
-@commands.command()
+@commands.command(cls=TimeCommand)
 def time(
-    statement: Statement,
+    context: typer.Context,
+    statement: Statement = None,
     setup: Setup = None,
     n: CodeSizes = None,
     let: Lets = None,
     in_place: InPlace = False,
+    startup: Startup = None,
     device: opt.DeviceNames = None,
     parallel: opt.Parallel = False,
     dtype: opt.Dtype = None,
@@ -60,21 +92,27 @@ def time(
     export: opt.Exports = None,
     ceilings: opt.TakeCeilings = True,
 ) -> None:
-    """Time your own expression or function on CPU and GPU.
+    """Time your own code or command on CPU and GPU.
 
     The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the host; its tensors are
     copied to each device. A function gets --let values, n, device, and what a function inputs(n) beside it returns.
+
+    A command is timed from start to exit. {device}, {n} and {NAME} of --let are replaced in it. Without {device}, GPUs
+    are hidden from the CPU's run by CUDA_VISIBLE_DEVICES. Its output is kept in cpugpu-tui-output-* of the temporary
+    folder.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.cli.running.outputs import Outputs
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.session.typed_code import parameters
-    from cpugpu_tui.workloads.own_code import own_code
 
-    lines = "\n".join(setup or ())
-    codes = tuple(own_code(statement, lines, lets, in_place=in_place) for lets in parameters(let or ()))
+    words = context.meta[COMMAND]
+    if words is not None:
+        pythonic = {"STATEMENT": statement, "--setup": setup, "--in-place": in_place, "--dtype": dtype}
+        codes = typed_commands(words, let or (), startup, [name for name, value in pythonic.items() if value])
+    else:
+        codes = typed_codes(statement, "\n".join(setup or ()), let or (), startup, in_place=in_place)
     request = PlanRequest(
         names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads,
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
@@ -83,6 +121,44 @@ def time(
     )  # fmt: skip
     options = RunOptions(
         worker=worker, python=found_python(python, worker, request.simulation), database=database, save=not no_save,
-        ceilings=ceilings,
+        ceilings=ceilings and words is None,
     )  # fmt: skip
     raise typer.Exit(run_headless(request, options, as_json=json, outputs=Outputs(export or (), None)))
+
+
+def typed_codes(
+    statement: str | None, setup: str, let: Sequence[str], startup: str | None, *, in_place: bool
+) -> tuple[OwnCode, ...]:
+    """Return a statement as data, once for each combination of parameters.
+
+    Raises:
+        UsageError: it is missing, or no Python.
+    """
+    from cpugpu_tui.errors import UsageError
+    from cpugpu_tui.session.typed_code import parameters
+    from cpugpu_tui.workloads.own_code import own_code
+
+    if statement is None:
+        raise UsageError("Missing STATEMENT or command.", "Give one, for example 'x @ x', or -- and a command.")
+    if startup is not None:
+        raise UsageError("--startup works only with a command.", "Write the command after --.")
+    return tuple(own_code(statement, setup, lets, in_place=in_place) for lets in parameters(let))
+
+
+def typed_commands(
+    words: Sequence[str], let: Sequence[str], startup: str | None, unfit: Sequence[str]
+) -> tuple[OwnCode, ...]:
+    """Return a command as data, once for each combination of parameters. `unfit` names options that do not apply.
+
+    Raises:
+        UsageError: it is missing, cannot be run, or has options that do not apply.
+    """
+    from cpugpu_tui.errors import UsageError
+    from cpugpu_tui.session.typed_code import parameters
+    from cpugpu_tui.workloads.own_command import own_command
+
+    if not words:
+        raise UsageError("Missing command after --.", "Write it, for example -- python train.py --device {device}.")
+    if unfit:
+        raise UsageError(f"{unfit[0]} does not apply to a command.", f"Remove {unfit[0]}.")
+    return tuple(own_command(tuple(words), lets, startup) for lets in parameters(let, is_python=False))

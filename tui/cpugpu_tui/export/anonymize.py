@@ -23,7 +23,7 @@ LEFT_OUT = "<left out>"
 
 _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_id": None, "serial": None,
                             "statement": "...", "setup": [], "lets": [],
-                            "source_line": "...", "file": "..."}  # fmt: skip
+                            "source_line": "...", "file": "...", "startup": []}  # fmt: skip
 """Fields that are private as a whole, with their replacements."""
 
 _HOSTS = frozenset({"hostname", "fleet_host"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 from cpugpu_tui.model.devices import (
     Ceilings,
     Check,
+    CommandUse,
     CoreUse,
     CoreUser,
     CoreWait,
@@ -140,6 +141,7 @@ __all__ = [
     "CeilingsMeasured",
     "Check",
     "CodeTraced",
+    "CommandUse",
     "CoreUse",
     "CoreUser",
     "CoreWait",

@@ -208,6 +208,22 @@ class DiscardedHalfRound:
 
 
 @dataclass(frozen=True)
+class CommandUse:
+    """What the processes of a command used in one run that is not a sample."""
+
+    processes: int
+    """Most processes at one time."""
+    hides_gpus: bool = False
+    """It ran with an empty CUDA_VISIBLE_DEVICES."""
+    utilisation_pct: float | None = None
+    """Highest GPU utilisation of one process; None if unknown."""
+    gpu_reason: str | None = None
+    """Why it is unknown whether it used the GPU: a key of `telemetry.reasons.REASONS`."""
+    startup_ns: float | None = None
+    """Median time of a command that does nothing but start, ns; None without one."""
+
+
+@dataclass(frozen=True)
 class CoreWait:
     """How long the threads of a case waited for a core on one device."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.devices import Ceilings, Check, CommandUse, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.line_costs import LinesProfiled
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
@@ -113,6 +113,8 @@ class CodeTraced(Event):
     """The code makes tensors without naming a device, so the device was made torch's default one."""
     not_compared: str = ""
     """Why results are not compared between devices; empty if they are."""
+    used: CommandUse | None = None
+    """What the processes of a command used, which has no operators; None for other code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

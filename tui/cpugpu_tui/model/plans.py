@@ -163,6 +163,10 @@ class OwnCode:
     """Hash of the file, hexadecimal; empty for other code."""
     in_place: bool = False
     """The statement may change its inputs, which are restored before each call."""
+    argv: tuple[str, ...] = ()
+    """Words of a command that is timed as a whole process, instead of Python; `{n}` and `{device}` are replaced."""
+    startup: tuple[str, ...] = ()
+    """Words of a command that does nothing but start; empty for the usual one."""
 
 
 @dataclass(frozen=True)
@@ -221,6 +225,11 @@ class Plan:
     """Code that a person typed, a workload each. An agent runs it only if its command line allows that."""
     own_files: tuple[OwnFile, ...] = ()
     """Files that define the plan's own workloads; a record that is never loaded from."""
+
+    @property
+    def times_commands(self) -> bool:
+        """Return whether a call is a whole process."""
+        return any(code.argv for code in self.codes)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from cpugpu_tui.errors import shown
-from cpugpu_tui.model import CodeTraced, LineCost, LinesProfiled, OwnCode, line_costs
+from cpugpu_tui.model import CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
 from cpugpu_tui.model.quantities import percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.workloads.caller_code import CALLER
 
 
@@ -107,6 +108,8 @@ def _visits(cost: LineCost) -> str:
 
 
 def _line(times: DeviceTimes, traced: CodeTraced) -> str:
+    if traced.used is not None:
+        return f"{traced.device}: {', '.join(_of_command(times, traced, traced.used))}."
     parts = [_count(traced.operators, "operator")]
     if times.kernels is not None:
         parts.append(f"{_count(times.kernels.count, 'kernel')} in {time_text(times.kernels.elapsed_ns)}")
@@ -124,6 +127,26 @@ def _line(times: DeviceTimes, traced: CodeTraced) -> str:
     if traced.not_compared:
         parts.append(f"results not compared: {traced.not_compared}")
     return f"{traced.device}: {', '.join(parts)}."
+
+
+def _of_command(times: DeviceTimes, traced: CodeTraced, used: CommandUse) -> list[str]:
+    parts = [_count(used.processes, "process", "processes")]
+    if used.hides_gpus:
+        parts.append("GPUs hidden by an empty CUDA_VISIBLE_DEVICES")
+    if used.gpu_reason is not None:
+        why = REASONS.get(used.gpu_reason, "unknown")
+        parts.append(f"cannot know whether they used the GPU ({why})")
+    if traced.peak_bytes is not None:
+        parts.append(f"peak {_bytes(traced.peak_bytes)} on the GPU")
+    if used.utilisation_pct is not None:
+        parts.append(f"up to {used.utilisation_pct:.0f} % GPU utilisation")
+    if traced.peak_host_bytes is not None:
+        parts.append(f"peak {_bytes(traced.peak_host_bytes)} on the host")
+    whole_ns = times.latency_ns
+    if used.startup_ns is not None and whole_ns:
+        share = min(100.0, 100 * used.startup_ns / whole_ns)
+        parts.append(f"start-up takes {time_text(used.startup_ns)}, {share:.0f} % of {time_text(whole_ns)}")
+    return parts
 
 
 def _copies(traced: CodeTraced) -> list[str]:

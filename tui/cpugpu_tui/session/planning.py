@@ -47,6 +47,9 @@ SEARCH_BUDGET_S = 1.5
 QUICK_CASES = 14
 """Cases of `quick`, to end within 10 s on a GPU server: seven first sizes, and seven to narrow the bracket."""
 
+COMMAND_BUDGET_S = 3600.0
+"""Time for a command on one device: its rounds end with a narrow interval. A call that takes longer is timed once."""
+
 SEARCH_ROUNDS = 24
 """Most rounds of a case in a search: a size that is still undecided then lies within the bracket."""
 
@@ -109,6 +112,8 @@ def build_plan(request: PlanRequest) -> Plan:
     for preset in presets if sizes is None else ():
         if any(code.name == preset.name and compiled(code).uses_size for code in request.own.codes):
             raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
+    if sizes is not None and any(code.argv and not compiled(code).uses_size for code in request.own.codes):
+        raise FieldError("sizes", "The command does not use the size.", "Write {n} in it, or remove --n.")
     search = _search(request, presets)
     cases: dict[str, Case] = {}
     for preset in presets:
@@ -152,6 +157,12 @@ def build_plan(request: PlanRequest) -> Plan:
         plan = replace(
             plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, blocks=SEARCH_BLOCKS, window=Search.most_cases
         )
+    if plan.times_commands:
+        if plan.simulation is not None:
+            raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")
+        # Long processes differ more between rounds than within: one process in each half-round.
+        metrics = tuple(metric for metric in metrics if metric in (LATENCY, ENERGY))
+        plan = replace(plan, metrics=metrics, rounds=MIN_ROUNDS, blocks=1, budget_s=COMMAND_BUDGET_S)
     if request.rounds is None:
         return plan
     # An explicit number of rounds is exact; no interval ends them earlier.

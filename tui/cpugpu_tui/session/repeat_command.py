@@ -63,12 +63,19 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
         words += ["--python", str(facts["python_option"])]
     if plan.simulation is not None:
         words += ["--simulate", simulation_text(plan.simulation)]
+    if plan.times_commands:
+        words += ["--", *plan.codes[0].argv]
     return shlex.join(words)
 
 
 def code_words(codes: Sequence[OwnCode]) -> list[str]:
-    """Return the words after `time` that name typed code: its statement, setup and parameters."""
-    first, words = codes[0], [codes[0].statement]
+    """Return the words after `time` that name typed code: its statement, setup and parameters.
+
+    The words of a command come last, after all options.
+    """
+    first = codes[0]
+    words = ["--startup", shlex.join(first.startup)] if first.startup else []
+    words += [] if first.argv else [first.statement]
     for line in first.setup:
         words += ["--setup", line]
     for index, (name, _) in enumerate(first.lets):

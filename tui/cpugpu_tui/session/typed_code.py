@@ -17,8 +17,8 @@ from cpugpu_tui.workloads.code_target import parse_target
 from cpugpu_tui.workloads.own_code import compiled, hash_of_file, own_code
 
 
-def parameters(lets: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
-    """Return every combination of the values that `NAME=VALUE,VALUE` lists.
+def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tuple[str, str], ...]]:
+    """Return every combination of the values that `NAME=VALUE,VALUE` lists, as Python or as plain words.
 
     Raises:
         UsageError: a part has no name or no value.
@@ -28,7 +28,8 @@ def parameters(lets: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
         name, sign, values = let.partition("=")
         if not sign or not name.strip().isidentifier() or not values.strip():
             raise UsageError(f"Invalid parameter {let!r}.", "Write NAME=VALUE, for example k=3 or k=1,2,4.")
-        named.append([(name.strip(), value.strip()) for value in split_values(values)])
+        parts = split_values(values) if is_python else values.split(",")
+        named.append([(name.strip(), value.strip()) for value in parts])
     return list(product(*named))
 
 

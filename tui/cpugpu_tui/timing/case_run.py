@@ -215,7 +215,7 @@ class CaseRun:
             run.first_ns = run.timer.latency_block(run.operation, 1)
             run.waited = watch.end().waited
             self._note_energy(run.name, before)
-        if run.first_ns > budget_ns:
+        if run.first_ns > budget_ns or self._plan.times_commands:  # one warm-up run of a process is enough
             run.estimate_ns, stable = run.first_ns, True
         else:
             cap_ns = min(WARMUP_CAP_NS, 0.6 * budget_ns)

@@ -141,6 +141,8 @@ class Scheduler:
                 self._between()
                 if self._control.stopping:
                     return
+        except Stopped:
+            return
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             self._active.remove(case_run)
             self._fail(case_run, error)

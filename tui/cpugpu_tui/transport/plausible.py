@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     CodeTraced,
+    CommandUse,
     Device,
     DeviceSampled,
     DevicesFound,
@@ -124,7 +125,8 @@ def _times_fit(event: Event) -> bool:
                 event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
                 event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
             )  # fmt: skip
-            return all(0 <= count <= MOST for count in counts) and len(event.on_cpu) <= MOST_METRICS
+            fits = len(event.on_cpu) <= MOST_METRICS and _is_use(event.used)
+            return fits and all(0 <= count <= MOST for count in counts)
         case LinesProfiled():
             times = event.profiled_ns, event.unprofiled_ns
             return all(map(_is_time, times)) and len(event.lines) <= MOST_LINES and all(map(_is_line, event.lines))
@@ -151,6 +153,15 @@ def _is_line(cost: LineCost) -> bool:
     )
     is_short = max(len(cost.file), len(cost.source_line)) <= LONGEST_NAME
     return fits and is_short and 0 <= cost.share <= LARGEST and cost.reason in LINE_REASONS
+
+
+def _is_use(use: CommandUse | None) -> bool:
+    if use is None:
+        return True
+    is_share = 0 <= (use.utilisation_pct or 0) <= 100
+    return (
+        use.processes > 0 and is_share and _is_time(use.startup_ns or 0) and len(use.gpu_reason or "") <= LONGEST_NAME
+    )
 
 
 def _is_time(elapsed_ns: float) -> bool:

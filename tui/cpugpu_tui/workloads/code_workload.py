@@ -19,6 +19,7 @@ from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
 from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, info_of, names_in
+from cpugpu_tui.workloads.own_command import CommandWorkload
 
 if TYPE_CHECKING:
     import torch
@@ -255,7 +256,7 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
 def register(codes: tuple[OwnCode, ...]) -> None:
     """Make workloads of typed code, in this process."""
     for code in codes:
-        REGISTRY[code.name] = CodeWorkload(code)
+        REGISTRY[code.name] = CommandWorkload(code) if code.argv else CodeWorkload(code)
         SOURCES[code.name] = "typed code"
 
 

@@ -62,14 +62,19 @@ def own_code(
     if not statement or "\n" in statement:
         raise UsageError(f"Invalid statement {statement!r}: it must be one line.", "Put other lines into --setup.")
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
-    import hashlib  # here, because it loads OpenSSL: 4 ms before the first frame
-
-    digest = hashlib.sha256(repr((statement, lines, odd)).encode()).hexdigest()[:4]
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
-    code = OwnCode(f"{slug}-{digest}{values}"[:60], statement, lines, lets, target or (), sha256, in_place)
+    name = name_of(statement, repr((statement, lines, odd)), values)
+    code = OwnCode(name, statement, lines, lets, target or (), sha256, in_place)
     compiled(code)
     return code
+
+
+def name_of(statement: str, whole: str, values: str) -> str:
+    """Return the name of a workload: the statement's words, a hash of the whole code, and values of parameters."""
+    import hashlib  # here, because it loads OpenSSL: 4 ms before the first frame
+
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
+    return f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:4]}{values}"[:60]
 
 
 def hash_of_file(path: str) -> str:
@@ -118,6 +123,9 @@ def compiled(code: OwnCode) -> Compiled:
     Raises:
         UsageError: a part is no Python; the sentence names part and line.
     """
+    if code.argv:
+        nothing = compile("", STATEMENT, "exec")
+        return Compiled(nothing, (), ast.Module([], []), frozenset(), any("{n}" in word for word in code.argv))
     setup_text = "\n".join(code.setup)
     setup = _compiled(setup_text, "exec", "setup", SETUP)
     lets = tuple((name, _compiled(value, "eval", f"value of --let {name}", "<let>")) for name, value in code.lets)

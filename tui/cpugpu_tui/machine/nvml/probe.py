@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from cpugpu_tui.machine.device_state import EDGE_KEYS, THROTTLED_KEYS, Edge, State
@@ -135,6 +135,34 @@ class GpuProbe:
     def is_mig(self) -> bool:
         """Return whether MIG mode is on, so that power and energy are those of the whole GPU."""
         return bool(self._ask(lambda nvml, handle: nvml.nvmlDeviceGetMigMode(handle)[0]).value)
+
+    # ---------------------------------------------------------------- for a command, in its untimed run
+
+    def pids(self) -> frozenset[int]:
+        """Return the compute processes on this GPU by the driver's ids; empty if they cannot be listed."""
+        found = self._call(lambda nvml, handle: running(nvml, handle), own=True)
+        return frozenset() if isinstance(found, Reading) else frozenset(pid for pid, _ in found)
+
+    def held_by(self, pids: Collection[int], before: Collection[int]) -> dict[int, int | None] | Reading:
+        """Return driver's id → memory, bytes, of these processes on this GPU, or the reason why they are unknown.
+
+        In a container the driver uses other ids than we do. Then ours are those that are neither in `before` nor
+        processes that we can see.
+        """
+        found = self._call(lambda nvml, handle: running(nvml, handle), own=True)
+        if isinstance(found, Reading):
+            return found
+        ours = {pid: held for pid, held in found if pid in pids}
+        new = {pid: held for pid, held in found if pid not in before and not os.path.exists(f"{self._root}/proc/{pid}")}
+        return ours or new
+
+    def utilisation_pct(self, pids: Collection[int], since_us: int) -> Reading:
+        """Return the highest utilisation of the GPU by one of these processes since a time of the wall clock."""
+        found = self._call(lambda nvml, handle: nvml.nvmlDeviceGetProcessUtilization(handle, since_us))
+        if isinstance(found, Reading):
+            return found
+        known = [float(each.smUtil) for each in found if each.pid in pids]
+        return plausible("kernel_active_pct", Reading(max(known))) if known else Reading(None, "window-too-short")
 
     # ---------------------------------------------------------------- inside
 

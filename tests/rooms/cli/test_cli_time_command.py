@@ -1,0 +1,114 @@
+"""`cpugpu-tui time -- COMMAND`: whole processes from the command line to the table."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.model import CodeTraced, DeviceSampled
+
+HERE = ("--device", "cpu", "--rounds", "2")
+PYTHON = ("env", sys.executable, "-I", "-S", "-c")
+
+
+def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu: CommandLine, tmp_path: Path) -> None:
+    command = ("sh", "-c", "printf $1 >> $0-$2", f"{tmp_path}/kept", "{n}", "{k}")
+    words = ("time", "--let", "k=a,b", "--n", "2,3", *HERE, "--", *command)
+    done = cpugpu.here(*words)
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert set((tmp_path / "kept-a").read_text()) == set((tmp_path / "kept-b").read_text()) == {"2", "3"}
+    assert "GPUs hidden by an empty CUDA_VISIBLE_DEVICES" in done.out
+    assert shlex.split(done.out.rpartition("Again: cpugpu-tui ")[2]) == list(words)
+
+
+def test_the_receipt_and_at_least_five_rounds_are_events(cpugpu: CommandLine) -> None:
+    startup = shlex.join((*PYTHON, "pass"))
+    done = cpugpu("time", "--device", "cpu", "--startup", startup, "--json", "--no-save", "--", *PYTHON, "pass")
+    assert done.code == EXIT_OK, done.err
+    (traced,) = (event for event in done.events if isinstance(event, CodeTraced))
+    assert traced.used.processes == 1
+    assert traced.used.startup_ns is not None
+    rounds = [event for event in done.events if isinstance(event, DeviceSampled) and event.round_index]
+    assert len(rounds) >= 5
+    assert {tuple(event.samples) for event in rounds} == {("latency",)}
+
+
+def test_a_failing_command_is_a_failed_case(cpugpu: CommandLine) -> None:
+    done = cpugpu("time", *HERE, "--", *PYTHON, "raise SystemExit('no data set here')")
+    assert done.code == EXIT_CASES_FAILED
+    said = " ".join(done.out.split())
+    assert "exit code 1: no data set here. Its output is in" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--",), "Missing command"),
+        ((), "Missing STATEMENT"),
+        (("x", "--", "true"), "STATEMENT"),
+        (("--dtype", "float64", "--", "true"), "--dtype"),
+        (("--startup", "", "--", "true"), "--startup"),
+        (("--startup", "true", "1 + 1"), "--startup"),
+        (("--let", "k=1", "--", "true"), "k=1"),
+        (("--let", "n=1", "--", "true", "{n}"), "'n'"),
+        (("--n", "5", "--", "true"), "{n}"),
+        (("--", "true", "{n}"), "--n"),
+        (("--", "no-such-program"), "no-such-program"),
+        (("--simulate", "default", "--", "true"), "simulated"),
+    ],
+)
+def test_bad_words_are_a_sentence(cpugpu: CommandLine, words: tuple[str, ...], named: str) -> None:
+    done = cpugpu.here("time", *words)
+    assert done.code == EXIT_USAGE
+    assert named in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, EXIT_INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)])
+def test_no_process_of_a_command_outlives_the_run(cpugpu: CommandLine, tmp_path: Path, number: int, code: int) -> None:
+    """Even if it left the group of its parent."""
+    file = tmp_path / "pid"
+    hang = f"import os, time; os.setsid(); open({str(file)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    run = cpugpu.start("time", *HERE, "--", "sh", "-c", f"{shlex.join((*PYTHON, hang))}; true")
+    wait_until(lambda: file.exists() and file.read_text() != "")
+    run.send_signal(number)
+    assert run.wait(60) == code
+    run.communicate()
+    pid = int(file.read_text())
+    wait_until(lambda: not is_running(pid))
+
+
+def wait_until(is_true: object) -> None:
+    until_s = time.monotonic() + 60
+    while not is_true():  # type: ignore[operator]
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_command_that_hangs_ends_with_its_time_limit(cpugpu: CommandLine) -> None:
+    done = cpugpu("time", *HERE, "--case-timeout", "0.5", "--", *PYTHON, "import time; time.sleep(600)")
+    assert done.code == EXIT_CASES_FAILED
+    assert "timeout: No answer for 0.5 s (first call on cpu)." in done.out
+    assert not [pid for pid in os.listdir("/proc") if pid.isdecimal() and "sleep(600)" in _command(pid)]
+
+
+def _command(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,258 @@
+"""Time whole processes: a call is a command from its start to its exit."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from time import monotonic, perf_counter_ns, sleep, time_ns
+from typing import Any
+
+from cpugpu_tui.machine.nvml import GpuProbe
+from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
+from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process
+from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
+from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Stopped
+from cpugpu_tui.workloads.own_command import startup_words, words_for
+
+STARTUPS = 3
+"""Timed runs of the start-up command on each device, after one that is not counted."""
+
+STARTUP_EXCESS = 1.2
+"""The usual start-up command is not that of a command which takes less than its time by this factor."""
+
+GRACE_S = 1.0
+"""How long helpers of a command may take to notice its end, such as the resource tracker of multiprocessing."""
+
+_DEVICE = "{device}"
+
+
+@dataclass
+class CommandOperation:
+    """A command at one size on one device."""
+
+    case: Case
+    code: OwnCode
+    words: list[str]
+    environment: dict[str, str]
+    output: str
+    """Path of its output, without suffix."""
+    traced: CodeTraced | None = None
+    """What its first run did."""
+
+
+@dataclass
+class Seen:
+    """What was seen of the processes of one run."""
+
+    processes: int = 0
+    host_bytes: int = 0
+    gpus: dict[str, dict[int, int]] = field(default_factory=dict)
+    """GPU → driver's process id → most memory, bytes."""
+    utilisation_pct: float | None = None
+    reasons: dict[str, str] = field(default_factory=dict)
+    """GPU → why it is unknown whether the command used it."""
+
+
+class CommandTimer:
+    """Runs commands for one device, on the clock of this process."""
+
+    def __init__(
+        self, device: Device, codes: Mapping[str, OwnCode], folder: str, probes: Mapping[str, GpuProbe],
+        threads: int, should_stop: Callable[[], bool], announce: Callable[[Case, str, str], None],
+    ) -> None:  # fmt: skip
+        """`announce(case, device, phase)` tells that a step takes place, so that it is not taken for a hang."""
+        self.device = device
+        self._codes = codes
+        self._folder = folder
+        self._probes = probes
+        self._threads = threads
+        self._should_stop = should_stop
+        self._announce = announce
+        self._startup_ns: dict[tuple[str, ...], float] = {}
+
+    def load(self, case: Case, inputs: Any) -> CommandOperation:
+        """Return the command with its words and environment for this device."""
+        del inputs
+        code = self._codes[case.workload]
+        place = self.device.name
+        file = re.sub(r"[^\w.,-]", "_", f"{case.workload}-{case.size}-{place}")
+        environment = environment_for(code, place, case.threads)
+        return CommandOperation(
+            case, code, words_for(code, case.size, place), environment, os.path.join(self._folder, file)
+        )
+
+    def first_call(self, op: CommandOperation) -> FirstCall:
+        """Run the command once outside the clock of its row, look at its processes, and time its start-up."""
+        before = {name: probe.pids() for name, probe in self._probes.items()}
+        seen, strangers, began_us = Seen(), set[int](), time_ns() // 1000
+
+        def look(pid: int) -> None:
+            self._look(seen, [pid, *marked(os.getpid(), strangers)], before, began_us)
+
+        ended = self._run(op, op.words, look)
+        op.traced = self._traced(op, seen, self._startup(op, ended.elapsed_ns))
+        return FirstCall(float(ended.elapsed_ns), {}, None)
+
+    def _look(self, seen: Seen, pids: list[int], before: Mapping[str, frozenset[int]], began_us: int) -> None:
+        pids = list(dict.fromkeys(pids))
+        seen.processes = max(seen.processes, len(pids))
+        seen.host_bytes = max(seen.host_bytes, memory_bytes(pids))
+        for name, probe in self._probes.items():
+            held = probe.held_by(pids, before[name])
+            if isinstance(held, Reading):
+                seen.reasons[name] = held.reason or "unknown"
+                continue
+            known = seen.gpus.setdefault(name, {})
+            for pid, held_bytes in held.items():
+                known[pid] = max(known.get(pid, 0), held_bytes or 0)
+            if held and name == self.device.name:
+                used = probe.utilisation_pct(known, began_us).value
+                seen.utilisation_pct = max(filter(None, (used, seen.utilisation_pct)), default=used)
+
+    def _traced(self, op: CommandOperation, seen: Seen, startup_ns: float | None) -> CodeTraced:
+        """Return the receipt.
+
+        Raises:
+            CaseError: `refused`: it ran on another device than this one.
+        """
+        name, is_cpu = self.device.name, self.device.is_cpu
+        used = {gpu: held for gpu, held in seen.gpus.items() if held}
+        if is_cpu and used:
+            raise CaseError("refused", f"The run for the CPU used {next(iter(used))}.",
+                            "Let the command obey {device}, or remove it: this run then sees no GPU.")  # fmt: skip
+        if not is_cpu and name not in used and name not in seen.reasons:
+            raise CaseError("refused", "Never used the GPU: no process of the command had a context there.",
+                            "Let the command use CUDA, or pass it {device}.")  # fmt: skip
+        return CodeTraced(
+            case=op.case.key, device=name, operators=0,
+            peak_bytes=sum(used[name].values()) or None if name in used else None,
+            peak_host_bytes=seen.host_bytes or None,
+            used=CommandUse(
+                processes=max(1, seen.processes), startup_ns=startup_ns, utilisation_pct=seen.utilisation_pct,
+                hides_gpus=is_cpu and op.environment.get("CUDA_VISIBLE_DEVICES") == "",
+                gpu_reason=None if is_cpu else seen.reasons.get(name),
+            ),
+        )  # fmt: skip
+
+    def _startup(self, op: CommandOperation, elapsed_ns: float) -> float | None:
+        """Return the median time of the start-up command, timed once on this device; None without one.
+
+        The usual one imports torch. It may fail, or take longer than a command that does not.
+        """
+        words, is_named = startup_words(op.code, self.device.name), bool(op.code.startup)
+        longest_ns = float("inf") if is_named else STARTUP_EXCESS * elapsed_ns
+        if not words or self._startup_ns.get(tuple(words), 0.0) > longest_ns:
+            return None
+        if tuple(words) not in self._startup_ns:
+            times_ns: list[float] = []
+            for _ in range(1 + STARTUPS):
+                self._announce(op.case, self.device.name, "start-up")
+                try:
+                    times_ns.append(self._run(op, words, output=f"{op.output}-startup").elapsed_ns)
+                except CaseError:
+                    if is_named:
+                        raise
+                    return None
+                if times_ns[-1] > longest_ns:
+                    return None
+            self._startup_ns[tuple(words)] = median(times_ns[1:])
+        return self._startup_ns[tuple(words)]
+
+    def _run(
+        self, op: CommandOperation, words: list[str], look: Callable[[int], None] | None = None, output: str = ""
+    ) -> Ended:
+        """Run a process to its exit.
+
+        Raises:
+            CaseError: it cannot be started, fails, or leaves processes behind.
+            Stopped: the run must end; its processes were killed.
+        """
+
+        def should_abandon(pid: int) -> bool:
+            if look is not None:
+                look(pid)
+            return self._should_stop()
+
+        output = output or op.output
+        try:
+            ended = run_process(words, op.environment, output, should_abandon)
+        except OSError as error:
+            raise CaseError("error", f"Cannot run {words[0]!r}: {error.strerror}.", "Give its path.") from None
+        until_s = monotonic() + (GRACE_S if ended is not None else 0.0)
+        while marked(os.getpid()) and monotonic() < until_s and not self._should_stop():
+            sleep(LOOK_MS / 1e3)
+        left = kill_marked(os.getpid())
+        if ended is None:
+            raise Stopped
+        if ended.exit_code:
+            said = last_line(f"{output}.err").rstrip(".")
+            what = "command" if words == op.words else "start-up command"
+            raise CaseError("error", f"The {what} {ended.manner}{said and f': {said}'}. "
+                            f"Its output is in {self._folder}.", f"See {output}.err and .out.")  # fmt: skip
+        if left:
+            raise CaseError("refused", f"The command leaves a process at work ({left[0]}), which no clock waits for.",
+                            "Let the command wait for its processes.")  # fmt: skip
+        return ended
+
+    def ready(self, op: CommandOperation, calls: int) -> Readiness:
+        """Do nothing: every process starts afresh."""
+        del op, calls
+        return Readiness()
+
+    def latency_block(self, op: CommandOperation, calls: int) -> float:
+        """Return the mean wall time of processes from start to exit, ns."""
+        return fmean(self._run(op, op.words).elapsed_ns for _ in range(calls))
+
+    def singles(self, op: CommandOperation, count: int) -> dict[str, tuple[float, ...]]:
+        """Return nothing: a block has one process."""
+        del op, count
+        return {}
+
+    def throughput_block(self, op: CommandOperation, calls: int) -> None:
+        """Return None: processes are not queued."""
+
+    def device_samples(self, op: CommandOperation, count: int) -> DeviceSamples:
+        """Return nothing: kernels of other processes cannot be timed."""
+        del op, count
+        return DeviceSamples(())
+
+    def overheads(self, op: CommandOperation) -> dict[str, tuple[float, ...]]:
+        """Return nothing."""
+        del op
+        return {}
+
+    def end_to_end(self, op: CommandOperation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        """Return nothing: a process starts and ends on the host."""
+        del op, count, pinned
+        return {}
+
+    def kernels(self, op: CommandOperation) -> Kernels | None:
+        """Return None: kernels of other processes are not seen."""
+
+    def threads(self) -> int:
+        """Return the number of cores that the command may use."""
+        return self._threads
+
+    def on_one_thread(self, op: CommandOperation) -> None:
+        """Return None: the command chooses its threads."""
+
+    def clock_ns(self) -> float:
+        """Return the clock of these times, ns."""
+        return float(perf_counter_ns())
+
+
+def environment_for(code: OwnCode, device: str, threads: int) -> dict[str, str]:
+    """Return the environment of a command. Without `{device}` in its words, it sees this GPU alone, or none."""
+    found = {**os.environ, MARK: str(os.getpid())}
+    if threads:
+        found |= {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    if any(_DEVICE in word for word in code.argv):
+        return found
+    if device == "cpu":
+        return {**found, "CUDA_VISIBLE_DEVICES": ""}
+    visible = [each.strip() for each in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if each.strip()]
+    index = int(device.partition(":")[2])
+    return {**found, "CUDA_VISIBLE_DEVICES": visible[index] if index < len(visible) else str(index)}
