@@ -84,7 +84,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "OTHER.db": ("missing.db", "notes.txt"),
     "PRESET|WORKLOAD": ("matmull",),
     "RUN": (*NOT_A_RUN, ""),
-    "STATEMENT": ("x @", "missing.py:f"),
+    "STATEMENT | -- COMMAND": ("x @", "missing.py:f"),
     "FILE": ("missing.ndjson", "notes.txt"),
     "+TAG|-TAG": ("tuned", "+a,b", "+two words"),
 }  # fmt: skip
@@ -131,7 +131,14 @@ REMAINDER: dict[str, tuple[str, ...]] = {
 }
 """What a command, or one option of it, needs besides the wrong value to come as far as reading it."""
 
-RIGHT = {"RUN": "1", "BASE": "1", "NAME": "mine", "OTHER.db": "other.db", "FILE": "run.json", "STATEMENT": "x @ x"}
+RIGHT = {
+    "RUN": "1",
+    "BASE": "1",
+    "NAME": "mine",
+    "OTHER.db": "other.db",
+    "FILE": "run.json",
+    "STATEMENT | -- COMMAND": "x @ x",
+}
 """Argument → a value that is right."""
 
 

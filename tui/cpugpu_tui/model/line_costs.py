@@ -11,6 +11,9 @@ WAIT, COPY, FALLBACK, LOOP, SMALL, OUTSIDE, WORK = LINE_REASONS = (
 )  # fmt: skip
 """Why a line costs what it does, `LineCost.reason`. `operators` is ordinary work."""
 
+SETUP, STATEMENT = "<setup>", "<statement>"
+"""File names of typed code in tracebacks."""
+
 MOST_LINES = 10
 """Most lines of a case on a device."""
 

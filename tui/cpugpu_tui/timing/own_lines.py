@@ -28,14 +28,15 @@ from cpugpu_tui.model.line_costs import (
     LOOP,
     MOST_LINES,
     OUTSIDE,
+    SETUP,
     SMALL,
+    STATEMENT,
     WAIT,
     WORK,
 )
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.operators import intercepted, is_own_file, own_line, role_of
-from cpugpu_tui.workloads.own_code import SETUP, STATEMENT
 
 REPEATS, LONG_NS = 3, 1e8
 """Calls of which the fastest counts, and the length of a call from which one has to do, ns."""

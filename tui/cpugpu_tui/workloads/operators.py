@@ -15,9 +15,8 @@ from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
-from cpugpu_tui.model.line_costs import COPY, FALLBACK, WAIT, WORK
+from cpugpu_tui.model.line_costs import COPY, FALLBACK, SETUP, STATEMENT, WAIT, WORK
 from cpugpu_tui.workloads.containers import bytes_in, tensors
-from cpugpu_tui.workloads.own_code import SETUP, STATEMENT
 
 WAITING = (
     "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal",
