@@ -106,6 +106,7 @@ NOT_TRIED = {
     "fleet run --python": "an interpreter of the hosts",
     "fleet hosts --python": "the same",
     "fleet gate --python": "the same",
+    "time --startup": "a command, which is run and may be anything",
 }
 """Options of a command that have no wrong value to try here, and why. The app is the command without a name."""
 
@@ -116,7 +117,8 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "run": ("matmul", *SIMULATE),
     "run --max-size": ("matmul", *SIMULATE, "--find-crossover"),
     "run PRESET|WORKLOAD": SIMULATE,
-    "time": ("--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
+    "time STATEMENT | -- COMMAND": ("--n", "8", *SIMULATE),
+    "time": ("x @ x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
     "list --python": ("--workloads", "own.py"),
     "machine": SIMULATE,
     "machine --python": ("--measure", *SIMULATE),
