@@ -150,7 +150,7 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     side = (operations / 2) ** (1 / 3)
     texts = [
         f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
-        f"{side:,.0f} x {side:,.0f} matrices. For smaller work, the CPU wins."
+        f"square matrices of size {side:,.0f}. For smaller work, the CPU wins."
     ]
     line = gpu.transfers.get("h2d_pageable")
     if line is not None and cpu.copy_bytes_per_s and gpu.copy_bytes_per_s:

@@ -99,7 +99,7 @@ class WhatIf:
 
 WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf(RESIDENT, "inputs on the GPU", "What if the inputs are on the GPU?"),
-    WhatIf(END_TO_END, "with copies", "What if copies count?"),
+    WhatIf(END_TO_END, "with copies", "What if the copies are included?"),
     WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?"),
     WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?"),
     WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?"),

@@ -78,8 +78,7 @@ FindCrossover = Annotated[
     bool,
     typer.Option(
         "--find-crossover",
-        help="Choose sizes during the run to narrow down the crossover. "
-        "Only the smallest and largest of --size are used.",
+        help="Search for the crossover between the smallest and largest of --size, choosing sizes on the way.",
     ),
 ]
 MaxSize = Annotated[
@@ -223,8 +222,8 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is the runs of one command. Name it by a run number, `latest`, the first characters of a run id, a tag, "
-    "a baseline's name, or FILE:RUN (another database)."
+    "A series is all the runs of one command. Select it by one of its runs (number, first characters of the id, or "
+    "`latest`), a tag, a baseline's name, or FILE:RUN for another database."
 )
 
 
@@ -247,7 +246,7 @@ HostNames = Annotated[
 LauncherName = Annotated[
     str | None,
     typer.Option(
-        "--launcher", metavar="NAME", help="ssh, srun or local, for hosts whose inventory entry names no launcher.",
+        "--launcher", metavar="NAME", help="ssh, srun or local. A launcher in a host's inventory entry takes precedence.",
         show_default="ssh",
     ),
 ]  # fmt: skip
@@ -255,7 +254,7 @@ NodePython = Annotated[
     str | None,
     typer.Option(
         "--python", metavar="PATH", help="Python that runs the kernels on the hosts; it needs torch.",
-        show_default="python3, or with --launcher local the Python of cpugpu-tui",
+        show_default="python3; if --launcher is local, the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
 StartTimeout = Annotated[

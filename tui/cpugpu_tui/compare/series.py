@@ -159,7 +159,10 @@ def file_and_name(text: str) -> tuple[Path | None, str]:
     if file.is_file():
         return file, name or "latest"
     if "/" in head or file.suffix:
-        raise UsageError(f"Database {head} does not exist.", "Use FILE:RUN, for example other.db:latest.")
+        raise UsageError(
+            f"Database {head} does not exist.",
+            "Give an existing database before the colon, for example other.db:latest.",
+        )
     return None, text
 
 

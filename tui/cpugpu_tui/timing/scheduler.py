@@ -234,7 +234,7 @@ class Scheduler:
     def _wind_up(self) -> str:
         """End early: finish cases that have a complete round, skip all others."""
         stopped = self._control.stopping
-        why = STOP_REQUESTED if stopped else f"Not reached within {self._plan.max_seconds:g} s (--max-seconds)."
+        why = STOP_REQUESTED if stopped else "The time of --max-seconds was over before this case."
         for case_run in self._active:
             if case_run.rounds_complete >= 1:
                 self._finish(case_run)
