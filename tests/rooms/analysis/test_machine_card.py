@@ -118,7 +118,7 @@ def test_ascii_will_do() -> None:
     lines = shown(CPU, GPU, unicode=False)
     assert all(line.isascii() for line in lines)
     assert row(lines, "one round trip") == f"one round trip {'#' * 21} 21.0 us"
-    assert "242 x 242" in " ".join(lines)
+    assert "of size 242" in " ".join(lines)
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:

@@ -246,8 +246,8 @@ HostNames = Annotated[
 LauncherName = Annotated[
     str | None,
     typer.Option(
-        "--launcher", metavar="NAME", help="ssh, srun or local. A launcher in a host's inventory entry takes precedence.",
-        show_default="ssh",
+        "--launcher", metavar="NAME", show_default="ssh",
+        help="ssh, srun or local. A launcher in a host's inventory entry takes precedence.",
     ),
 ]  # fmt: skip
 NodePython = Annotated[
