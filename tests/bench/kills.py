@@ -179,7 +179,7 @@ def kill_command(outcome: Outcome, command: CommandLine) -> None:
     """Start a run, kill it or its agent, and compare what it printed with the history."""
     kill = outcome.kill
     is_agent = kill.target == "agent"
-    words = ("run", "--json", "matmul", "--size", "64:76" if is_agent else "64:264", "--rounds", 1)
+    words = ("run", "--json", "matmul", "--size", "64:76:1" if is_agent else "64:264:1", "--rounds", 1)
     words += tuple(word for name in devices(kill.gpus) for word in ("--device", name))
     log = command.database.with_name("stdout")
     with log.open("wb") as out:

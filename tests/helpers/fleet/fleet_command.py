@@ -14,7 +14,7 @@ from tests.helpers.command_line import FAST, CommandLine, Outcome
 QUICK = ("matmul", "--size", "64", "--simulate", FAST)
 """One case of milliseconds."""
 
-LONG = ("matmul", "--size", "64:1064", "--rounds", "4", "--simulate", f"{FAST},pace=1")
+LONG = ("matmul", "--size", "64:1064:1", "--rounds", "4", "--simulate", f"{FAST},pace=1")
 """A run that outlives any test."""
 
 

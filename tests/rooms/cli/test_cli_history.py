@@ -54,7 +54,7 @@ def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_noth
     cpugpu: CommandLine, how: str
 ) -> None:
     made_up = f"{FAST},pace=0.5"
-    with cpugpu.start("run", "matmul", "--size", "16:80", "--rounds", "5", "--simulate", made_up) as process:
+    with cpugpu.start("run", "matmul", "--size", "16:80:1", "--rounds", "5", "--simulate", made_up) as process:
         while not cpugpu.database.exists():
             assert process.poll() is None
         while True:
@@ -147,7 +147,7 @@ def test_commands_that_upgrade_the_history_say_where_the_copy_lies(
 
 
 def test_names_between_colons_stay_what_they_are(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("run", "matmul", "--size", "80:100", "--rounds", "1", "--simulate", FAST)
+    done = cpugpu.here("run", "matmul", "--size", "80:100:1", "--rounds", "1", "--simulate", FAST)
     assert "matmul --size 80:100:1 " in done.out
     with cpugpu.store() as store:
         save(store, 1, "my:100:preset")

@@ -248,7 +248,7 @@ def test_a_pipe_sees_no_progress(cpugpu: CommandLine) -> None:
 
 def test_finished_cases_come_before_the_end(cpugpu: CommandLine) -> None:
     """Whoever reads along sees the first result while the rest is still being timed."""
-    with cpugpu.start("run", "--simulate", PACED, "--size", "64:74", "--json") as process:
+    with cpugpu.start("run", "--simulate", PACED, "--size", "64:74:1", "--json") as process:
         next_event(process, lambda event: isinstance(event, CaseFinished))
         assert process.poll() is None
         process.terminate()

@@ -76,7 +76,7 @@ def test_a_workload_that_exits_spoils_only_its_row_in_a_thread_too(cpugpu: Comma
     path.write_text(HOSTILE)
     done = cpugpu("run", "exits", "interrupts", "good", "--workloads", path, "--device", "cpu", "--rounds", 2,
                   "--scale", "small", "--worker", "thread", "--json", PYTHONUNBUFFERED="1")  # fmt: skip
-    assert kinds(done.events) == {"exits/10": "crashed", "interrupts/10": "crashed", "good/10": "ok"}
+    assert kinds(done.events) == {"exits/10": "error", "interrupts/10": "crashed", "good/10": "ok"}
 
 
 def test_a_search_finds_the_same_crossover(cpugpu: CommandLine) -> None:

@@ -116,7 +116,7 @@ def test_a_link_that_goes_down_loses_one_host_in_time_and_the_other_finishes(
 ) -> None:
     network.cut("dead")
     hosts = written(tmp_path, network, nodes)
-    plan = ("matmul", "--size", "64:84", "--rounds", "8", "--simulate", f"{FAST},pace=1")
+    plan = ("matmul", "--size", "64:84:1", "--rounds", "8", "--simulate", f"{FAST},pace=1")
     process = subprocess.Popen(
         [*network.inside(network.controller), *COMMAND, "fleet", "run", "-H", str(hosts), *plan, "--json"],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=cpugpu.environment(), bufsize=0,

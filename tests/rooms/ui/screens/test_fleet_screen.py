@@ -351,7 +351,7 @@ def test_from_the_command_line_to_the_tables_it_leaves_behind(tmp_path: Path) ->
 def test_a_terminal_that_goes_away_leaves_no_agent(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "cpugpu_tui", "fleet", "run", "-w", "n[1-2]", "--launcher", "local", "--tui",
-        "--python", sys.executable, "matmul", "--size", "64:1064", "--simulate", f"{FAST},pace=1",
+        "--python", sys.executable, "matmul", "--size", "64:1064:1", "--simulate", f"{FAST},pace=1",
     ]  # fmt: skip
     env = {"CPUGPU_DB": str(tmp_path / "h.db"), "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     with PtyApp(command, columns=120, rows=40, env=env) as app:

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import COMMAND, FAST, CommandLine
 
-LONG = ("matmul", "--size", "64:1064", "--simulate", f"{FAST},pace=1")
+LONG = ("matmul", "--size", "64:1064:1", "--simulate", f"{FAST},pace=1")
 PATIENCE_S = 60.0
 
 
@@ -33,7 +33,7 @@ def test_a_closed_terminal_ends_a_run_in_order(cpugpu: CommandLine, tmp_path: Pa
 
 def test_with_nohup_a_closed_terminal_ends_nothing(cpugpu: CommandLine) -> None:
     """The same holds for SIGINT, which background jobs of a shell ignore."""
-    short = ("run", "matmul", "--size", "64:70", "--simulate", f"{FAST},pace=0.5")
+    short = ("run", "matmul", "--size", "64:70:1", "--simulate", f"{FAST},pace=0.5")
     words = ["sh", "-c", 'trap "" HUP INT; exec "$@"', "sh", *COMMAND, *short]
     with PtyApp(words, env={"CPUGPU_DB": str(cpugpu.database), "CPUGPU_SIMULATE": None}) as app:
         app.until_bytes(b"1 of 6 cases", deadline_s=PATIENCE_S)
