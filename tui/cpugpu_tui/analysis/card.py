@@ -163,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing this 1 MB takes "
-        f"{time_text(gpu_ns)} on the GPU, {time_text(cpu_ns)} on the CPU. Copied for one use, it is faster on the {side}."
+        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it once takes {time_text(gpu_ns)} "
+        f"on the GPU, {time_text(cpu_ns)} on the CPU. With the copy, the {side} wins."
     )
 
 
