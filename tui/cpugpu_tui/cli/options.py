@@ -78,7 +78,7 @@ FindCrossover = Annotated[
     bool,
     typer.Option(
         "--find-crossover",
-        help="Search for the crossover between the smallest and largest of --size, choosing sizes on the way.",
+        help="Search for the crossover. --size gives the ends of the search; the program chooses the sizes between.",
     ),
 ]
 MaxSize = Annotated[

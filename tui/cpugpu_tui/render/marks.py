@@ -27,7 +27,7 @@ MARK_WORDS = {
     "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
     "tf32-on": "TF32 was switched on from outside, so these are not float32 products",
     "lower-precision": "the code computed in a smaller float type than its inputs have",
-    UNSETTLED: "call times had not settled to 1 % when warm-up ended",
+    UNSETTLED: "call times still varied by more than 1 % when warm-up ended",
     "damaged": "the database held impossible times, which are left out",
     UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",
     "not-converged": "time ran out before the winner was clear (with one device: before ± 10 % was reached)",

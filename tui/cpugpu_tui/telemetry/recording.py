@@ -154,7 +154,7 @@ def load(path: Path) -> Trace:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise TraceError(
-            f"{name} cannot be read: {reason}.", "Give the path of an existing trace that you may read."
+            f"{name} cannot be read: {reason}.", "Give the path of a file that `telemetry --record` wrote."
         ) from None
     if len(data) > MAX_TRACE_BYTES:
         raise TraceError(

@@ -21,7 +21,7 @@ def prune(
         int | None, typer.Option(callback=in_range(0), metavar="COUNT", help="Number of newest runs to keep.")
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Take only runs older than AGE, such as 30d, 12h or 2w.")
+        str | None, typer.Option(metavar="AGE", help="List or delete only runs older than AGE, such as 30d, 12h or 2w.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Delete the runs instead of listing them.")] = False,
     json: Json = False,

@@ -16,9 +16,7 @@ NAME_CELLS = 13
 """Cells of the longest name of a publication's preset, and a space."""
 
 ROWS = "For each size the table shows CPU time, GPU time and speedup. The answer appears below it."
-CLAIMS = (
-    "Five publications compared CPU and GPU. Their experiments are workloads, too ({claims} lists all their claims):"
-)
+CLAIMS = "These workloads repeat experiments of five publications ({claims} lists their claims):"
 DEMO = (
     "No NVIDIA GPU was found, so only the CPU can be timed. To see a recorded GPU run, press {quit} and start"
     " `cpugpu-tui demo` (90 s)."
