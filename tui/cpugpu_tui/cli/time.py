@@ -43,7 +43,9 @@ Setup = Annotated[
 ]
 CodeSizes = Annotated[
     str | None,
-    typer.Option("--n", "--size", help="Sizes as n: 512, 16,64,256, 16:4096 (search) or 16:4096:16 (steps)."),
+    typer.Option(
+        "--n", "--size", help="Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16)."
+    ),
 ]
 Lets = Annotated[
     list[str] | None,
@@ -54,7 +56,7 @@ Lets = Annotated[
 Startup = Annotated[
     str | None,
     typer.Option(
-        help="Command that does nothing but start, to time start-up apart (default for Python: import torch)."
+        help="Command that only starts, to measure start-up time separately (default for Python: import torch)."
     ),
 ]
 InPlace = Annotated[
@@ -95,11 +97,11 @@ def time(
     """Time your own code or command on CPU and GPU.
 
     The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the host; its tensors are
-    copied to each device. A function gets --let values, n, device, and what a function inputs(n) beside it returns.
+    copied to each device. A function gets --let values, n and device by name. Its other arguments come from a function
+    named inputs in the same file.
 
-    A command is timed from start to exit. {device}, {n} and {NAME} of --let are replaced in it. Without {device}, GPUs
-    are hidden from the CPU's run by CUDA_VISIBLE_DEVICES. Its output is kept in cpugpu-tui-output-* of the temporary
-    folder.
+    A command is timed from start to exit. {device}, {n} and {NAME} of --let are replaced in it. If it has no {device},
+    its CPU runs cannot see the GPUs. Its output is kept in cpugpu-tui-output-* of the temporary folder.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation

@@ -75,7 +75,7 @@ def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
     baselines = ", ".join(printable(name) for name in store.baselines())
     return UsageError(
         f"Unknown baseline, run or tag {printable(text)!r}.{f' Known baselines: {baselines}.' if baselines else ''}",
-        "List runs with `cpugpu-tui history`, or make the newest series this baseline with "
+        "To list runs, use `cpugpu-tui history`. To create this baseline, use "
         f"`cpugpu-tui baseline {printable(text)} latest`.",
     )
 

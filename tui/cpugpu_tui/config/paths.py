@@ -157,5 +157,6 @@ def prepare_folder(path: Path, create_parents: bool) -> None:
         )
     if path.is_dir():
         raise StoreError(
-            f"The database {path} is a folder.", f"Choose a file with --db, for example {path / 'results.db'}."
+            f"The database '{path}' is a folder, not a file.",
+            f"Choose a file with --db, for example {path / 'results.db'}.",
         )
