@@ -16,6 +16,11 @@ EXIT_INTERRUPTED = 130
 
 STOP_REQUESTED = "Stopped by request."
 RUN_AGAIN = "Run again to time it."
+CODE_NOT_TYPED = (
+    "This run timed typed code, which is run only when it is typed again.",
+    "Copy its command from `cpugpu-tui show` and read it first.",
+)
+"""Message and remedy where a plan brings code that nobody typed here."""
 
 
 class CpuGpuError(Exception):

@@ -1,4 +1,4 @@
-"""Meaning of counters, masks and process lists: throttled shares, power, other users (monitors.md, R1 R2 R5 R11)."""
+"""Meaning of counters, masks and process lists: throttled shares, power, other users."""
 
 from __future__ import annotations
 

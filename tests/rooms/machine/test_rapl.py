@@ -1,4 +1,4 @@
-"""Energy of the processor: summed over packages, over a counter's wrap, or a reason (monitors.md, R10)."""
+"""Energy of the processor: summed over packages, over a counter's wrap, or a reason."""
 
 from __future__ import annotations
 

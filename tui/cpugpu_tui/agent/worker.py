@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
+from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
 from cpugpu_tui.timing.ceilings.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.control import Control
@@ -30,10 +30,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
     try:
         with quiet_interpreter():
             if plan.codes and not allows_code:
-                raise UsageError(
-                    "This run timed typed code, which is run only when it is typed again.",
-                    "Copy its command from `cpugpu-tui show` and read it first.",
-                )
+                raise UsageError(*CODE_NOT_TYPED)
             register(plan.codes)
             machine = _machine(plan, environment, emit, control)
             emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))

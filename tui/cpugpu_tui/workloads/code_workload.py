@@ -79,7 +79,7 @@ class CodeWorkload(Workload):
             code = replace(code, statement=statement, setup=(*code.setup, *setup))
             self._given = {FUNCTION: function, INPUTS: inputs, "_as_arguments": as_arguments}
         self._compiled = compiled(replace(code, target=()))
-        self._outlines: dict[tuple[int, str], Outline | None] = {}
+        self._outlines: dict[tuple[int, int], Outline | None] = {}
         self.makes_tensors = False
         """Whether the statement runs with its device as torch's default one."""
         self.draws = False
@@ -191,7 +191,7 @@ class CodeWorkload(Workload):
 
     def outline(self, n: int, dtype: torch.dtype) -> Outline | None:
         """Run setup and statement on torch's meta device, which has shapes and no numbers; None if that fails."""
-        key = (n, str(dtype))
+        key = (n, element_bits(dtype))
         if "set_default_device" in self._compiled.names:
             return None  # it would end the meta device below
         if key not in self._outlines:
@@ -225,7 +225,7 @@ class CodeWorkload(Workload):
         put_back(before)
         moved_bytes = float(bytes_in(copies) + bytes_in(result))
         found = Outline(0.0, moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws)
-        self._outlines[n, str(dtype)] = found
+        self._outlines[n, element_bits(dtype)] = found
         return found
 
 
@@ -304,6 +304,13 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         yield
     finally:
         torch.set_default_dtype(before)
+
+
+def element_bits(dtype: torch.dtype) -> int:
+    """Return the width of a floating-point dtype: shapes and bytes of a statement depend on nothing else of it."""
+    import torch
+
+    return int(torch.finfo(dtype).bits)
 
 
 def seed_all(seed: int) -> None:

@@ -19,7 +19,8 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
         return type(value)(*(mapped(each, change) for each in value))
     if isinstance(value, (list, tuple)):
         found = type(value)(mapped(each, change) for each in value)
-        vars(found).update(vars(value)) if hasattr(value, "__dict__") else None
+        if hasattr(value, "__dict__"):  # a subclass with attributes, such as the inputs of typed code
+            vars(found).update(vars(value))
         return found
     return value
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 from cpugpu_tui.cli.running.options import found_python
 from cpugpu_tui.config import config
-from cpugpu_tui.errors import UsageError, print_notice
+from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.control import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads.own_code import hash_of_file
 
 
 def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> PlanRequest:
@@ -66,10 +66,7 @@ def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
         UsageError: a file does not exist, or a file that the plan needs is not named.
     """
     if plan.codes:
-        raise UsageError(
-            "This run timed typed code, which is run only when it is typed again.",
-            "Copy its command from `cpugpu-tui show` and read it first.",
-        )
+        raise UsageError(*CODE_NOT_TYPED)
     named = named_files(files)
     for file in plan.own_files:
         if file.path not in named:
@@ -87,10 +84,8 @@ def check_unchanged(plan: Plan) -> None:
     Raises:
         UsageError: a file has changed since the run began.
     """
-    import hashlib  # here: it loads OpenSSL, 4 ms before the first frame
-
     for file in plan.own_files:
-        if hashlib.sha256(Path(file.path).read_bytes()).hexdigest() != file.sha256:
+        if hash_of_file(file.path) != file.sha256:
             raise UsageError(f"{file.path} has changed since this run began.", "Start a new run without --resume.")
 
 
