@@ -56,7 +56,8 @@ Lets = Annotated[
 Startup = Annotated[
     str | None,
     typer.Option(
-        help="Command that only starts, to measure start-up time separately (default for Python: import torch)."
+        help="Command that starts like yours and exits at once. Its time is shown as the start-up time "
+        "(default for Python: import torch)."
     ),
 ]
 InPlace = Annotated[
@@ -96,12 +97,13 @@ def time(
 ) -> None:
     """Time your own code or command on CPU and GPU.
 
-    The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the host; its tensors are
-    copied to each device. A function gets --let values, n and device by name. Its other arguments come from a function
-    named inputs in the same file.
+    The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the CPU. Its tensors are
+    then copied to each device. Arguments of a function with the names n, device or a name of --let get that value. All
+    others come from a function named inputs in the same file.
 
-    A command is timed from start to exit. {device}, {n} and {NAME} of --let are replaced in it. If it has no {device},
-    its CPU runs cannot see the GPUs. Its output is kept in cpugpu-tui-output-* of the temporary folder.
+    A command is timed from start to exit. In its words, {device} becomes cpu or cuda:0, {n} becomes the size, and {k}
+    becomes the value of --let k=VALUE. Without {device}, the command sees no GPU in its CPU runs and one GPU in its GPU
+    runs. What the command prints is kept in a temporary folder, cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation

@@ -106,4 +106,4 @@ def _missing(left: Unsaved) -> str:
     numbers = [str(left.numbers[run_id]) for run_id in runs if run_id in left.numbers]
     which = f"run {numbers[0]}" if len(runs) == len(numbers) == 1 else f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
     lack = "1 case" if cases == 1 else f"{cases:,} cases"
-    return f"{left.final_text} Not in the history: {lack} of {which}."
+    return f"{left.final_text} {lack} of {which} {'was' if cases == 1 else 'were'} not saved."
