@@ -34,12 +34,14 @@ Statement = Annotated[
     typer.Argument(
         metavar="STATEMENT | -- COMMAND",
         show_default=False,
-        help="Python to time, such as 'x @ x', FILE.py:FUNCTION, or -- and a command.",
+        help="What to time: Python code such as 'x @ x', a function as FILE.py:FUNCTION, or `--` and then a command.",
     ),
 ]
 Setup = Annotated[
     list[str] | None,
-    typer.Option("--setup", "-s", help="Python that makes the inputs, run once for each size. Repeat for more lines."),
+    typer.Option(
+        "--setup", "-s", help="Python code that makes the inputs. It runs once for each size. Repeat for more lines."
+    ),
 ]
 CodeSizes = Annotated[
     str | None,
@@ -49,19 +51,18 @@ CodeSizes = Annotated[
 ]
 Lets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--let", help="Further parameter as NAME=VALUE. Several values, k=1,2, are timed one after the other."
-    ),
+    typer.Option("--let", help="Further parameter as NAME=VALUE. With k=1,2 each value is timed in turn."),
 ]
 Startup = Annotated[
     str | None,
     typer.Option(
-        help="Command that starts like yours and exits at once. Its time is shown as the start-up time "
+        help="Command that only does the start-up work of yours. Its time is shown as start-up time "
         "(default for Python: import torch)."
     ),
 ]
 InPlace = Annotated[
-    bool, typer.Option("--in-place", help="Allow the statement to change its inputs; restore them before each call.")
+    bool,
+    typer.Option("--in-place", help="Allow the statement to change its inputs. They are restored before each call."),
 ]
 
 
@@ -98,12 +99,12 @@ def time(
     """Time your own code or command on CPU and GPU.
 
     The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the CPU. Its tensors are
-    then copied to each device. Arguments of a function with the names n, device or a name of --let get that value. All
-    others come from a function named inputs in the same file.
+    then copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device as argument device,
+    and each --let NAME=VALUE as argument NAME. A function inputs(n) in the same file returns the other arguments.
 
-    A command is timed from start to exit. In its words, {device} becomes cpu or cuda:0, {n} becomes the size, and {k}
-    becomes the value of --let k=VALUE. Without {device}, the command sees no GPU in its CPU runs and one GPU in its GPU
-    runs. What the command prints is kept in a temporary folder, cpugpu-tui-output-*.
+    A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the size, and
+    {k} by the value of --let k=VALUE. If {device} is missing, all GPUs are hidden from its CPU runs. Its output is kept
+    in a temporary folder, cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
