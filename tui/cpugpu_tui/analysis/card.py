@@ -163,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"To read and write 1 MB once, the CPU takes {time_text(cpu_ns)}. The GPU takes {time_text(copy_ns)} for the "
-        f"copy plus {time_text(gpu_ns)}, so the {side} wins."
+        f"To read and write 1 MB once, the CPU takes {time_text(cpu_ns)} and the GPU {time_text(gpu_ns)}. Copying the "
+        f"1 MB to the GPU takes {time_text(copy_ns)}. Including the copy, the {side} wins."
     )
 
 

@@ -40,21 +40,13 @@ Sizes = Annotated[
         show_default="the workload's",
     ),
 ]  # fmt: skip
+DTYPE_HELP = "float64, float32, tf32, bfloat16 or float16."
 Dtype = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DTYPE",
-        help="float64, float32, tf32, bfloat16 or float16.",
-        show_default="float32, if the preset sets none",
-    ),
+    str | None, typer.Option(metavar="DTYPE", help=DTYPE_HELP, show_default="float32, if the preset sets none")
 ]
+THREADS_HELP = "CPU threads: all, a number, or several such as 1,all."
 Threads = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COUNT",
-        help="CPU threads: all, a number, or several such as 1,all.",
-        show_default="all, if the preset sets none",
-    ),
+    str | None, typer.Option(metavar="COUNT", help=THREADS_HELP, show_default="all, if the preset sets none")
 ]
 Variant = Annotated[
     str | None,
@@ -104,13 +96,10 @@ Resume = Annotated[
         help="Finish an interrupted run: `run --resume NUMBER`. Without NUMBER, finish the newest one.",
     ),
 ]
+REPEAT_HELP = "Repeat the whole run this many times."
 Repeat = Annotated[
     int | None,
-    typer.Option(
-        metavar="COUNT",
-        help="Repeat the whole run this many times.",
-        show_default="1, or 5 for each of several --python",
-    ),
+    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1, or 5 for each of several --python"),
 ]
 MaxSeconds = Annotated[
     float | None,

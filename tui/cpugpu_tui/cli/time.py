@@ -56,10 +56,15 @@ Lets = Annotated[
 Startup = Annotated[
     str | None,
     typer.Option(
-        help="Command that only does the start-up work of yours. Its time is shown as start-up time "
-        "(default for Python: import torch)."
+        help="A second command that does only the start-up part of the timed command. Its time is shown as "
+        "start-up time. For a Python command, the default imports torch."
     ),
 ]
+CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=opt.DTYPE_HELP, show_default="float32")]
+CodeThreads = Annotated[
+    str | None, typer.Option("--threads", metavar="COUNT", help=opt.THREADS_HELP, show_default="all")
+]
+CodeRepeat = Annotated[int, typer.Option("--repeat", metavar="COUNT", help=opt.REPEAT_HELP)]
 InPlace = Annotated[
     bool,
     typer.Option("--in-place", help="Allow the statement to change its inputs. They are restored before each call."),
@@ -77,12 +82,12 @@ def time(
     startup: Startup = None,
     device: opt.DeviceNames = None,
     parallel: opt.Parallel = False,
-    dtype: opt.Dtype = None,
-    threads: opt.Threads = None,
+    dtype: CodeDtype = None,
+    threads: CodeThreads = None,
     find_crossover: opt.FindCrossover = False,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
-    repeat: opt.Repeat = None,
+    repeat: CodeRepeat = 1,
     max_seconds: opt.MaxSeconds = None,
     case_timeout: opt.CaseTimeout = None,
     energy: opt.Energy = False,
@@ -100,11 +105,12 @@ def time(
 
     The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the CPU. Its tensors are
     then copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device as argument device,
-    and each --let NAME=VALUE as argument NAME. A function inputs(n) in the same file returns the other arguments.
+    and each --let NAME=VALUE as argument NAME. For other arguments, write a function inputs(n) into the same file
+    that returns them.
 
     A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the size, and
-    {k} by the value of --let k=VALUE. If {device} is missing, all GPUs are hidden from its CPU runs. Its output is kept
-    in a temporary folder, cpugpu-tui-output-*.
+    {k} by the value of --let k=VALUE. If the command does not contain {device}, its CPU runs cannot see any GPU. The
+    output of the command is kept in a temporary folder, cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
@@ -121,7 +127,7 @@ def time(
     request = PlanRequest(
         names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads,
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
-        repeat=1 if repeat is None else repeat, cache=cache, simulation=simulation(simulate),
+        repeat=repeat, cache=cache, simulation=simulation(simulate),
         find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
     )  # fmt: skip
     options = RunOptions(
