@@ -106,7 +106,8 @@ def vision_model(name: str) -> str:
 ITEMS = (
     Item("torchvision", "m(x)", vision_model("resnet18"), (1, 16)),
     Item("torchvision", "m(x)", vision_model("mobilenet_v3_small"), (1, 32)),
-    Item("torchvision", "torchvision.ops:box_iou", "", (10, 4000), ("boxes1=torch.rand(n,4)", "boxes2=torch.rand(n,4)")),
+    Item("torchvision", "torchvision.ops:box_iou", lets=("boxes1=torch.rand(n, 4)", "boxes2=torch.rand(n, 4)"),
+         sizes=(10, 4000)),
     Item("torchvision", "nms(b, s, 0.5)", BOXES, (10, 5000)),
     Item(
         "torchvision", "gaussian_blur(x, [15, 15])",

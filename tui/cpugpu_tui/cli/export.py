@@ -39,7 +39,9 @@ Out = Annotated[
 ]
 Samples = Annotated[
     bool,
-    typer.Option("--samples", help="With csv: write one row for each measured value instead of one for each metric."),
+    typer.Option(
+        "--samples", help="With csv: write one row for each single measurement instead of one for each metric."
+    ),
 ]
 Anonymize = Annotated[
     bool, typer.Option("--anonymize", help="Remove paths, UUIDs, and the names of machines and people.")

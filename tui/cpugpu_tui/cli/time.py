@@ -57,7 +57,7 @@ Startup = Annotated[
     str | None,
     typer.Option(
         help="A second command that does only the start-up part of the timed command. Its time is shown as "
-        "start-up time. For a Python command, the default imports torch."
+        "start-up time. For a Python command, the default is a command that only imports torch."
     ),
 ]
 CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=opt.DTYPE_HELP, show_default="float32")]
@@ -103,10 +103,10 @@ def time(
 ) -> None:
     """Time your own code or command on CPU and GPU.
 
-    The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the CPU. Its tensors are
-    then copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device as argument device,
-    and each --let NAME=VALUE as argument NAME. For other arguments, write a function inputs(n) into the same file
-    that returns them.
+    The code can use torch, np, F, math, n (the size) and device (its name). Setup runs on the CPU. Its tensors are then
+    copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device as argument device,
+    and each --let NAME=VALUE as argument NAME. Other arguments come from a function inputs(n) that you write in
+    the same file.
 
     A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the size, and
     {k} by the value of --let k=VALUE. If the command does not contain {device}, its CPU runs cannot see any GPU. The

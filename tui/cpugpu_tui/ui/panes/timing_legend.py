@@ -29,7 +29,7 @@ MEANINGS = {
     SLOW: (BAD, "slower than equal GPUs"),
     IMPOSSIBLE: (BAD, "faster than this machine can be"),
     NOT_SAVED: (NOT_SAVED, "not saved yet"),
-    BARS: ("rounds:", "a bar for each, CPU left, GPU right"),
+    BARS: ("rounds:", "the last ones, CPU left, GPU right"),
 }
 """Meaning → sign and words, in the order of the line."""
 
