@@ -31,6 +31,14 @@ def test_bad_code_is_refused_before_anything_runs(statement: str, setup: str, na
     assert error.value.remedy
 
 
+def test_long_parameters_leave_each_row_a_name_of_its_own() -> None:
+    """Cut after 60 characters, both would have the same name, and one would replace the other."""
+    lets = [(("the_first_of_several_long_parameters", "16"), ("another_long_one", value)) for value in ("1", "2")]
+    names = {own_code("x", lets=each).name for each in lets}
+    assert len(names) == 2
+    assert max(map(len, names)) <= 60
+
+
 def test_the_statement_decides_what_is_an_input() -> None:
     _, inputs = made("x @ y * k", "x = torch.rand(n, n)", "y = torch.rand(n)", "z = torch.rand(n)", "k = 2")
     assert [tuple(each.shape) for each in inputs] == [(8, 8), (8,)]

@@ -31,6 +31,9 @@ SIZE, DEVICE = "n", "device"
 LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
 """Names that the code may use without importing them, and their modules."""
 
+LONGEST_VALUES = 31
+"""Characters of `,k=2` in the name of a workload, which has 60 at most."""
+
 LONGEST = 10_000
 """Characters of setup and statement together."""
 
@@ -68,11 +71,16 @@ def own_code(
 
 
 def name_of(statement: str, whole: str, values: str) -> str:
-    """Return the name of a workload: the statement's words, a hash of the whole code, and values of parameters."""
+    """Return the name of a workload: the statement's words, a hash of the whole code, and values of parameters.
+
+    Values that are too long for a name are part of the hash, because the names of two rows must differ.
+    """
     import hashlib  # here, because it loads OpenSSL: 4 ms before the first frame
 
     slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
-    return f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:4]}{values}"[:60]
+    if len(values) > LONGEST_VALUES:
+        whole, values = whole + values, ""
+    return f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:4]}{values}"
 
 
 def hash_of_file(path: str) -> str:
