@@ -216,8 +216,8 @@ def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> Line
         (seen({}, {}), 1e6, 64, LOOP),
         (seen({WORK: 1}, {WORK: 1e4}, elapsed_ns=1e6, prints=1), 1e6, 1, WAIT),
     ],
-    ids=["wait", "waits in a loop", "short waits in a loop", "one wait in a loop", "copy", "fall-back", "small", "loop", "loop of long kernels",
-         "long kernel", "numpy", "plain loop", "printed"],
+    ids=["wait", "waits in a loop", "short waits in a loop", "one wait in a loop", "copy", "fall-back", "small",
+         "loop", "loop of long kernels", "long kernel", "numpy", "plain loop", "printed"],
 )  # fmt: skip
 def test_the_reason_on_a_gpu(operators: LineOperators, elapsed_ns: float, visits: int, reason: str) -> None:
     assert reason_of(operators, elapsed_ns, visits, on_gpu=True) == reason

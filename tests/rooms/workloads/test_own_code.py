@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened
-from cpugpu_tui.workloads.own_code import LONGEST, info_of, own_code, place_of
+from cpugpu_tui.workloads.own_code import LONGEST, LONGEST_FILE, info_of, own_code, place_of
 
 
 def made(
@@ -28,6 +30,23 @@ def test_bad_code_is_refused_before_anything_runs(statement: str, setup: str, na
     with pytest.raises(UsageError) as error:
         own_code(statement, setup)
     assert named in str(error.value)
+    assert error.value.remedy
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "large", "null"])
+def test_what_is_no_python_file_is_refused_without_reading_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening a pipe would wait for ever, in the form at a key press."""
+    monkeypatch.chdir(tmp_path)
+    if kind == "pipe":
+        os.mkfifo("own.py")
+    elif kind == "folder":
+        os.mkdir("own.py")
+    else:
+        os.truncate(os.open("own.py", os.O_CREAT | os.O_WRONLY), LONGEST_FILE + 1)
+    with pytest.raises(UsageError) as error:
+        own_code("own\0.py:f" if kind == "null" else "own.py:f")
     assert error.value.remedy
 
 
