@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, torch_dtype
-from cpugpu_tui.timing.torch_machine import relative_error
+from cpugpu_tui.timing.result_check import relative_error
 from cpugpu_tui.workloads import PRESETS, Setting, Workload, find
 from cpugpu_tui.workloads.containers import doubled
 

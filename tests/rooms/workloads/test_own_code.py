@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
+from cpugpu_tui.workloads.containers import joined, numbers
 from cpugpu_tui.workloads.own_code import LONGEST, info_of, own_code, place_of
 
 
@@ -73,12 +74,12 @@ def test_the_setup_may_not_change_torch_for_everybody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "numbers"),
-    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", None), (None, None)],
-)
-def test_every_number_of_a_result_is_compared(result: Any, numbers: list[float] | None) -> None:
-    found = flattened(result)
-    assert (None if found is None else found.reshape(-1).tolist()) == numbers
+    ("result", "every"),
+    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", []), (None, []),
+     (torch.tensor([1 + 2j]), [1.0, 2.0]), (torch.eye(2).to_sparse(), [1.0, 0.0, 0.0, 1.0])],
+)  # fmt: skip
+def test_every_number_of_a_result_is_compared(result: Any, every: list[float]) -> None:
+    assert joined(numbers(result)).reshape(-1).tolist() == every
 
 
 def test_an_error_names_its_line() -> None:

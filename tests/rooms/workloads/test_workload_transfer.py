@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from cpugpu_tui.timing.torch_machine import relative_error
+from cpugpu_tui.timing.result_check import relative_error
 from cpugpu_tui.workloads import PRESETS, Workload, find
 
 COPY = find("transfer")
