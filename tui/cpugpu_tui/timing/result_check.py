@@ -11,6 +11,7 @@ from cpugpu_tui.model import Case, Check
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.workloads import Workload
 from cpugpu_tui.workloads.containers import doubled, joined, moved, numbers
+from cpugpu_tui.workloads.outline import default_dtype
 
 
 def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
@@ -33,7 +34,7 @@ def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], 
         errors = [_own_error(workload, case, result, doubles) for result in results.values()]
     elif exact or len(results) > 1:
         against = "float64 on the CPU" if exact else next(iter(results))
-        reference = workload.reference(case.variant, doubles) if exact else results[against]
+        reference = _reference(workload, case, doubles) if exact else results[against]
         require_numbers(reference, against)
         compared = [(device, *pair) for device, result in results.items() for pair in pairs(result, reference)]
         for device, own, other in compared:
@@ -50,6 +51,13 @@ def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], 
             "Do not use the times of this case. Report the mismatch.",
         )
     return Check(against, error, tolerance)
+
+
+def _reference(workload: Workload, case: Case, doubles: tuple[Any, ...]) -> Any:
+    import torch
+
+    with default_dtype(torch.float64):  # for tensors that the step makes itself
+        return workload.reference(case.variant, doubles)
 
 
 def _own_error(workload: Workload, case: Case, result: Any, doubles: tuple[Any, ...]) -> float:

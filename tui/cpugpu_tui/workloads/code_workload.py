@@ -143,14 +143,6 @@ class CodeWorkload(Workload):
         assert isinstance(placed, CodeInputs)
         refill(placed, (placed.turn + 1) % SEEDS)
 
-    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return the result in float64 on the CPU."""
-        import torch
-
-        with default_dtype(torch.float64):
-            placed = self.place(variant, doubles, "cpu")
-            return placed.function(*placed)
-
     def info(self) -> WorkloadInfo:
         """Return the facts for the catalogue."""
         return info_of(self.code)

@@ -158,7 +158,7 @@ class Workload:
 
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
         """Return what to compare between devices and variants; by default a step's result."""
-        return self.variant(variant)(*placed)
+        return self.step_for(variant, placed)(*placed)
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
         """Return the correct value of `checked`, from float64 host inputs; by default with the first variant."""
