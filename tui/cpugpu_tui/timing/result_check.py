@@ -30,7 +30,7 @@ def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], 
     if has_own_error:
         if not exact:
             return None
-        against = "what the inputs require"
+        against = "the inputs"
         errors = [_own_error(workload, case, result, doubles) for result in results.values()]
     elif exact or len(results) > 1:
         against = "float64 on the CPU" if exact else next(iter(results))
@@ -47,7 +47,9 @@ def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], 
     if (error := max(errors)) > tolerance:
         raise CaseError(
             "mismatch",
-            f"The results differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
+            f"The results have an error of {error:.3g} (allowed: {tolerance:g})."
+            if has_own_error
+            else f"The results differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
             "Do not use the times of this case. Report the mismatch.",
         )
     return Check(against, error, tolerance)

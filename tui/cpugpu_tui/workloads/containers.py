@@ -139,7 +139,7 @@ def numbers(result: Any) -> tuple[Any, ...]:
     import torch
 
     if isinstance(result, torch.Tensor):
-        return (result if result.layout is torch.strided else result.to_dense(),)
+        return ((result if result.layout is torch.strided else result.to_dense()).resolve_conj(),)
     if isinstance(result, (bool, int, float)):
         return (torch.tensor(float(result), dtype=torch.float64),)
     if hasattr(result, "__array__"):
