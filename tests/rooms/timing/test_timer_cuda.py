@@ -13,9 +13,10 @@ from tests.helpers.golden import GoldenWords
 from cpugpu_tui.model import Case, Device
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples
 from cpugpu_tui.timing.timers import cuda as cuda_module
-from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, require_memory
+from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, copier, require_memory
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads import find
+from cpugpu_tui.workloads.containers import tensors
 
 GPU = Device("cuda:0", "H200")
 Batch = Callable[[int, float], bool]
@@ -174,6 +175,16 @@ def test_inputs_that_the_step_changes_are_restored_before_each_call(
         order = [word for word in stream.log if word in ("restore", "call")]
         assert order == ["restore", "call"] * 3, timed
     assert made.throughput_block(op, 3) is None
+
+
+def test_results_of_every_form_are_copied_into_buffers_of_their_own() -> None:
+    for result in (torch.ones(3), (torch.ones(3), [torch.arange(2)])):
+        copy_back = copier(result, pinned=False)
+        copy_back(result, non_blocking=False)
+        cells = [cell.cell_contents for cell in getattr(copy_back, "__closure__", None) or ()]
+        targets = cells[0] if cells else [copy_back.__self__]  # type: ignore[attr-defined]
+        assert [target.tolist() for target in targets] == [each.tolist() for each in tensors(result)]
+        assert all(target is not each for target, each in zip(targets, tensors(result), strict=True))
 
 
 # ------------------------------------------------------------------ memory

@@ -87,6 +87,10 @@ def test_large_integers_do_not_hide_wrong_numbers() -> None:
         checked("sort", lambda result: (result[0] * 1.01, result[1] + 0))
 
 
+def test_complex_numbers_are_compared_with_wider_ones() -> None:
+    assert 0 < checked("fft").error < 1e-5
+
+
 def test_devices_are_compared_without_a_reference_unless_their_results_may_differ() -> None:
     assert checked("sort", exact=False) is None
     assert checked("sort", exact=False, devices=2).against == "device 0"
@@ -98,6 +102,15 @@ def test_an_own_measure_is_told_apart_from_a_comparison(words: GoldenWords) -> N
         checked("solve", lambda result: result * float("inf"))
     words(error.value.message)
     assert checked("solve").against == "the inputs"
+
+
+def test_a_reference_makes_its_tensors_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.dtype] = []
+    monkeypatch.setattr(type(find("softmax")), "reference", lambda *_: (seen.append(torch.ones(1).dtype), 0)[1:])
+    with pytest.raises(CaseError, match="shape"):
+        checked("softmax")
+    assert seen == [torch.float64]
+    assert torch.get_default_dtype() == torch.float32
 
 
 def test_counts_come_from_shapes_where_they_are_not_defined() -> None:
