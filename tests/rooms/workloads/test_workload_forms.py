@@ -14,6 +14,7 @@ from cpugpu_tui.model import Case, CaseFinished, Plan
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import Costs, Workload, find
+from cpugpu_tui.workloads.containers import bytes_in
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.own_files import load_file
 
@@ -117,6 +118,12 @@ def test_counts_come_from_shapes_where_they_are_not_defined() -> None:
     assert find("sort").costs("default", 1000, 4) == Costs(0.0, 4000 + 4000 + 8000, 4000 + 4000 + 8000 + 12000)
     assert find("perceptron").costs("default", 8, 4).flops == 2 * 8 * (32 * 32 + 32 * 4)
     assert find("softmax").costs("default", 2, 4) == Costs(5 * 2048, 2 * 2048 * 4, 2 * 2048 * 4)
+
+
+def test_a_sparse_tensor_has_the_bytes_that_it_stores() -> None:
+    diagonal = torch.eye(100)
+    assert bytes_in(diagonal.to_sparse()) == 100 * (2 * 8 + 4)
+    assert bytes_in(diagonal.to_sparse_csr()) == 101 * 8 + 100 * (8 + 4)
 
 
 def test_what_looks_at_numbers_has_unknown_counts() -> None:
