@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
+from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
-from cpugpu_tui.workloads.captured_values import on_host
+from cpugpu_tui.workloads.captured_values import on_host, with_captured
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload
@@ -91,6 +92,9 @@ class CodeWorkload(Workload):
                     "Use an option instead, such as --threads or --dtype.",
                 )
         taken = {name for name in self._compiled.names if name in space and name not in LIBRARIES}
+        for name in taken:  # functions of the setup take their models along
+            if getattr(space[name], "__globals__", None) is space:
+                space[name] = with_captured(space[name])
         made = sorted(name for name in taken if holds_tensors(space[name]))
         made += [DEVICE] if DEVICE in self._compiled.names else []
         return CodeInputs.of((space[name] for name in made), self._compiled.function(tuple(made), space), ())
@@ -195,6 +199,8 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
 
 def register(codes: tuple[OwnCode, ...]) -> None:
     """Make workloads of typed code, in this process."""
+    if codes:
+        plain_imports.install()
     for code in codes:
         REGISTRY[code.name] = CommandWorkload(code) if code.argv else CodeWorkload(code)
         SOURCES[code.name] = "typed code"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.containers import bytes_in
 from cpugpu_tui.workloads.operators import Operators, put_back, settings, watched_operators
 
@@ -41,6 +42,7 @@ def outlined(make: Make, itemsize_bytes: int) -> Outline | None:
         before = settings()
     except ImportError:  # a simulated run needs no torch
         return None
+    plain_imports.install()
     try:
         return _called_on_meta(make, itemsize_bytes)
     except (Exception, SystemExit):  # noqa: BLE001 - a person's code may raise anything
