@@ -130,3 +130,12 @@ def test_constants_of_a_module_that_the_setup_imports_are_plain(
     table = sys.modules.pop("own_constants").TABLE
     assert (table.device.type, table.dtype) == ("cpu", torch.float32)
     assert inputs.function(*inputs).shape == (2,)
+
+
+def test_what_torch_imports_loads_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated run imports torch only when it counts FLOPs, after the finder was installed."""
+    found = plain_imports.PlainImports().find_spec("colorsys", None)
+    assert found is not None
+    assert isinstance(found.loader, plain_imports.PlainLoader)
+    monkeypatch.setattr(torch.__spec__, "_initializing", True)
+    assert plain_imports.PlainImports().find_spec("colorsys", None) is None
