@@ -12,8 +12,8 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import plain_imports
-from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened
-from cpugpu_tui.workloads.containers import doubled
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
+from cpugpu_tui.workloads.containers import doubled, joined, numbers
 from cpugpu_tui.workloads.own_code import LONGEST, LONGEST_FILE, info_of, own_code, place_of
 
 
@@ -103,12 +103,12 @@ def test_the_setup_may_not_change_torch_for_everybody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "numbers"),
-    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", None), (None, None)],
-)
-def test_every_number_of_a_result_is_compared(result: Any, numbers: list[float] | None) -> None:
-    found = flattened(result)
-    assert (None if found is None else found.reshape(-1).tolist()) == numbers
+    ("result", "every"),
+    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", []), (None, []),
+     (torch.tensor([1 + 2j]), [1.0, 2.0]), (torch.eye(2).to_sparse(), [1.0, 0.0, 0.0, 1.0])],
+)  # fmt: skip
+def test_every_number_of_a_result_is_compared(result: Any, every: list[float]) -> None:
+    assert joined(numbers(result)).reshape(-1).tolist() == every
 
 
 def test_an_error_names_its_line() -> None:
@@ -156,3 +156,12 @@ def test_constants_of_a_module_that_the_setup_imports_are_plain(
     table = sys.modules.pop("own_constants").TABLE
     assert (table.device.type, table.dtype) == ("cpu", torch.float32)
     assert inputs.function(*inputs).shape == (2,)
+
+
+def test_what_torch_imports_loads_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated run imports torch only when it counts FLOPs, after the finder was installed."""
+    found = plain_imports.PlainImports().find_spec("colorsys", None)
+    assert found is not None
+    assert isinstance(found.loader, plain_imports.PlainLoader)
+    monkeypatch.setattr(torch.__spec__, "_initializing", True)
+    assert plain_imports.PlainImports().find_spec("colorsys", None) is None

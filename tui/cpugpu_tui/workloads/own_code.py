@@ -15,16 +15,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
 from cpugpu_tui.workloads.code_target import parse_target
-
-if TYPE_CHECKING:
-    pass
 
 SIZE, DEVICE = "n", "device"
 """Names that the harness defines for the code: the size, and the device that the statement runs on."""
