@@ -31,7 +31,7 @@ from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.chart.what_if import finished_rows, next_world, what_if_sentence
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.roles import plain, width_of
+from cpugpu_tui.ui.panes.lines import plain, width_of
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 ALL = tuple(Case("matmul", size) for size in SIZES)

@@ -20,8 +20,8 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.live.backend import REPLAY_ENDED, Backend
 from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.roles import plain
 
 TRACES = ROOT / "tests" / "traces"
 FAKE = TRACES / "fake-two-gpus.ndjson"

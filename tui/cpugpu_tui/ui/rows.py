@@ -19,9 +19,8 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import spelled
+from cpugpu_tui.ui.panes.lines import Spans, spelled
 from cpugpu_tui.ui.panes.timing_legend import BAD, ODD, OPEN, is_impossible, is_odd
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import (
     NAMES_IN_FULL,
     NOT_SAVED,

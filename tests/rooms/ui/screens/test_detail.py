@@ -43,7 +43,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.screens.detail.distribution import distribution
 from cpugpu_tui.ui.screens.detail.screen import DetailScreen, detail_lines
 

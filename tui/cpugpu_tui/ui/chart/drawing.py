@@ -24,8 +24,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
 from cpugpu_tui.ui.chart.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
-from cpugpu_tui.ui.roles import Spans, width_of
+from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""

@@ -17,8 +17,7 @@ from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.what_if import finished_rows, shown_row, what_if_sentence
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import StatePane, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped
 
 if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter

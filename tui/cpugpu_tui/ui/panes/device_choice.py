@@ -12,9 +12,8 @@ from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans
 
 AUTO, EVERY = "auto", "cuda"
 ABOUT_AUTO = "CPU and the first GPU"

@@ -11,9 +11,8 @@ from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import StatePane, spelled
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, plain, spelled, width_of
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 LONG_STEP_S = 2.0
 """The line shows the elapsed time of an operation that takes longer than this, once a second."""

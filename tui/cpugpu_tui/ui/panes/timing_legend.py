@@ -12,7 +12,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.key_overrides import Keymap
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED
 
 ODD, BAD, OPEN = "~", "!", "?"

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes.lines import StatePane, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped
 from cpugpu_tui.workloads import PRESETS
 
 NAME_CELLS = 13

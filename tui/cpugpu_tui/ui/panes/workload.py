@@ -24,8 +24,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, StatePane, spelled, visible, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, spelled, visible, wrapped
 from cpugpu_tui.workloads import PRESETS
 
 LABEL_WIDTH = 9

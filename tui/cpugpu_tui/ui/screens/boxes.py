@@ -10,8 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from cpugpu_tui.ui.panes.lines import Lines, wrapped
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
 
 T = TypeVar("T")
 

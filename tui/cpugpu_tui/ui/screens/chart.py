@@ -11,9 +11,8 @@ from textual.binding import Binding, BindingType
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.chart import ChartPane
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.lines import Lines, Spans
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 

@@ -13,7 +13,7 @@ from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.lines import Spans, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
@@ -30,7 +30,6 @@ from cpugpu_tui.ui.panes.telemetry.quantities import (
 )
 from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, NAMELESS, quiet_words, sign_of, throttles
 from cpugpu_tui.ui.panes.telemetry.wording import UNRESOLVED, age_text, stranger, worded
-from cpugpu_tui.ui.roles import Spans, width_of
 from cpugpu_tui.ui.screens.page import Page
 
 ALL_PAGE, HOST_PAGE = "all", "host"

@@ -7,9 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import by_group
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.help_keys import COUNT, MOVE, PANES, SCROLL, grouped
 from cpugpu_tui.ui.screens.help_words import GLOSSARY, TERMS, WORDS
 from cpugpu_tui.ui.screens.page import Page

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import ago
-from cpugpu_tui.ui.panes.lines import cut, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import status_sign
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary

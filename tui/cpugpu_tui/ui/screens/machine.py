@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from cpugpu_tui.analysis.card import age, card
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import calibration_step, tags
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 EMPTY = (

@@ -15,14 +15,13 @@ from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
 from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.footer import KeysPane
-from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 LEAST_SIZE = (60, 16)
 """Smallest useful terminal, in columns and rows."""

@@ -11,8 +11,7 @@ from textual.containers import VerticalScroll
 from textual.screen import Screen
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans
 
 MOVES: tuple[BindingType, ...] = (
     Binding("j,down", "move(1)", show=False),

@@ -10,7 +10,7 @@ from cpugpu_tui.model import Device
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import StatePane, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry.arrangements import (
     Arrangement,
     blocks,
@@ -24,7 +24,6 @@ from cpugpu_tui.ui.panes.telemetry.arrangements import (
 from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.identity import torch_names
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans, width_of
 
 BLOCKS_WIDTH = 100
 """From this width three histories fit side by side."""

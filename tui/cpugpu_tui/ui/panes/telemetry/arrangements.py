@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.lines import Spans, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject
 from cpugpu_tui.ui.panes.telemetry.identity import joined
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans, width_of
 
 Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
 """(subject, width, glyphs) → lines."""

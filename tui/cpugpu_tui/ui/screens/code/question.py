@@ -13,8 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.ui.panes.lines import Lines, visible, wrapped
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, visible, wrapped
 from cpugpu_tui.ui.screens.boxes import Box
 
 LABEL_WIDTH = 11

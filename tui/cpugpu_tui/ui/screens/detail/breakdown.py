@@ -9,8 +9,7 @@ from cpugpu_tui.render.answers import taken_apart
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import paragraph
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph
 
 REMARKS = {
     TO_GPU: "inputs copied to the GPU",

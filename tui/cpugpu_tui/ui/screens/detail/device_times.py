@@ -27,8 +27,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import paragraph, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, wrapped
 from cpugpu_tui.ui.screens.detail.distribution import distribution_lines, single_calls
 from cpugpu_tui.workloads.contract import REGISTRY
 

@@ -10,8 +10,7 @@ from cpugpu_tui.model import LATENCY, SINGLE
 from cpugpu_tui.model.quantities import percent, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines
-from cpugpu_tui.ui.panes.lines import paragraph
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph
 
 OUTLYING = 14.826
 """Median absolute deviations from the median beyond which a sample is an outlier: ten standard deviations of a

@@ -11,8 +11,7 @@ from cpugpu_tui.render.insight import ceilings_of, clock_words, device_limit, en
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import paragraph, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, wrapped
 
 CLASS_WORDS = {
     "clock wrong": "it does not wait for the device",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import paragraph, spelled, visible, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 
 MOST_SHOWN = 5
 """Most lines of code for each device."""

@@ -13,9 +13,8 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens.detail.breakdown import breakdown_lines
 from cpugpu_tui.ui.screens.detail.device_times import placed_lines, times_lines

@@ -10,8 +10,7 @@ from cpugpu_tui.render.gpus import row_standings, several
 from cpugpu_tui.render.peers import WORKLOAD, Matrix, matrices, peer_sentences
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, wrapped
 
 NAME, TIME, SPEEDUP, STANDING = 8, 9, 17, 15
 """Cells of the columns before the model's name, which is cut to fit."""

@@ -12,8 +12,7 @@ from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.verdicts import winner
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import paragraph, spelled
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled
 
 VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",

@@ -13,8 +13,7 @@ from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Lines, Spans
 from cpugpu_tui.ui.screens.fleet.lines import (
     case_heads,
     case_line,
