@@ -34,7 +34,7 @@ class Leaving:
         if not self._is_busy() or self._port.state.situation.demo:
             self.leave()
             return
-        from cpugpu_tui.ui.screens.boxes import ConfirmScreen
+        from cpugpu_tui.ui.screens.page import ConfirmScreen
 
         def decide(yes: bool | None) -> None:
             if yes:

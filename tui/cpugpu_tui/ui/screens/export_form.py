@@ -16,7 +16,7 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
 from cpugpu_tui.ui.panes.typing_line import LineField
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.screens.page import Box
 
 BOX_WIDTH = 76
 """Cells of the box, as in `app.tcss`."""

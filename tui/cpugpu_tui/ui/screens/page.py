@@ -1,17 +1,18 @@
-"""The base of all pages: a title, lines that scroll, and keys; esc goes back."""
+"""The bases of pages and boxes, and the box that asks one question. A page has a title, lines that scroll, and keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import Screen
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
 
 MOVES: tuple[BindingType, ...] = (
     Binding("j,down", "move(1)", show=False),
@@ -100,3 +101,49 @@ class Page(Screen[None]):
         {"down": scroll.scroll_down, "up": scroll.scroll_up, "home": scroll.scroll_home, "end": scroll.scroll_end}[
             where
         ](animate=False)
+
+
+T = TypeVar("T")
+
+
+class Box(ModalScreen[T]):
+    """Closes once, even if more keys were typed ahead."""
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close and return the result; do nothing if the box is closed already or covered.
+
+        Textual pops the top screen: a second quick enter closed the main screen, which ended the app.
+        """
+        return super().dismiss(result) if self.is_current else AwaitComplete()
+
+
+class ConfirmScreen(Box[bool]):
+    """Asks a question while the run continues. Returns whether the answer was yes."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", show=False),
+        Binding("q", "answer(True)", show=False),
+        Binding("ctrl+c", "answer(True)", show=False),
+        Binding("n", "answer(False)", show=False),
+        Binding("escape", "answer(False)", show=False),
+    ]
+
+    def __init__(self, question: str, yes: str, no: str) -> None:
+        """Ask `question`; `yes` and `no` are the labels of the answers."""
+        super().__init__()
+        keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
+        self._lines = [*wrapped(question, 54), (), keys]
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(id="box"):
+            yield Lines(id="question")
+
+    def on_mount(self) -> None:
+        """Write the question."""
+        self.query_one(Lines).show(self._lines)
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with an answer."""
+        self.dismiss(yes)

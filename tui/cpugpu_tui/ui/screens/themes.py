@@ -16,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, PagedList, Spans, spelled, wrapped
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.screens.page import Box
 from cpugpu_tui.ui.themes import ThemeChoices
 
 _INSIDE = 36

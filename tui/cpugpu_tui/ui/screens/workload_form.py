@@ -24,7 +24,7 @@ from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_w
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.panes.workload import Entry
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.screens.page import Box
 
 DEVICES = "devices"
 """The field with a list instead of text."""
