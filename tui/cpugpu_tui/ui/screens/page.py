@@ -37,7 +37,7 @@ class Page(Screen[None]):
     ]
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
-    """Topic of help for this page, a key of `help_keys.PANES`."""
+    """Topic of help for this page, a key of `help.PANES`."""
 
     def __init__(self, state: AppState) -> None:
         super().__init__()
