@@ -14,8 +14,8 @@ from textual.widgets import Input
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.export import formats, target
+from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.screens.page import Box
 
 BOX_WIDTH = 76

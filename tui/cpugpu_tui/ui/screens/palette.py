@@ -17,8 +17,8 @@ from textual.widgets import Input
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
+from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, spelled, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.screens.page import Box
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"

@@ -16,9 +16,9 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
+from cpugpu_tui.ui.panes.fields import TypingLine
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
-from cpugpu_tui.ui.panes.typing_line import TypingLine
 from cpugpu_tui.ui.screens.history_lines import about, haystack, heads, matching, run_line
 from cpugpu_tui.ui.screens.page import MOVES, Page
 

@@ -19,10 +19,9 @@ from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.device_choice import DeviceChoice
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
+from cpugpu_tui.ui.panes.fields import DeviceChoice, LineField
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, spelled, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
 from cpugpu_tui.ui.panes.workload import Entry
 from cpugpu_tui.ui.screens.page import Box
 
