@@ -13,12 +13,13 @@ from textual.css.stylesheet import Stylesheet
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Static
 
-from cpugpu_tui.ui.legible import contrast, legible
 from cpugpu_tui.ui.themes import (
     DEFAULT_THEME,
     SERIES_CPU,
     SERIES_GPU,
     available,
+    contrast,
+    legible,
     load_themes,
     shipped_folder,
     variable_defaults,

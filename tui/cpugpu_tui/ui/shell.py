@@ -20,12 +20,12 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.legible import legible
 from cpugpu_tui.ui.live.messages import InputDropped, Report
 from cpugpu_tui.ui.options import AppOptions, FleetOptions
 from cpugpu_tui.ui.terminal.ascii_only import line_filters
 from cpugpu_tui.ui.terminal.signals import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
+from cpugpu_tui.ui.themes import legible
 
 INTERNAL_ERROR = "Internal error"
 """How the message about an exception of our own begins; the fuzzers look for it."""

@@ -19,8 +19,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.ui.legible import contrast
-from cpugpu_tui.ui.themes import load_themes, shipped_folder
+from cpugpu_tui.ui.themes import contrast, load_themes, shipped_folder
 
 GOOD = 'name = "mine"\nprimary = "#336699"\nbackground = "#101010"\n'
 DRAWN = "▁▂▃▄▅▆▇█░─│╭╮╰╯┌┐└┘━ "
