@@ -36,7 +36,7 @@ from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
+from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane

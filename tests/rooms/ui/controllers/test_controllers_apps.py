@@ -31,7 +31,7 @@ from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.fleet import KEYS, FleetApp
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Situation
 from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
+from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.options import AppOptions, FleetOptions
 
 PATIENCE_S = 60.0

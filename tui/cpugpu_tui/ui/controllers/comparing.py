@@ -10,8 +10,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.controllers.app_port import Port, toggle
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import SeriesEnded
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.live.saved_runs import BASELINE
+from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
