@@ -284,6 +284,6 @@ class CpuGpuApp(Shell[AppResult]):
 def _backend(options: AppOptions) -> Backend:
     if options.demo is None:
         return Backend(options)
-    from cpugpu_tui.ui.live.demo_backend import DemoBackend
+    from cpugpu_tui.ui.controllers.demo import DemoBackend
 
     return DemoBackend(options)
