@@ -22,8 +22,8 @@ from cpugpu_tui.render.answers import axis_of, beside, threads_of, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
-from cpugpu_tui.ui.chart.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
+from cpugpu_tui.ui.panes.answer import BY_KEY, finished_rows, marked_row, what_if_sentence
 from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
 
 LEAST_CELLS = (30, 6)

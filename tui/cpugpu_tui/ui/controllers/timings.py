@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.ui.chart.what_if import next_world
 from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
+from cpugpu_tui.ui.panes.answer import next_world
 from cpugpu_tui.ui.panes.timing_order import next_order, reverse_order
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 

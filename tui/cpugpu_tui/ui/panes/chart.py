@@ -9,8 +9,8 @@ from textual.geometry import Size
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
-from cpugpu_tui.ui.chart.what_if import marked_row, shown_row
 from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.answer import marked_row, shown_row
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, wrapped
 
 NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
