@@ -312,6 +312,6 @@ def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:
 
 
 def test_the_app_starts_without_plotext() -> None:
-    code = "import cpugpu_tui.ui.app, cpugpu_tui.ui.screens.chart, sys; print('plotext' in sys.modules)"
+    code = "import cpugpu_tui.ui.app, cpugpu_tui.ui.chart, sys; print('plotext' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "False"

@@ -68,7 +68,6 @@ _ANSI_LIGHT_SERIES = {SERIES_CPU: "ansi_blue", SERIES_GPU: "ansi_magenta"}
 
 _SHARES = ("luminosity_spread", "text_alpha")
 _NAME = re.compile(r"\w[\w .-]*")  # without commas, which separate names in App.theme
-_OPACITY = re.compile(r"\s+\d{1,3}%$")
 
 
 def variable_defaults(theme: Theme) -> dict[str, str]:

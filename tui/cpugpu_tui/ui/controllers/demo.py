@@ -1,4 +1,4 @@
-"""The demo: plays recorded runs in place of measuring, keeps them as its history, and refuses keys that would measure."""
+"""The demo: plays recorded runs, keeps them as its history, and refuses keys that would measure."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart import ChartPane
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
-from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
