@@ -17,7 +17,6 @@ from cpugpu_tui.ui.panes.lines import Spans, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
-from cpugpu_tui.ui.panes.telemetry.identity import instance_mapping, joined, mapping, torch_names
 from cpugpu_tui.ui.panes.telemetry.quantities import (
     GPU,
     GPU_GROUPS,
@@ -28,8 +27,21 @@ from cpugpu_tui.ui.panes.telemetry.quantities import (
     known,
     top_of,
 )
-from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, NAMELESS, quiet_words, sign_of, throttles
-from cpugpu_tui.ui.panes.telemetry.wording import UNRESOLVED, age_text, stranger, worded
+from cpugpu_tui.ui.panes.telemetry.wording import (
+    MEANINGS,
+    NAMELESS,
+    UNRESOLVED,
+    age_text,
+    instance_mapping,
+    joined,
+    mapping,
+    quiet_words,
+    sign_of,
+    stranger,
+    throttles,
+    torch_names,
+    worded,
+)
 from cpugpu_tui.ui.screens.page import Page
 
 ALL_PAGE, HOST_PAGE = "all", "host"

@@ -10,10 +10,20 @@ from rich.cells import cell_len
 from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.telemetry.identity import mapping, torch_name, torch_names
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Readings, known, top_of
-from cpugpu_tui.ui.panes.telemetry.throttling import quiet_words, sign_of, throttles
-from cpugpu_tui.ui.panes.telemetry.wording import Worded, age_text, process_text, stranger, worded
+from cpugpu_tui.ui.panes.telemetry.wording import (
+    Worded,
+    age_text,
+    mapping,
+    process_text,
+    quiet_words,
+    sign_of,
+    stranger,
+    throttles,
+    torch_name,
+    torch_names,
+    worded,
+)
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0
