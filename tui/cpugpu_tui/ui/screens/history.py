@@ -15,9 +15,8 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import SavedRunChosen
 from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, ago
-from cpugpu_tui.ui.screens.history_lines import named, with_baseline
 from cpugpu_tui.ui.screens.page import ConfirmScreen
-from cpugpu_tui.ui.screens.run_list import Place, RunList
+from cpugpu_tui.ui.screens.run_list import Place, RunList, named, with_baseline
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
