@@ -37,7 +37,7 @@ from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
 from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
-from cpugpu_tui.ui.screens.detail.screen import DetailScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen

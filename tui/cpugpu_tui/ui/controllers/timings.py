@@ -21,7 +21,7 @@ class Timings:
 
     def open_row(self, message: TimingTable.RowChosen) -> None:
         """Show the detail of a row."""
-        from cpugpu_tui.ui.screens.detail.screen import DetailScreen
+        from cpugpu_tui.ui.screens.detail import DetailScreen
 
         self._port.push_screen(DetailScreen(self._port.state, message.row_key, self._port.glyphs))
 

@@ -1,1 +1,209 @@
-"""The page with the details of one row."""
+"""The page with everything known of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.model.quantities import factor, joined
+from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads, mark_words
+from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import UNSAVED, Row, RunState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.status import tags
+from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
+from cpugpu_tui.ui.screens.detail.device_times import placed_lines, times_lines
+from cpugpu_tui.ui.screens.detail.machine import gpus_lines, machine_lines, peers_lines
+from cpugpu_tui.ui.screens.detail.meaning import (
+    breakdown_lines,
+    hardware_lines,
+    moved_lines,
+    training_lines,
+    winner_sentence,
+    world_lines,
+    written_lines,
+)
+from cpugpu_tui.ui.screens.page import Page
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.changes import Changes
+
+MOST_SHOWN = 5
+"""Most lines of code for each device."""
+
+
+def own_code_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the code of a row, its receipt and its slowest lines; empty for a workload that nobody typed."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    text = next((code_text(code) for code in codes if code.name == row.case.workload), "")
+    lines = wrapped(visible(text), width, "muted") if text else []
+    for index, line in enumerate(receipt_lines(row)):
+        lines += [] if index else [(("Where it ran", "title"),)]
+        lines += paragraph(spelled(line, glyphs), width)
+    for profiled in slow_lines(row):
+        lines += [(), ((spelled(f"Slowest lines on {profiled.device}", glyphs), "title"),)]
+        for cost in profiled.lines[:MOST_SHOWN]:
+            lines += paragraph(spelled(line_words(cost, profiled.device), glyphs), width)
+        lines += paragraph(spelled(f"P{profiled_words(profiled)[1:]}.", glyphs), width, "muted")
+    return lines
+
+
+TIMED_ONCE = (
+    "One call takes longer than the time budget, so it was timed once and has no ± value. "
+    "Choose smaller sizes to get one."
+)
+
+
+class DetailScreen(Page):
+    """One row; it follows the run."""
+
+    TOPIC = "detail"
+
+    def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
+        super().__init__(state)
+        self._key = key
+        self._glyphs = glyphs
+
+    def page_title(self) -> Spans:
+        """Return the case and its verdict."""
+        row = self.state.run.rows.get(self._key)
+        tag = tags(self.state)
+        if row is None:
+            return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
+        look = rows.look_of(self.state.run, self._glyphs, 9)
+        telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
+        case = case_text(row.case, frozenset(telling))
+        return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return the details of the row."""
+        row = self.state.run.rows.get(self._key)
+        if row is None:
+            return ()
+        changes = self.state.changes if self.state.past is None else None
+        return detail_lines(row, self.state.run, width, self._glyphs, self.state.keymap, changes)
+
+
+def detail_lines(
+    row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP,
+    changes: Changes | None = None,
+) -> list[Spans]:  # fmt: skip
+    """Return the details of a row: verdict, where the time goes, what if, then each device."""
+    typed = own_code_lines(run, row, width, glyphs)
+    parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
+             _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
+             peers_lines(run, row, width),
+             typed, breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
+             *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
+    lines: list[Spans] = []
+    for part in parts:
+        if part is not typed:  # source code may hold {braces} of its own
+            part = [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in part]
+        lines += [(), *part] if lines and part else part
+    return lines
+
+
+def _failed(row: Row, width: int) -> list[Spans]:
+    if row.failure is None:
+        return []
+    role = "muted" if row.failure.kind == "skipped" else "bad"
+    return [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width)]
+
+
+def _starved(row: Row, width: int) -> list[Spans]:
+    """Return that no core was free for the threads; the device's part has the details."""
+    return wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
+
+
+def _unsaved(row: Row, width: int) -> list[Spans]:
+    return [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
+
+
+def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the marks behind the sign `~` of the table."""
+    devices: dict[str, list[str]] = {}
+    for times in row.times.values():
+        for mark in all_marks(row, times):
+            devices.setdefault(mark, []).append(times.device)
+    crowded = crowded_threads(run, row)
+    lines: list[Spans] = []
+    for mark, names in devices.items():
+        lines += wrapped(f"~ less certain: on {joined(names)}, {mark_words(mark)}", width, "warn")
+    return [*lines, *(wrapped(f"{crowded}.", width, "warn") if crowded else [])]
+
+
+def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    comparison = row.comparison
+    if comparison is None:
+        return []
+    which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
+    text = f"speedup{which} {factor(comparison.speedup)}"
+    if comparison.low is not None and comparison.high is not None:
+        text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
+    rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
+    text += f", from {rounds}: {winner_sentence(comparison)}"
+    once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
+    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *moved_lines(row, width, glyphs)]
+
+
+def is_timed_once(times: DeviceTimes) -> bool:
+    """Whether one call took longer than the time budget of a device and case."""
+    return times.calibrated is not None and times.calibrated.rounds == times.calibrated.calls_per_block == 1
+
+
+def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the changes against earlier runs and within the series."""
+    if changes is None:
+        return []
+    from cpugpu_tui.ui.panes.change_cells import change_lines
+
+    return change_lines(changes, run, row, width)
+
+
+def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[Spans]]:
+    """Return a part for each timed device."""
+    found = []
+    for device in run.devices:
+        times = row.times.get(device.name)
+        if times is not None:
+            lines = times_lines(run, row, device, times, width, glyphs)
+            if row.status != "mismatch":
+                lines += [*hardware_lines(run, row, times, width), *machine_lines(run, row, times, width, glyphs)]
+                lines += placed_lines(times, width)
+                lines += [*written_lines(run, row, times, width, glyphs), *training_lines(times, width)]
+            found.append(lines)
+    return found
+
+
+def _checked(row: Row, width: int) -> list[Spans]:
+    check = row.check
+    if check is None:
+        return wrapped("Results: not compared in this row.", width, "muted") if row.status == "ok" else []
+    text = f"Results: error {check.error:.2g} against {check.against}, allowed {check.tolerance:.2g}."
+    return wrapped(text, width, "text")
+
+
+def _environment(run: RunState, width: int) -> list[Spans]:
+    """Return host, versions and unusual settings of the run."""
+    facts = dict(run.run.environment) if run.run is not None else {}
+    worker = facts.get("worker")
+    parts = [
+        f"run {run.run.number}" if run.run is not None and run.run.number is not None else "not saved",
+        *(str(facts[name]) for name in ("hostname", "cpu") if facts.get(name)),
+        *(f"{name} {facts[name]}" for name in ("torch", "python", "version") if facts.get(name)),
+        f"worker {worker}" if worker else "",
+        "SIMULATED" if run.simulated else "",
+    ]
+    tf32 = f"TF32 {'on' if facts.get('tf32_matmul') else 'off'}"
+    if precision := facts.get("matmul_precision"):
+        parts.append(f"float32 products {precision}, {tf32}")
+    elif facts.get("tf32_matmul"):
+        parts.append(tf32)
+    if run.run is not None and run.run.plan.cache != "cold":
+        parts.append(f"caches {run.run.plan.cache}")
+    return wrapped("Environment: " + ", ".join(part for part in parts if part), width, "muted")
