@@ -19,10 +19,9 @@ from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
 from cpugpu_tui.ui.options import AppOptions, FleetOptions
-from cpugpu_tui.ui.terminal.ascii_only import line_filters
 from cpugpu_tui.ui.terminal.signals import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 from cpugpu_tui.ui.themes import legible

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, ascii_text
 from cpugpu_tui.ui.panes.lines import spelled
-from cpugpu_tui.ui.terminal.ascii_only import ascii_text
 
 
 @pytest.mark.parametrize(
