@@ -18,7 +18,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import InputDropped
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.terminal.terminal_input import LONGEST_LINE
+from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE
 
 
 class LineField(Input):
