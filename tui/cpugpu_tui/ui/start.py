@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cpugpu_tui.render.capabilities import Capabilities, this_terminal
 from cpugpu_tui.ui.options import AppOptions, AppResult, FleetOptions
-from cpugpu_tui.ui.terminal.guard import Capabilities, private_terminal, refuse, this_terminal
+from cpugpu_tui.ui.terminal.guard import LoopSignals, private_terminal, refuse
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.fleet.running import Deliver, Fleet
@@ -59,7 +60,6 @@ def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | No
     from cpugpu_tui.config import paths
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
-    from cpugpu_tui.ui.terminal.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME

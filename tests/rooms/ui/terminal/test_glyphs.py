@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from cpugpu_tui.render.capabilities import capabilities
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, glyphs_for, trend_lines, trend_text
-from cpugpu_tui.ui.terminal.guard import capabilities
 
 SETS = pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 
