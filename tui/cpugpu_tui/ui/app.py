@@ -20,7 +20,7 @@ from cpugpu_tui.ui import keys, themes
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing
-from cpugpu_tui.ui.controllers.exporting import Exporting
+from cpugpu_tui.ui.controllers.exporting import Exporting, envelope
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
@@ -42,7 +42,6 @@ from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
-from cpugpu_tui.ui.terminal.clipboard import envelope
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
