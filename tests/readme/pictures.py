@@ -20,10 +20,10 @@ from cpugpu_tui.demo.player import FIRST_S, GAP_S, Clock, Player
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.model import Plan
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.controllers.demo import DemoBackend
 from cpugpu_tui.ui.live.backend import RunningSession
-from cpugpu_tui.ui.options import AppOptions
 
 from .moving import Frame, moving, without_remote_fonts
 

@@ -27,10 +27,10 @@ from cpugpu_tui.session.session import Deliver, Session
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.shell import INTERNAL_ERROR
 
 Step = str | tuple[int, int]

@@ -20,9 +20,9 @@ from cpugpu_tui.model import LATENCY, Case, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import running
 from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal.guard import private_terminal
 
 WINDOW_S = 1.0

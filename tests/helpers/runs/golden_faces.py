@@ -30,7 +30,7 @@ from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.lines import Spans
 from cpugpu_tui.ui.panes.lines import plain as plain_text
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
-from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
+from cpugpu_tui.ui.rows import legend, signs_of
 from cpugpu_tui.ui.screens.compare import comparison_lines
 from cpugpu_tui.ui.screens.detail import detail_lines
 from cpugpu_tui.ui.screens.fleet import lines as fleet_lines

@@ -19,8 +19,8 @@ from textual.widgets import Input
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.keys import COMMANDS, label
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.footer import SELECTS
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -16,10 +16,9 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.telemetry.recording import Player, Trace, load
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.live.backend import REPLAY_ENDED, Backend
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.panes.status import status_line
 

@@ -56,7 +56,7 @@ from cpugpu_tui.store import read_only as store_read_only
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.app_state import AppOptions
 
 __all__ = ["fake_nvml", "machine", "nvml_library"]
 

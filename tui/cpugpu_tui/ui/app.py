@@ -17,7 +17,7 @@ from textual.screen import Screen
 from textual.widgets import DataTable
 
 from cpugpu_tui.ui import keys, themes
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing
 from cpugpu_tui.ui.controllers.exporting import Exporting, envelope
@@ -37,7 +37,6 @@ from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.saved_runs import QuietReader
-from cpugpu_tui.ui.options import AppOptions, AppResult
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -13,13 +13,12 @@ from textual.screen import Screen
 from cpugpu_tui.session.fleet.running import Deliver, Fleet
 from cpugpu_tui.session.fleet.state import FleetState, Told
 from cpugpu_tui.ui import keys, themes
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppState, FleetOptions
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.options import FleetOptions
 from cpugpu_tui.ui.screens.fleet.screen import FleetList, FleetScreen
 from cpugpu_tui.ui.shell import Shell
 

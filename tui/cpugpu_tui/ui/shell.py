@@ -16,12 +16,11 @@ from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppState, FleetOptions
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
-from cpugpu_tui.ui.options import AppOptions, FleetOptions
 from cpugpu_tui.ui.terminal.guard import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 from cpugpu_tui.ui.themes import legible

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cpugpu_tui.render.capabilities import Capabilities, this_terminal
-from cpugpu_tui.ui.options import AppOptions, AppResult, FleetOptions
+from cpugpu_tui.ui.app_state import AppOptions, AppResult, FleetOptions
 from cpugpu_tui.ui.terminal.guard import LoopSignals, private_terminal, refuse
 
 if TYPE_CHECKING:

@@ -22,9 +22,8 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.transport import interpreter_search
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppState
 from cpugpu_tui.ui.controllers.preparing import lacks_torch
-from cpugpu_tui.ui.options import AppOptions
 
 __all__ = ["fake_nvml", "nvml_library"]
 

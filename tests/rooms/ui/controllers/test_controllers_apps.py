@@ -20,6 +20,7 @@ from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import controllers
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions, FleetOptions
 from cpugpu_tui.ui.controllers.demo import DemoRunning
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
@@ -31,7 +32,6 @@ from cpugpu_tui.ui.fleet import KEYS, FleetApp, FleetRunning
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Situation
 from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded
 from cpugpu_tui.ui.live.saved_runs import QuietReader
-from cpugpu_tui.ui.options import AppOptions, FleetOptions
 
 PATIENCE_S = 60.0
 HOSTS = hosts_of(["gpu1"])

@@ -13,7 +13,7 @@ from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.app_state import AppOptions
 
 
 async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: Path) -> None:

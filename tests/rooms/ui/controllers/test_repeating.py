@@ -34,10 +34,10 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.saved_runs import QuietReader
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 

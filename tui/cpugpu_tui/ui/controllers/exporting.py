@@ -2,8 +2,8 @@
 
 The terminal takes a text by the escape sequence OSC 52, also over ssh. tmux reads the sequence itself if
 `set-clipboard` is on, and passes it through in an envelope if `allow-passthrough` is. screen has its own envelope.
-Programs ignore forms that they do not know, so each form that may be needed is sent. No terminal reports whether it took
-the text.
+Programs ignore forms that they do not know, so each form that may be needed is sent. No terminal reports whether it
+took the text.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Ceilings, DevicesFound, Event, Hello, Plan, RunFinished, TelemetryRead
 from cpugpu_tui.transport.interpreter_search import AUTO
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
-from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase

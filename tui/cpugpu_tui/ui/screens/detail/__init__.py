@@ -16,7 +16,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
+from cpugpu_tui.ui.rows import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens.detail.device_times import placed_lines, times_lines
 from cpugpu_tui.ui.screens.detail.machine import gpus_lines, machine_lines, peers_lines
 from cpugpu_tui.ui.screens.detail.meaning import (

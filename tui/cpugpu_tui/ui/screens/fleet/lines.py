@@ -14,7 +14,7 @@ from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
-from cpugpu_tui.ui.panes.timing_legend import ODD, is_odd
+from cpugpu_tui.ui.rows import ODD, is_odd
 
 STATE_WIDTH = 13
 """Cells of a sign and the longest state, `unreachable`."""
