@@ -86,7 +86,7 @@ async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, 
         await pilot.press("enter", "slash", *["backspace"] * 6, *"#base")
         assert [line.split()[1] for line in listed(pilot)] == ["12"]
         await pilot.press(*"zzz")
-        words(text_of(pilot, "#runs").strip())
+        words(text_of(pilot, "#list").strip())
         await pilot.press("escape")
         assert "1 of 30" in text_of(pilot, "#page-title")
         await pilot.press("escape")
@@ -298,7 +298,7 @@ def said_of(pilot: Pilot[Any]) -> str:
 
 
 def rows_of(pilot: Pilot[Any]) -> list[str]:
-    return [line for line in text_of(pilot, "#runs").splitlines() if line.strip()]
+    return [line for line in text_of(pilot, "#list").splitlines() if line.strip()]
 
 
 async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:
@@ -329,7 +329,7 @@ async def test_a_live_run_is_not_deleted(store: Store) -> None:
 async def test_an_empty_history_says_how_to_fill_it(store: Store, words: GoldenWords) -> None:
     async with opened(app_with(store), (80, 24)) as pilot:
         await list_runs(pilot)
-        words(text_of(pilot, "#runs").strip())
+        words(text_of(pilot, "#list").strip())
         await pilot.press("enter", "d", "r", "j", "G", "l")
         assert isinstance(pilot.app.screen, HistoryScreen)
 
@@ -343,7 +343,7 @@ async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> No
         await list_runs(pilot)
         said = " ".join(text_of(pilot, "#about").split())
         assert str(broken) in said.replace(" ", "")
-        assert text_of(pilot, "#runs").strip() == ""
+        assert text_of(pilot, "#list").strip() == ""
 
 
 async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store: Store) -> None:

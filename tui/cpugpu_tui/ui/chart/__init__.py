@@ -109,19 +109,15 @@ class ChartScreen(Page, inherit_bindings=False):
     AUTO_FOCUS = ""
     TOPIC = "chart"
 
-    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        super().__init__(state)
-        self._glyphs = glyphs
-
     def compose(self) -> ComposeResult:
         """Yield status line, chart and keys."""
         yield Lines(id="page-title")
-        yield ChartPane(self._glyphs, self.state, alone=True, id="chart")
+        yield ChartPane(self.glyphs, self.state, alone=True, id="chart")
         yield Lines(id="page-keys")
 
     def page_title(self) -> Spans:
         """Return the status line, because the run continues."""
-        return status_line(self.state, max(self.size.width - 2, 0), self._glyphs)
+        return status_line(self.state, max(self.size.width - 2, 0), self.glyphs)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return no lines: the chart is a widget."""

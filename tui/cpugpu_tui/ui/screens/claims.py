@@ -58,8 +58,8 @@ class ClaimsScreen(Page, inherit_bindings=False):
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
         """`read_saved` is called on a thread."""
-        super().__init__(state)
-        self._glyphs, self._read_saved = glyphs, read_saved
+        super().__init__(state, glyphs)
+        self._read_saved = read_saved
         self._saved: tuple[TimedCase, ...] = ()
         self._reading = self._stale = False
         self._chosen = 0
@@ -135,8 +135,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return one line per claim."""
         return [
-            claim_line(each, width, self._glyphs, chosen=index == self._chosen)
-            for index, each in enumerate(self.judged)
+            claim_line(each, width, self.glyphs, chosen=index == self._chosen) for index, each in enumerate(self.judged)
         ]
 
     def draw(self) -> None:
@@ -146,7 +145,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         situation = self.state.situation
         announced = self._announced == self.chosen.claim.id
         lines = about_lines(
-            self.chosen, width, self._glyphs, live=situation.live, announced=announced, is_replay=situation.replay
+            self.chosen, width, self.glyphs, live=situation.live, announced=announced, is_replay=situation.replay
         )
         self.query_one("#claim", Lines).show(lines)
 

@@ -53,8 +53,8 @@ class CompareScreen(Page):
     TOPIC = "compare"
 
     def __init__(self, state: AppState, glyphs: Glyphs, read: Read) -> None:
-        super().__init__(state)
-        self._glyphs, self._read = glyphs, read
+        super().__init__(state, glyphs)
+        self._read = read
         self._compared: Compared | None = None
         self._wanted = 0
 
@@ -88,15 +88,15 @@ class CompareScreen(Page):
         if compared is not None and compared.found is not None:
             text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
         which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
-        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
+        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self.glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and summary."""
         if self._compared is None:
             return []
         if self._compared.found is None:
-            return wrapped(spelled(self._compared.problem, self._glyphs), width, "warn")
-        return comparison_lines(self._compared.found, width, self._glyphs)
+            return wrapped(spelled(self._compared.problem, self.glyphs), width, "warn")
+        return comparison_lines(self._compared.found, width, self.glyphs)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""

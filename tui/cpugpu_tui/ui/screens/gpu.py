@@ -61,17 +61,16 @@ class GpuScreen(Page):
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         """Start on the first GPU that the run uses, else on the first GPU."""
-        super().__init__(state)
-        self._glyphs = glyphs
+        super().__init__(state, glyphs)
         self._page = first_page(state)
 
     def page_title(self) -> Spans:
         """Return the names of the pages, with the open one marked."""
-        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self._glyphs))
+        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self.glyphs))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the open page, or a sentence if its GPU has disappeared."""
-        glyphs, telemetry, devices = self._glyphs, self.state.telemetry, self.state.run.devices
+        glyphs, telemetry, devices = self.glyphs, self.state.telemetry, self.state.run.devices
         if self._page == HOST_PAGE or telemetry.latest is None:
             return host_lines(telemetry, width, glyphs)
         if self._page == ALL_PAGE:

@@ -277,8 +277,8 @@ class HelpScreen(Page):
 
     def __init__(self, state: AppState, topic: str, glyphs: Glyphs, only: Collection[str] = ()) -> None:
         """Explain the pane or page `topic`; `only` limits the second page to these commands, if it is not empty."""
-        super().__init__(state)
-        self._glyphs, self._only = glyphs, only
+        super().__init__(state, glyphs)
+        self._only = only
         self._topic = topic if topic in PANES else "timings"
         self._is_second = False
 
@@ -299,7 +299,7 @@ class HelpScreen(Page):
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the lines of the page that is shown."""
         lines = self._everything(width) if self._is_second else self._keys(width)
-        return [tuple((spelled(text, self._glyphs), role) for text, role in line) for line in lines]
+        return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return how to go on and back."""

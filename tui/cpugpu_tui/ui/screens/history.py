@@ -119,7 +119,7 @@ class HistoryScreen(RunList):
                 self._do(delete)
 
         age = ago(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
-        question = f"Delete run {run.number} ({named(run.name, self._glyphs)}, {age}) and its samples?"
+        question = f"Delete run {run.number} ({named(run.name, self.glyphs)}, {age}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing

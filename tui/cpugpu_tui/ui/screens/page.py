@@ -12,17 +12,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
-
-MOVES: tuple[BindingType, ...] = (
-    Binding("j,down", "move(1)", show=False),
-    Binding("k,up", "move(-1)", show=False),
-    Binding("pagedown", "move_page(1)", show=False),
-    Binding("pageup", "move_page(-1)", show=False),
-    Binding("home", "move(-1_000_000_000)", show=False),
-    Binding("G,end", "move(1_000_000_000)", show=False),
-)
-"""Keys of pages that are lists; they call `action_move` and `action_move_page`."""
 
 
 class Page(Screen[None]):
@@ -39,9 +30,9 @@ class Page(Screen[None]):
     TOPIC: ClassVar[str] = "timings"
     """Topic of help for this page, a key of `help.PANES`."""
 
-    def __init__(self, state: AppState) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         super().__init__()
-        self.state = state
+        self.state, self.glyphs = state, glyphs
 
     def page_title(self) -> Spans:
         """Return the first line, which does not scroll."""
@@ -97,10 +88,88 @@ class Page(Screen[None]):
 
     def action_scroll(self, where: str) -> None:
         """Scroll the text."""
-        scroll = self.query_one("#page", VerticalScroll)
-        {"down": scroll.scroll_down, "up": scroll.scroll_up, "home": scroll.scroll_home, "end": scroll.scroll_end}[
-            where
-        ](animate=False)
+        getattr(self.query_one("#page"), f"scroll_{where}")(animate=False)
+
+
+class ListPage(Page, inherit_bindings=False):
+    """A list with a cursor that draws only visible lines, so that thousands are as fast as ten."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("j,down", "move(1)"),
+        ("k,up", "move(-1)"),
+        ("pagedown", "move_page(1)"),
+        ("pageup", "move_page(-1)"),
+        ("home", "move(-1_000_000_000)"),
+        ("G,end", "move(1_000_000_000)"),
+    ]
+    AUTO_FOCUS = ""
+    DEFAULT_CSS = """
+    ListPage #heads { height: 1; padding: 0 1; }
+    ListPage #list { height: 1fr; padding: 0 1; }
+    ListPage #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
+    """
+
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
+        super().__init__(state, glyphs)
+        self.index = self._top = 0
+        self._in_sight = range(0)
+
+    def compose(self) -> ComposeResult:
+        """Yield title, list, the entry under the cursor and the keys."""
+        for name in ("page-title", "heads", "list", "about", "page-keys"):
+            yield Lines(id=name)
+
+    def count(self) -> int:
+        """Return the number of lines of the list."""
+        raise NotImplementedError
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the headings."""
+        raise NotImplementedError
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a line of the list."""
+        raise NotImplementedError
+
+    def about_lines(self, width: int) -> list[Spans]:
+        """Return the facts of the entry under the cursor."""
+        raise NotImplementedError
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return the visible lines."""
+        return [self.list_line(place, width, chosen=place == self.index) for place in self._in_sight]
+
+    def draw(self) -> None:
+        """Write the visible lines; unchanged lines are not repainted."""
+        width, height, count = max(self.size.width - 2, 20), self.height, self.count()
+        self.index = min(max(self.index, 0), max(count - 1, 0))
+        top = min(max(self._top, self.index - height + 1), self.index)
+        self._top = max(min(top, count - height), 0)
+        self._in_sight = range(self._top, min(self._top + height, count))
+        lines = list(self.page_lines(width))
+        self.query_one("#page-title", Lines).show([self.page_title()])
+        self.query_one("#heads", Lines).show([self.list_heads(width)])
+        # As many lines as ever, so that those below stay in place.
+        self.query_one("#list", Lines).show([*lines[:height], *[()] * (height - len(lines))])
+        about, facts = self.query_one("#about", Lines), self.about_lines(width)
+        if len(about.lines) != len(facts):
+            self.call_after_refresh(self.redraw)  # the height of the list changes then
+        about.show(facts)
+        self.show_keys(self.page_keys())
+
+    @property
+    def height(self) -> int:
+        """Number of visible lines of the list."""
+        return max(self.query_one("#list").size.height, 1) if self.is_mounted else 1
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor and keep it visible."""
+        self.index = min(max(self.index + step, 0), max(self.count() - 1, 0))
+        self.redraw()
+
+    def action_move_page(self, pages: int) -> None:
+        """Move by one screen of lines."""
+        self.action_move(pages * self.height)
 
 
 T = TypeVar("T")

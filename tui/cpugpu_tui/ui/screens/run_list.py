@@ -6,11 +6,10 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 from textual.worker import get_current_worker
 
@@ -20,10 +19,10 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns, ago
 from cpugpu_tui.ui.panes.fields import TypingLine
-from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag, status_sign
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.screens.page import MOVES, Page
+from cpugpu_tui.ui.screens.page import ListPage
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
@@ -175,16 +174,8 @@ class Place:
     """Text of the filter."""
 
 
-class RunList(Page, inherit_bindings=False):
-    """Reads on threads and draws only visible lines, so that 10,000 runs are as fast as ten."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
-    AUTO_FOCUS = ""
-    DEFAULT_CSS = """
-    RunList #heads { height: 1; padding: 0 1; }
-    RunList #runs { height: 1fr; padding: 0 1; }
-    RunList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
-    """
+class RunList(ListPage):
+    """Reads on threads."""
 
     class Read(Message):
         """Runs were read or have changed."""
@@ -210,12 +201,11 @@ class RunList(Page, inherit_bindings=False):
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Start at `place`; `saved` is called on threads and waits until the history is open."""
-        super().__init__(state)
-        self._glyphs, self._saved, self._place = glyphs, saved, place
+        super().__init__(state, glyphs)
+        self._saved, self._place = saved, place
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
         self._shown: list[RunSummary] = []
-        self._index = self._top = 0
         self._whole = self._looking = False
         self._said: tuple[str, str] = ("", "muted")
         """Notice of the last key press, and its role."""
@@ -224,13 +214,11 @@ class RunList(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- reading
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the run under the cursor and the keys."""
-        yield Lines(id="page-title")
-        yield Lines(id="heads")
-        yield Lines(id="runs")
-        yield Lines(id="about")
+        """Yield title, list, the run under the cursor, the line for typing and the keys."""
+        *above, keys = super().compose()
+        yield from above
         yield TypingLine()
-        yield Lines(id="page-keys")
+        yield keys
 
     def on_mount(self) -> None:
         """Read all runs page by page, and poll while one is live."""
@@ -297,7 +285,7 @@ class RunList(Page, inherit_bindings=False):
     @property
     def chosen(self) -> RunSummary | None:
         """The run under the cursor; None in an empty list."""
-        return self._shown[self._index] if self._shown else None
+        return self._shown[self.index] if self._shown else None
 
     def page_title(self) -> Spans:
         """Return how many runs exist and how many are shown."""
@@ -305,7 +293,7 @@ class RunList(Page, inherit_bindings=False):
         if not self._whole:
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
-        where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
+        where = f"  {self.index + 1:,} of {len(self._shown):,}" if len(self._shown) > self.height else ""
         return (*replay_tag(self.state), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
@@ -314,34 +302,25 @@ class RunList(Page, inherit_bindings=False):
             if self._runs:
                 return wrapped("No run matches the filter; press esc to show all.", width, "muted")
             return wrapped(self.state.keymap.with_keys(EMPTY), width) if self._whole and self._said[1] != "bad" else []
+        return super().page_lines(width)
+
+    def count(self) -> int:
+        """Return the number of runs that match the filter."""
+        return len(self._shown)
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the headings, unless the list is empty."""
+        return heads(width) if self._shown else ()
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a run."""
         now_ns = self._now_ns() if self._now_ns is not None else 0
-        in_sight = self._shown[self._top : self._top + self._height]
-        return [
-            run_line(run, width, self._glyphs, now_ns, chosen=self._top + place == self._index)
-            for place, run in enumerate(in_sight)
-        ]
+        return run_line(self._shown[index], width, self.glyphs, now_ns, chosen=chosen)
 
-    def draw(self) -> None:
-        """Write the visible lines; unchanged lines are not repainted."""
-        width, height = max(self.size.width - 2, 20), self._height
-        self._index = min(max(self._index, 0), max(len(self._shown) - 1, 0))
-        self._top = min(max(self._top, self._index - height + 1), self._index)
-        self._top = max(min(self._top, len(self._shown) - height), 0)
-        lines = list(self.page_lines(width))
-        self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#heads", Lines).show([heads(width) if self._shown else ()])
-        self.query_one("#runs", Lines).show(lines + [()] * (height - len(lines)))
-        facts = about(self.chosen, width, self._glyphs) if self.chosen is not None else []
-        said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=4)
-        about_lines = self.query_one("#about", Lines)
-        if len(about_lines.lines) != len(facts + said):
-            self.call_after_refresh(self.redraw)  # the height of the list changes then
-        about_lines.show(facts + said)
-        self.show_keys(self.page_keys())
-
-    @property
-    def _height(self) -> int:
-        return max(self.query_one("#runs").size.height, 1) if self.is_mounted else 1
+    def about_lines(self, width: int) -> list[Spans]:
+        """Return the facts of the run under the cursor, and the notice of the last key press."""
+        facts = about(self.chosen, width, self.glyphs) if self.chosen is not None else []
+        return facts + wrapped(spelled(self._said[0], self.glyphs), width, self._said[1], lines=4)
 
     @property
     def _line(self) -> TypingLine:
@@ -350,15 +329,10 @@ class RunList(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- moving
 
     def action_move(self, step: int) -> None:
-        """Move the cursor and keep it visible."""
-        self._index = min(max(self._index + step, 0), max(len(self._shown) - 1, 0))
-        self._place.number = self.chosen.number if self.chosen is not None and self._index else None
+        """Move the cursor, and drop the notice of the last key press."""
         self._said = ("", "muted")
-        self.redraw()
-
-    def action_move_page(self, pages: int) -> None:
-        """Move by one screen of runs."""
-        self.action_move(pages * self._height)
+        super().action_move(step)
+        self._place.number = self.chosen.number if self.chosen is not None and self.index else None
 
     def _narrow(self) -> None:
         """Show the runs that match the filter; the cursor stays on its run."""
@@ -366,5 +340,5 @@ class RunList(Page, inherit_bindings=False):
         self._shown = matching(newest_first, self._haystacks, self._place.wanted)
         wanted = self._place.number
         places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
-        self._index = places.get(wanted or 0, min(self._index, max(len(self._shown) - 1, 0)))
+        self.index = places.get(wanted or 0, min(self.index, max(len(self._shown) - 1, 0)))
         self.redraw()

@@ -65,9 +65,8 @@ class DetailScreen(Page):
     TOPIC = "detail"
 
     def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
-        super().__init__(state)
+        super().__init__(state, glyphs)
         self._key = key
-        self._glyphs = glyphs
 
     def page_title(self) -> Spans:
         """Return the case and its verdict."""
@@ -75,7 +74,7 @@ class DetailScreen(Page):
         tag = tags(self.state)
         if row is None:
             return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
-        look = rows.look_of(self.state.run, self._glyphs, 9)
+        look = rows.look_of(self.state.run, self.glyphs, 9)
         telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
         case = case_text(row.case, frozenset(telling))
         return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
@@ -86,7 +85,7 @@ class DetailScreen(Page):
         if row is None:
             return ()
         changes = self.state.changes if self.state.past is None else None
-        return detail_lines(row, self.state.run, width, self._glyphs, self.state.keymap, changes)
+        return detail_lines(row, self.state.run, width, self.glyphs, self.state.keymap, changes)
 
 
 def detail_lines(

@@ -165,14 +165,3 @@ def title_text(state: FleetState, *, stopping: bool) -> str:
     """Return the state of a fleet in one line."""
     counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
     return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {state.cases_text}"
-
-
-def in_sight(count: int, index: int, top: int, height: int) -> int:
-    """Return the first visible line so that line `index` of `count` is among `height` lines."""
-    top = min(max(top, index - height + 1), index)
-    return max(min(top, count - height), 0)
-
-
-def padded(lines: Sequence[Spans], height: int) -> list[Spans]:
-    """Return exactly `height` lines, so that the lines below stay in place."""
-    return [*lines[:height], *[()] * (height - len(lines))]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from cpugpu_tui.render.fleet import FleetRow, FleetStanding, fleet_rows, host_rows, standing_of
@@ -13,46 +12,29 @@ from cpugpu_tui.session.fleet.state import FleetState, HostState
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, Spans
+from cpugpu_tui.ui.panes.lines import Spans
 from cpugpu_tui.ui.screens.fleet.lines import (
     case_heads,
     case_line,
     host_facts,
     host_heads,
     host_line,
-    in_sight,
     name_width,
-    padded,
     title_text,
 )
-from cpugpu_tui.ui.screens.page import MOVES, Page
+from cpugpu_tui.ui.screens.page import ListPage
 
 
-class FleetList(Page, inherit_bindings=False):
-    """A list with a cursor that draws only visible lines, because a hundred hosts have thousands of cases."""
+class FleetList(ListPage):
+    """A list of hosts or cases, and the host under the cursor."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
-    AUTO_FOCUS = ""
     TOPIC = "fleet"
-    DEFAULT_CSS = """
-    FleetList #heads { height: 1; padding: 0 1; }
-    FleetList #list { height: 1fr; padding: 0 1; }
-    FleetList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
-    """
 
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
-        super().__init__(state)
-        self.fleet, self.glyphs = fleet, glyphs
-        self.index = self._top = 0
+        super().__init__(state, glyphs)
+        self.fleet = fleet
+        self._rows: list[FleetRow] = []
         self._judged: tuple[FleetState, FleetStanding] | None = None
-
-    def compose(self) -> ComposeResult:
-        """Yield title, list, the host under the cursor and the keys."""
-        yield Lines(id="page-title")
-        yield Lines(id="heads")
-        yield Lines(id="list")
-        yield Lines(id="about")
-        yield Lines(id="page-keys")
 
     def show_fleet(self, fleet: FleetState) -> None:
         """Show a newer state."""
@@ -60,53 +42,19 @@ class FleetList(Page, inherit_bindings=False):
         if self.is_mounted:
             self.redraw()
 
-    # ---------------------------------------------------------------- to be overridden
-
-    def count(self) -> int:
-        """Return the number of lines of the list."""
-        raise NotImplementedError
-
-    def list_heads(self, width: int) -> Spans:
-        """Return the headings."""
-        raise NotImplementedError
-
-    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
-        """Return a line of the list."""
-        raise NotImplementedError
-
     def host(self) -> HostState:
         """Return the host under the cursor."""
         raise NotImplementedError
 
-    # ---------------------------------------------------------------- drawing and moving
-
     def page_title(self) -> Spans:
         """Return the state of the fleet."""
-        stopping = self.state.situation.stopping
-        tag: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if self._simulated else ()
-        return (*tag, ("Fleet  ", "title"), (title_text(self.fleet, stopping=stopping), "text"))
+        is_simulated = any(each.run.simulated for each in self.fleet.hosts.values())
+        tag: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if is_simulated else ()
+        text = title_text(self.fleet, stopping=self.state.situation.stopping)
+        return (*tag, ("Fleet  ", "title"), (text, "text"))
 
-    @property
-    def _simulated(self) -> bool:
-        return any(each.run.simulated for each in self.fleet.hosts.values())
-
-    def draw(self) -> None:
-        """Write the visible lines; unchanged lines are not repainted."""
-        width, height, count = max(self.size.width - 2, 20), self.height, self.count()
-        self.index = min(max(self.index, 0), max(count - 1, 0))
-        self._top = in_sight(count, self.index, self._top, height)
-        places = range(self._top, min(self._top + height, count))
-        lines = [self.list_line(place, width, chosen=place == self.index) for place in places]
-        self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#heads", Lines).show([self.list_heads(width)])
-        self.query_one("#list", Lines).show(padded(lines, height))
-        about, facts = self.query_one("#about", Lines), self._facts(width)
-        if len(about.lines) != len(facts):
-            self.call_after_refresh(self.redraw)  # the height of the list changes then
-        about.show(facts)
-        self.show_keys(self.page_keys())
-
-    def _facts(self, width: int) -> list[Spans]:
+    def about_lines(self, width: int) -> list[Spans]:
+        """Return the facts of the host under the cursor."""
         each = self.host()
         slow: Sequence[str] = ()
         if self.fleet.is_over:  # all hosts have the same cases then, and each state is judged once
@@ -114,20 +62,6 @@ class FleetList(Page, inherit_bindings=False):
                 self._judged = self.fleet, standing_of(fleet_rows(self.fleet))
             slow = self._judged[1].slow_of(each.host.host)
         return host_facts(each, slow, width, self.glyphs)
-
-    @property
-    def height(self) -> int:
-        """Number of visible lines of the list."""
-        return max(self.query_one("#list").size.height, 1) if self.is_mounted else 1
-
-    def action_move(self, step: int) -> None:
-        """Move the cursor and keep it visible."""
-        self.index = min(max(self.index + step, 0), max(self.count() - 1, 0))
-        self.redraw()
-
-    def action_move_page(self, pages: int) -> None:
-        """Move by one screen of lines."""
-        self.action_move(pages * self.height)
 
 
 class FleetScreen(FleetList):
@@ -141,7 +75,6 @@ class FleetScreen(FleetList):
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
         super().__init__(state, fleet, glyphs)
         self._shows_cases = False
-        self._rows: list[FleetRow] = []
 
     def show_fleet(self, fleet: FleetState) -> None:
         """Show a newer state; the cursor stays on its case when others appear above it."""
@@ -219,7 +152,6 @@ class HostScreen(FleetList):
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs, name: str) -> None:
         super().__init__(state, fleet, glyphs)
         self._host_name = name
-        self._rows: list[FleetRow] = []
 
     def count(self) -> int:
         """Return the number of its cases."""
