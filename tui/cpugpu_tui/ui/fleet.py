@@ -19,7 +19,7 @@ from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.screens.fleet.screen import FleetList, FleetScreen
+from cpugpu_tui.ui.screens.fleet import FleetList, FleetScreen
 from cpugpu_tui.ui.shell import Shell
 
 

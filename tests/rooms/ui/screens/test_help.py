@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import COMMANDS, GROUPS
-from cpugpu_tui.ui.screens.fleet.screen import FleetList
+from cpugpu_tui.ui.screens.fleet import FleetList
 from cpugpu_tui.ui.screens.help import COUNT, GLOSSARY, PANES, TERMS, WORDS, HelpScreen, grouped, key_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ListPage, Page
