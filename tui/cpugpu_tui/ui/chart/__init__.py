@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.geometry import Size
 
 from cpugpu_tui.ui.app_state import AppState
@@ -101,10 +101,10 @@ class ChartScreen(Page, inherit_bindings=False):
     """Fills the screen with the chart; nothing scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("X", "app.do('timings.toggle_axis', 'linear_sizes')", show=False),
-        Binding("Y", "app.do('timings.toggle_axis', 'linear_times')", show=False),
-        Binding("j,down,right", "app.do('timings.move', 1)", show=False),
-        Binding("k,up,left", "app.do('timings.move', -1)", show=False),
+        ("X", "app.do('timings.toggle_axis', 'linear_sizes')"),
+        ("Y", "app.do('timings.toggle_axis', 'linear_times')"),
+        ("j,down,right", "app.do('timings.move', 1)"),
+        ("k,up,left", "app.do('timings.move', -1)"),
     ]
     AUTO_FOCUS = ""
     TOPIC = "chart"

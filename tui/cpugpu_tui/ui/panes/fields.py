@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.message import Message
 from textual.widgets import Input
@@ -40,12 +40,6 @@ class LineField(Input):
 
 class TypingLine(Horizontal):
     """A sign for what is typed, and the field, which posts `Input.Changed` and `Input.Submitted`."""
-
-    DEFAULT_CSS = """
-    TypingLine { height: 1; background: $surface; display: none; }
-    TypingLine #line-sign { padding: 0 0 0 1; }
-    TypingLine #line-field { height: 1; width: 1fr; border: none; padding: 0 1; background: $surface; }
-    """
 
     sign = ""
     """Text before the field; empty while the line is hidden."""
@@ -93,10 +87,10 @@ class DeviceChoice(Lines, can_focus=True):
     """One line with the chosen devices; with the focus, a line for each device that space selects or clears."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("space", "choose", show=False),
-        Binding("enter", "submit", show=False),
+        ("down,j", "move(1)"),
+        ("up,k", "move(-1)"),
+        ("space", "choose"),
+        ("enter", "submit"),
     ]
 
     class Changed(Message):

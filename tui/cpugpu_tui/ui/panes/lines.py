@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
@@ -185,7 +187,9 @@ def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
 
 
 class PagedList(OptionList):
-    """A list whose page keys do nothing while it has no room. Textual 8.2.8 would end the app with a KeyError."""
+    """A list with the keys j and k. Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down"), ("k", "cursor_up")]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse page keys while the list has no room."""

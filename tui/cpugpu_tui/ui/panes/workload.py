@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -86,11 +84,6 @@ def bare(asked: PlanRequest) -> PlanRequest:
 
 class WorkloadPane(Vertical):
     """The list, and the highlighted entry below or beside it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
-    ]
 
     @dataclass
     class Highlighted(Report):
@@ -179,13 +172,6 @@ class WorkloadPane(Vertical):
         pane = self.query_one(ParametersPane)
         pane.entry = self.entry
         pane.show_state(state)
-
-    def action_cursor(self, step: int) -> None:
-        """Move the highlight."""
-        if step > 0:
-            self.options.action_cursor_down()
-        else:
-            self.options.action_cursor_up()
 
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:

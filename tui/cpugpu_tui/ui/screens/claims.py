@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, TimedCase
@@ -41,20 +41,16 @@ class ClaimsScreen(Page, inherit_bindings=False):
     """Judges by the finished rows of the shown run, then by saved runs, which are read between runs only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-        Binding("home", "move(-999)", show=False),
-        Binding("G,end", "move(999)", show=False),
+        ("j,down", "move(1)"),
+        ("k,up", "move(-1)"),
+        ("pagedown", "move(10)"),
+        ("pageup", "move(-10)"),
+        ("home", "move(-999)"),
+        ("G,end", "move(999)"),
         *keys.bindings(["open"], "measure_claim"),
     ]
     AUTO_FOCUS = ""
     TOPIC = "claims"
-    DEFAULT_CSS = """
-    ClaimsScreen #page { height: 1fr; }
-    ClaimsScreen #claim { height: 9; padding: 0 1; background: $surface; }
-    """
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
         """`read_saved` is called on a thread."""

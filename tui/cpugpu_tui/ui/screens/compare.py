@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
@@ -45,10 +45,7 @@ Read = Callable[[int], Compared]
 class CompareScreen(Page):
     """Reads the series on a thread whenever one is chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o,right", "choose(1)", show=False),
-        Binding("n,left", "choose(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("o,right", "choose(1)"), ("n,left", "choose(-1)")]
 
     TOPIC = "compare"
 

@@ -15,7 +15,7 @@ from textual.widgets import Input
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.ui.panes.fields import LineField
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
 BOX_WIDTH = 76
@@ -25,17 +25,10 @@ BOX_WIDTH = 76
 class ExportForm(Box[Path | None]):
     """Returns a writable file, or None if cancelled."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
+        ("escape", "cancel"),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
     ]
-    DEFAULT_CSS = """
-    ExportForm {
-        & Input { border: none; padding: 0; background: $panel; }
-        & #hint { margin: 1 0; }
-    }
-    """
 
     def __init__(self, name: str) -> None:
         """Propose a file of this name in the current folder."""
@@ -78,7 +71,3 @@ class ExportForm(Box[Path | None]):
             self._hint(f"{path} exists already. Press enter again to replace it.", "warn")
             return
         self.dismiss(path)
-
-    def action_cancel(self) -> None:
-        """Close without writing anything."""
-        self.dismiss(None)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.cells import chop_cells
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
@@ -52,10 +52,7 @@ KEYS = (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g 
 class GpuScreen(Page):
     """Has a page for all devices, one for each GPU, and one for the host."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab,right", "turn(1)", show=False),
-        Binding("shift+tab,left", "turn(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("tab,right", "turn(1)"), ("shift+tab,left", "turn(-1)")]
 
     TOPIC = "gpu"
 

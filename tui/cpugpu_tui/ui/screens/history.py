@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
 
@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
     """Asks before samples are deleted; q means no here, but yes in other boxes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("n,q,escape,ctrl+c", "answer(False)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("y", "answer(True)"), ("n,q,escape,ctrl+c", "answer(False)")]
 
 
 class HistoryScreen(RunList):
@@ -38,7 +35,7 @@ class HistoryScreen(RunList):
         *keys.bindings(["open"], "open"),
         *keys.bindings(["run"], "again"),
         *keys.bindings(["baseline"], "baseline"),
-        Binding("d", "delete", show=False),
+        ("d", "delete"),
         *keys.bindings(["back"], "close_one"),
         # Elsewhere these act on the run in the panes; here they would miss the run under the cursor.
         *keys.bindings(keys.OF_RUN, "nothing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import ClassVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.screen import Screen
@@ -98,23 +99,12 @@ class MainScreen(Screen[None]):
         self.query_one("#welcome").display = is_first(state)
         self.query_one("#timings").display = not is_first(state)
 
-    def on_descendant_focus(self) -> None:
-        """Update the footer for the new focus."""
-        self._show_keys()
-
-    def on_descendant_blur(self) -> None:
-        """Update the footer when nothing has the focus."""
-        self._show_keys()
-
-    def on_screen_suspend(self) -> None:
-        """Empty the footer while a box takes the keys."""
-        self._show_keys()
-
-    def on_screen_resume(self) -> None:
-        """Fill the footer again."""
-        self._show_keys()
-
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    @on(events.ScreenSuspend)
+    @on(events.ScreenResume)
     def _show_keys(self) -> None:
+        """Show the keys that work with the focus; none while a box takes them."""
         if self.is_mounted:
             self.query_one(KeysPane).show_state(self._state)
 

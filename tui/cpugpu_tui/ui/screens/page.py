@@ -7,7 +7,7 @@ from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen, Screen
 
@@ -21,10 +21,10 @@ class Page(Screen[None]):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll('down')", show=False),
-        Binding("k", "scroll('up')", show=False),
-        Binding("g", "scroll('home')", show=False),
-        Binding("G", "scroll('end')", show=False),
+        ("j", "scroll('down')"),
+        ("k", "scroll('up')"),
+        ("g", "scroll('home')"),
+        ("G", "scroll('end')"),
     ]
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
@@ -103,11 +103,6 @@ class ListPage(Page, inherit_bindings=False):
         ("G,end", "move(1_000_000_000)"),
     ]
     AUTO_FOCUS = ""
-    DEFAULT_CSS = """
-    ListPage #heads { height: 1; padding: 0 1; }
-    ListPage #list { height: 1fr; padding: 0 1; }
-    ListPage #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
-    """
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         super().__init__(state, glyphs)
@@ -178,6 +173,8 @@ T = TypeVar("T")
 class Box(ModalScreen[T]):
     """Closes once, even if more keys were typed ahead."""
 
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close and return the result; do nothing if the box is closed already or covered.
 
@@ -185,18 +182,15 @@ class Box(ModalScreen[T]):
         """
         return super().dismiss(result) if self.is_current else AwaitComplete()
 
+    def action_cancel(self) -> None:
+        """Close without a result."""
+        self.dismiss(None)
+
 
 class ConfirmScreen(Box[bool]):
     """Asks a question while the run continues. Returns whether the answer was yes."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("q", "answer(True)", show=False),
-        Binding("ctrl+c", "answer(True)", show=False),
-        Binding("n", "answer(False)", show=False),
-        Binding("escape", "answer(False)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("y,q,ctrl+c", "answer(True)"), ("n,escape", "answer(False)")]
 
     def __init__(self, question: str, yes: str, no: str) -> None:
         """Ask `question`; `yes` and `no` are the labels of the answers."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.fuzzy import FuzzySearch
 from textual.widgets import Input
@@ -18,7 +18,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
 from cpugpu_tui.ui.panes.fields import LineField
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
@@ -121,13 +121,12 @@ AROUND = 4 + ABOUT_ROWS
 class PaletteScreen(Box[Entry | None]):
     """Returns the chosen entry, or None if cancelled. Impossible entries are dimmed and show why."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+c", "cancel", show=False),
-        Binding("down,ctrl+n,tab", "move(1)", show=False),
-        Binding("up,ctrl+p,shift+tab", "move(-1)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("pageup", "move(-10)", show=False),
+        ("escape,ctrl+c", "cancel"),
+        ("down,ctrl+n,tab", "move(1)"),
+        ("up,ctrl+p,shift+tab", "move(-1)"),
+        ("pagedown", "move(10)"),
+        ("pageup", "move(-10)"),
     ]
 
     def __init__(self, entries: Sequence[Entry], glyphs: Glyphs) -> None:
@@ -170,10 +169,6 @@ class PaletteScreen(Box[Entry | None]):
         """Move the cursor."""
         self._index = min(max(self._index + step, 0), max(len(self._found) - 1, 0))
         self._redraw()
-
-    def action_cancel(self) -> None:
-        """Close without choosing."""
-        self.dismiss(None)
 
     def _redraw(self) -> None:
         rows = max(min(MOST_ROWS, self.size.height - AROUND), 1)

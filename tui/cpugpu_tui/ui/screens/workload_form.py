@@ -21,7 +21,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.panes.fields import DeviceChoice, LineField
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
 from cpugpu_tui.ui.screens.page import Box
 
@@ -131,12 +131,11 @@ LABEL_WIDTH = 13
 class WorkloadForm(Box[PlanRequest | None]):
     """Returns the changed request, or None if cancelled."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
+        ("escape", "cancel"),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
+        ("down", "app.focus_next"),
+        ("up", "app.focus_previous"),
     ]
 
     def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs) -> None:
@@ -257,10 +256,6 @@ class WorkloadForm(Box[PlanRequest | None]):
         request = self._check()
         if request is not None:
             self.dismiss(request)
-
-    def action_cancel(self) -> None:
-        """Close without changing anything."""
-        self.dismiss(None)
 
 
 def typed_field(text: str, placeholder: str, name: str) -> Input:
