@@ -200,7 +200,7 @@ async def play(steps: Sequence[Step], folder: Path, seed: int = 0) -> Outcome:
         except Exception as error:
             raise FuzzError(f"{type(error).__name__}: {error}", visit.taken) from error
         finally:
-            visit.app.bridge.close()
+            visit.app.bridge.backend.close()
     try:
         outcome.runs = witness.check(folder / "results.db")
     except (AssertionError, CpuGpuError) as error:

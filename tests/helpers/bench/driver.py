@@ -90,11 +90,11 @@ def main() -> None:
     running.build_plan = plan
     Driven.arrangement, Driven.rate_hz = arrangement, rate_hz
     worker = "process" if arrangement == "process" else "thread"
-    options = AppOptions(replace(PlanRequest(), names=("quick",)), None, worker, database)
+    options = AppOptions(request=replace(PlanRequest(), names=("quick",)), worker=worker, database=database)
     with private_terminal(database.with_suffix(".log")):
         app = Driven(options)
         app.run(mouse=False)
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 if __name__ == "__main__":

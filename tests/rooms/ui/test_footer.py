@@ -130,7 +130,7 @@ async def test_in_a_demo_while_it_plays_and_after() -> None:
         await pilot.press("x")
         await settled(pilot, lambda: not app.state.situation.live)
         await check_all_panes(pilot)
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 # ------------------------------------------------------------------ what it says

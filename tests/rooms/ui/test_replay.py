@@ -43,7 +43,7 @@ async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot, lambda: app.state.notice is not None)
         yield pilot, trace
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 def shown(app: Any) -> str:

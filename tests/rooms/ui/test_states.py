@@ -231,7 +231,7 @@ class ShownApp:
 
     async def __aexit__(self, *_: object) -> None:
         self._app.bridge.kill()
-        self._app.bridge.close()
+        self._app.bridge.backend.close()
         await self._stack.aclose()
 
 

@@ -34,7 +34,7 @@ from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
-from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.backend import Backend, DemoBackend
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -90,7 +90,9 @@ class CpuGpuApp(Shell[AppResult]):
             options, glyphs, first_state(options, options.demo), theme=theme, sixteen_colours=sixteen_colours,
             driver_class=driver_class,
         )  # fmt: skip
-        self.bridge = Bridge(backend or _backend(options), self.post_message)
+        self.bridge = Bridge(
+            backend or (Backend(options) if options.demo is None else DemoBackend(options)), self.post_message
+        )
         self._is_opened = False
         self._terminal_size: Size | None = None
         self._construct(options.demo)
@@ -157,7 +159,7 @@ class CpuGpuApp(Shell[AppResult]):
         """Show the first state; the first paint opens the backend."""
         if self.signals is not None:
             self.signals.answer(self.leaving.leave)
-        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
+        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.backend.suspend(), immediate=True)
         self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
         self.set_interval(1.0, self.live.tick)
         self.change()
@@ -255,7 +257,7 @@ class CpuGpuApp(Shell[AppResult]):
 
     def _come_back(self, _: object) -> None:
         """Resume the agents and repaint the whole screen after a suspension."""
-        self.bridge.resume_agents()
+        self.bridge.backend.resume()
         # During a run the gate is closed, and Textual would draw only later changes.
         self.gate.open_window()
         self.refresh(layout=True)
@@ -269,19 +271,11 @@ class CpuGpuApp(Shell[AppResult]):
 
     def _leave(self, code: int) -> None:
         run = self.state.own.run
-        self.bridge.leave()
+        self.bridge.backend.leave()
         self.set_terminal_title("")
         number = run.run.number if run.run is not None else None
         self.exit(AppResult(run, number, self.state.notice, code), return_code=code)
 
     def close(self) -> None:
         """End the run's threads and agents. The history stays open for unsaved runs."""
-        self.bridge.close()
-
-
-def _backend(options: AppOptions) -> Backend:
-    if options.demo is None:
-        return Backend(options)
-    from cpugpu_tui.ui.controllers.demo import DemoBackend
-
-    return DemoBackend(options)
+        self.bridge.backend.close()

@@ -27,7 +27,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class AppOptions:
+class FleetOptions:
+    """Theme and keys of a fleet's app."""
+
+    theme: str | None = None
+    """Name of a theme; None for the default."""
+    config_dir: Path | None = None
+    """Folder with the user's `themes`."""
+    keymap: Keymap = DEFAULT_KEYMAP
+    """Keys by command."""
+
+
+@dataclass(frozen=True)
+class AppOptions(FleetOptions):
     """Options from the app's command line."""
 
     request: PlanRequest = field(default_factory=PlanRequest)
@@ -39,33 +51,16 @@ class AppOptions:
     database: Path | None = None
     """Database file; None for the default."""
     save: bool = True
-    theme: str | None = None
-    """Name of a theme; None for the default."""
-    config_dir: Path | None = None
-    """Folder with the user's `themes`."""
     log_path: Path | None = None
     """File for output of libraries while the app is open; None for the default."""
     replay: Trace | None = None
     """Recorded telemetry to show in place of this machine's; then nothing can be run."""
     ceilings: bool = True
     """Whether a run may measure the peak rates for `limited by` if the history lacks them."""
-    keymap: Keymap = DEFAULT_KEYMAP
-    """Keys by command."""
     demo: Recording | None = None
     """Recorded runs to play in place of new ones."""
     demo_pace: float | None = None
     """Speed of the playback relative to the recording; None for the demo's default."""
-
-
-@dataclass(frozen=True)
-class FleetOptions:
-    """Theme and keys of a fleet's app."""
-
-    theme: str | None = None
-    """Name of a theme; None for the default."""
-    config_dir: Path | None = None
-    """Folder with the user's `themes`."""
-    keymap: Keymap = DEFAULT_KEYMAP
 
 
 @dataclass(frozen=True)

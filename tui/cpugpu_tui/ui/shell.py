@@ -16,7 +16,7 @@ from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.app_state import AppOptions, AppState, FleetOptions
+from cpugpu_tui.ui.app_state import AppState, FleetOptions
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
@@ -63,7 +63,7 @@ class Shell(WatchedApp[Result]):
     """Controller of quitting; made by the subclass."""
 
     def __init__(
-        self, options: AppOptions | FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str,
+        self, options: FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str,
         sixteen_colours: bool, driver_class: type[Driver] | None,
     ) -> None:  # fmt: skip
         """Start with `theme` unless the options name one; with sixteen colours only ANSI themes are offered.

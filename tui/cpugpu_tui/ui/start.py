@@ -35,7 +35,7 @@ def run_app(options: AppOptions) -> AppResult:
 
     app, result = _run(lambda glyphs, **looks: CpuGpuApp(options, glyphs, **looks), found, options.log_path)
     result = result or AppResult(app.state.run, None, app.state.notice, app.return_code or 1)
-    return replace(result, outbox=app.bridge.outbox)
+    return replace(result, outbox=app.bridge.backend.outbox)
 
 
 def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions) -> None:

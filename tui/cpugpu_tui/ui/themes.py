@@ -94,16 +94,6 @@ def shipped() -> dict[str, Theme]:
     return {theme.name: theme for theme in themes}
 
 
-def available(person_folder: Path | None = None) -> tuple[list[Theme], list[BrokenTheme]]:
-    """Return the shipped themes and those of the user's folder, sorted by name, and the errors of broken files.
-
-    A theme of the user replaces a shipped one of the same name.
-    """
-    own, errors = load_themes(person_folder) if person_folder is not None else ([], [])
-    by_name = shipped() | {theme.name: theme for theme in own}
-    return [by_name[name] for name in sorted(by_name)], errors
-
-
 def all_themes(person_folder: Path) -> tuple[list[tuple[str, str, str]], list[str]]:
     """Return (name, `dark` or `light`, origin) of each theme, and the errors of the user's broken files."""
     own, errors = load_themes(person_folder)

@@ -57,7 +57,7 @@ async def demo(
         finally:
             app.bridge.kill()
             await settled(pilot, lambda: not app.state.situation.live)
-            app.bridge.close()
+            app.bridge.backend.close()
 
 
 async def ended(pilot: Pilot[Any]) -> None:
@@ -100,7 +100,7 @@ async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
         await ended(pilot)
         assert "press f5" in screen_text(pilot)
         assert "L to list" in screen_text(pilot)
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recording) -> None:

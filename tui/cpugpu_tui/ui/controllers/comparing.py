@@ -42,7 +42,7 @@ class Comparing:
         """Open or close the claims."""
         from cpugpu_tui.ui.screens.claims import ClaimsScreen
 
-        read = self._bridge.claim_points
+        read = self._bridge.backend.claim_points
         toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
 
     def set_baseline(self) -> None:

@@ -1,23 +1,17 @@
-"""The demo: plays recorded runs, keeps them as its history, and refuses keys that would measure."""
+"""The demo: plays recorded runs and refuses keys that would measure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from cpugpu_tui.demo.player import Player
 from cpugpu_tui.demo.recording import Recording
-from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import PROTOCOL, Ceilings, Hello, Plan, RunStarted, TelemetryRead
+from cpugpu_tui.model import RunStarted
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
-from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.live.backend import Backend, RunningSession
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded
 from cpugpu_tui.ui.panes.workload import WorkloadPane
@@ -104,39 +98,3 @@ class DemoRunning:
         self._highlight(search.started)
         if isinstance(port.screen, MainScreen) and not port.screen.query_one("#chart").display:
             self._timings.toggle_chart()
-
-
-class DemoBackend(Backend):
-    """A backend with recorded runs in place of agents, store and telemetry."""
-
-    def __init__(self, options: AppOptions) -> None:
-        super().__init__(options)
-        assert options.demo is not None
-        self._recording: Recording = options.demo
-        self._pace = options.demo_pace
-
-    def open(
-        self,
-        on_agent: Callable[[Hello | CpuGpuError], None],
-        on_telemetry: Callable[[TelemetryRead], None],
-        on_notice: Callable[[str], None],
-    ) -> None:
-        """Put all runs into the history and report the recorded agent's environment."""
-        del on_telemetry, on_notice
-        from cpugpu_tui.store import Store
-        from cpugpu_tui.store.outbox import Outbox
-
-        store = Store.in_memory()
-        for run in self._recording.runs:
-            store.import_run(run.events)
-        self.outbox = Outbox(lambda _wait_s: store, store)
-        on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
-
-    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
-        """Return a session that plays all runs."""
-        del plan, series_id, case_timeout_s
-        return Player(self._recording, self._pace)
-
-    def ceilings(self) -> tuple[Ceilings, ...]:
-        """Return the peak rates of the recorded machine."""
-        return self._recording.ceilings

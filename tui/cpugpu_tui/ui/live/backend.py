@@ -1,4 +1,4 @@
-"""Agents, history and telemetry of the app, imported and opened after the first frame."""
+"""Agents, history and telemetry of the app, or the demo's recording; imported and opened after the first frame."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Ceilings, DevicesFound, Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.model import PROTOCOL, Ceilings, DevicesFound, Hello, Plan, TelemetryRead
 from cpugpu_tui.transport.interpreter_search import AUTO
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
+    from cpugpu_tui.demo.player import Player as DemoPlayer
+    from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.estimate import Earlier
+    from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store import Store
     from cpugpu_tui.store.outbox import Outbox
@@ -37,30 +40,8 @@ TELEMETRY_S = 1.0
 """Seconds between two readings."""
 
 
-class RunningSession(Protocol):
-    """The part of `session.session.Session` that the app uses."""
-
-    @property
-    def series_id(self) -> str:
-        """Series of the run."""
-
-    def run(self, deliver: Callable[[Event], None]) -> RunFinished:
-        """Run to the end. Blocks."""
-
-    def stop(self) -> None:
-        """Stop after the current block."""
-
-    def kill(self) -> None:
-        """Stop at once."""
-
-    def pause(self) -> None:
-        """Pause between half-rounds."""
-
-    def resume(self) -> None:
-        """Continue after a pause."""
-
-    def add_telemetry(self, event: TelemetryRead) -> None:
-        """Add a reading to the events of the run."""
+RunningSession: TypeAlias = "Session | DemoPlayer"
+"""One run, measured or played."""
 
 
 class Backend:
@@ -314,3 +295,41 @@ class Backend:
             self._sampler.stop()
         if self._agents is not None:
             self._agents.close()
+
+
+class DemoBackend(Backend):
+    """A backend with recorded runs in place of agents, store and telemetry."""
+
+    def __init__(self, options: AppOptions) -> None:
+        super().__init__(options)
+        assert options.demo is not None
+        self._recording: Recording = options.demo
+        self._pace = options.demo_pace
+
+    def open(
+        self,
+        on_agent: Callable[[Hello | CpuGpuError], None],
+        on_telemetry: Callable[[TelemetryRead], None],
+        on_notice: Callable[[str], None],
+    ) -> None:
+        """Put all runs into the history and report the recorded agent's environment."""
+        del on_telemetry, on_notice
+        from cpugpu_tui.store import Store
+        from cpugpu_tui.store.outbox import Outbox
+
+        store = Store.in_memory()
+        for run in self._recording.runs:
+            store.import_run(run.events)
+        self.outbox = Outbox(lambda _wait_s: store, store)
+        on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
+
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
+        """Return a session that plays all runs."""
+        from cpugpu_tui.demo.player import Player
+
+        del plan, series_id, case_timeout_s
+        return Player(self._recording, self._pace)
+
+    def ceilings(self) -> tuple[Ceilings, ...]:
+        """Return the peak rates of the recorded machine."""
+        return self._recording.ceilings
