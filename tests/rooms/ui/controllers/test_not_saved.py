@@ -19,7 +19,7 @@ from cpugpu_tui.ui.app_state import AppOptions
 async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: Path) -> None:
     path = tmp_path / "results.db"
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
-    app = CpuGpuApp(AppOptions(asked, database=path))
+    app = CpuGpuApp(AppOptions(request=asked, database=path))
     async with ShownApp(app) as pilot:
         await settled(pilot, lambda: app.state.agent_ready)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -50,7 +50,7 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: P
 async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path: Path) -> None:
     path = tmp_path / "later" / "results.db"
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
-    app = CpuGpuApp(AppOptions(asked, database=path))
+    app = CpuGpuApp(AppOptions(request=asked, database=path))
     async with ShownApp(app) as pilot:
         await run_to_its_end(pilot)
         await reads(pilot, "Not saved")

@@ -160,7 +160,7 @@ async def test_another_plan_is_not_compared_with() -> None:
 
 async def test_without_utf8_the_columns_are_ascii() -> None:
     app = CpuGpuApp(AppOptions(request=REQUEST), ASCII, HistoryBackend(None))
-    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    app.backend = app.bridge.backend  # type: ignore[attr-defined]
     async with opened(app) as pilot:
         await whole_series(pilot, ["2", "r"], 2)
         await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)

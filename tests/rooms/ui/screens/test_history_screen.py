@@ -379,7 +379,7 @@ async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
 async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(store: Store) -> None:
     store.import_run(stream("a", replace(SWEEP, name="evil\x1b[2J[red]×")))
     app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
-    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    app.backend = app.bridge.backend  # type: ignore[attr-defined]
     async with opened(app, (80, 24)) as pilot:
         await list_runs(pilot)
         for press in ("", "l", "escape", "d", "escape", "enter"):

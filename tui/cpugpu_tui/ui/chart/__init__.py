@@ -119,16 +119,9 @@ class ChartScreen(Page, inherit_bindings=False):
         """Return the status line, because the run continues."""
         return status_line(self.state, max(self.size.width - 2, 0), self.glyphs)
 
-    def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return no lines: the chart is a widget."""
-        del width
-        return ()
-
-    def draw(self) -> None:
-        """Write title, keys and changed lines of the chart."""
-        self.query_one("#page-title", Lines).show([self.page_title()])
+    def draw_body(self) -> None:
+        """Draw the chart if it has changed."""
         self.query_one(ChartPane).show_state(self.state)
-        self.show_keys(self.page_keys())
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of the chart, after those of a demo that has ended."""

@@ -27,13 +27,12 @@ class Paging:
 
     def open(self) -> None:
         """Open the row or entry under the cursor."""
-        for name in ("action_select_cursor", "action_select"):
-            select = getattr(self._port.screen.focused, name, None)
-            if select is not None:
-                select()
-                return
-        nothing = "This pane has nothing to open; press {zoom} to zoom it."
-        self._port.say(self._port.state.keymap.with_keys(nothing))
+        port, focused = self._port, self._port.screen.focused
+        select = getattr(focused, "action_select_cursor", None) or getattr(focused, "action_select", None)
+        if select is not None:
+            select()
+        else:
+            port.say(port.state.keymap.with_keys("This pane has nothing to open; press {zoom} to zoom it."))
 
     def close(self) -> None:
         """Close the page, the filter or the zoom; the lowest screen stays open."""

@@ -51,10 +51,6 @@ class Timings:
     def move(self, step: int) -> None:
         """Highlight the next or previous row while the chart covers the timings."""
         main = main_screen(self._port)
-        if main is None:
-            return
-        table = main.query_one(TimingTable)
-        if step > 0:
-            table.action_cursor_down()
-        else:
-            table.action_cursor_up()
+        if main is not None:
+            table = main.query_one(TimingTable)
+            (table.action_cursor_down if step > 0 else table.action_cursor_up)()

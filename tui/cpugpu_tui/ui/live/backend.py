@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -51,7 +53,7 @@ class Backend:
         """Store the options; nothing is imported or opened before `open`."""
         self._options = options
         self._agents: Agents | None = None
-        self._no_store: CpuGpuError = NO_HISTORY
+        self._no_store = NO_HISTORY
         self.outbox: Outbox | None = None
         """Saves runs to the history; None before `open`, and if nothing is saved."""
         self._sampler: Sampler | SimulatedSampler | Player | None = None
@@ -201,32 +203,23 @@ class Backend:
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return the peak rates of this machine's devices from their last calibration."""
-        import platform
-
         from cpugpu_tui.analysis.card import newest
 
-        if self._store is None:
-            return ()
         simulated = self._options.request.simulation is not None
-        try:
-            known = self._store.ceilings(platform.node())
-        except StoreError:
-            return ()
-        return newest([found for found in known if found.simulated == simulated])
+        with suppress(StoreError):
+            known = self.history.store.ceilings(platform.node())
+            return newest([found for found in known if found.simulated == simulated])
+        return ()
 
     def earlier(self) -> Earlier:
         """Return the durations of this machine's saved runs."""
-        import platform
-
         from cpugpu_tui.session.estimate import MOST_RUNS, NOTHING_EARLIER, earlier_of
 
-        if self._store is None:
-            return NOTHING_EARLIER
         simulated = self._options.request.simulation is not None
-        try:
-            return earlier_of(self._store.timed_runs(platform.node(), simulated=simulated, limit=MOST_RUNS))
-        except StoreError:
-            return NOTHING_EARLIER
+        with suppress(StoreError):
+            runs = self.history.store.timed_runs(platform.node(), simulated=simulated, limit=MOST_RUNS)
+            return earlier_of(runs)
+        return NOTHING_EARLIER
 
     def survey(self) -> DevicesFound | None:
         """Return every device that a separate agent finds; None if it was stopped. Blocks for seconds.
@@ -248,23 +241,18 @@ class Backend:
 
     def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
         """Return the cases of saved runs of this machine that claims need beside those of this run."""
-        import platform
-
         from cpugpu_tui.compare.claims import points_of, stored_points
 
-        if self._store is None:
-            return ()
         # Simulated and measured runs are never mixed, also when a saved run of the other kind is shown.
         simulated = run.simulated if run.run is not None else self._options.request.simulation is not None
         current = points_of(run)
         run_id = run.run.run_id if run.run is not None else ""
         hostname = str(run.run.environment.get("hostname", platform.node())) if run.run is not None else platform.node()
-        try:
+        with suppress(StoreError):
             return stored_points(
-                self._store, hostname, current, ceilings, simulated=simulated, without=run_id
+                self.history.store, hostname, current, ceilings, simulated=simulated, without=run_id
             )  # fmt: skip
-        except StoreError:
-            return ()
+        return ()
 
     @property
     def store_notice(self) -> str | None:

@@ -47,8 +47,7 @@ class TypingLine(Horizontal):
     def compose(self) -> ComposeResult:
         """Yield sign and field. They exist before they are visible, so that no key typed early is lost."""
         yield Lines(id="line-sign")
-        field = LineField(id="line-field", select_on_focus=False)
-        yield field
+        yield LineField(id="line-field", select_on_focus=False)
 
     @property
     def field(self) -> Input:

@@ -186,6 +186,16 @@ def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
     return [((piece, role),) for piece in pieces]
 
 
+def labelled(label: str, lines: Sequence[Spans], cells: int, role: str = "muted") -> list[Spans]:
+    """Put a label of `cells` cells before the first line, and blanks before the others."""
+    return [((f"{'' if index else label:<{cells}}", role), *line) for index, line in enumerate(lines)]
+
+
+def spelled_lines(lines: Sequence[Spans], glyphs: Glyphs) -> list[Spans]:
+    """Return lines with the signs that this terminal can show."""
+    return [tuple((spelled(text, glyphs), role) for text, role in line) for line in lines]
+
+
 class PagedList(OptionList):
     """A list with the keys j and k. Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError."""
 

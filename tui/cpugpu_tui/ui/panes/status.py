@@ -102,25 +102,22 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     if situation.live and not ended:
         standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
         series = f"run {state.repeat_number} of {state.repeats}" if state.repeats > 1 else ""
-        left = _time_left(state) if not standing else ""
+        current = run.current
+        seconds_left = current.seconds_left if current is not None and not standing else None
+        left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)
+        done, rest = bar(run, glyphs.full, glyphs.empty)
         return (
             (f"{name} ", "title"),
-            *_bar(state, glyphs),
+            (done, "key"), (f"{rest} ", "muted"),
             (done_text(run), "strong"),
-            *(
-                (f" {glyphs.dot} {part}", "warn" if part == standing else "text")
-                for part in (standing, left, series)
-                if part
-            ),
-        )
+            *((f" {glyphs.dot} {part}", "warn" if part == standing else "text")
+              for part in (standing, left, series) if part),
+        )  # fmt: skip
     if run.finished is not None:
         glyph, role = status_sign(run.status, glyphs)
         number = f" {glyphs.dot} run {run.run.number}" if run.run is not None and run.run.number is not None else ""
-        number += (
-            f" {glyphs.dot} run {state.repeat_number} of {state.repeats}"
-            if situation.demo and state.repeats > 1
-            else ""
-        )
+        if situation.demo and state.repeats > 1:
+            number += f" {glyphs.dot} run {state.repeat_number} of {state.repeats}"
         failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
         return (
             (f"{name} ", "title"),
@@ -170,19 +167,6 @@ def calibration_step(state: AppState) -> tuple[str, str]:
     if situation.stopping or situation.paused:
         return ("stopping" if situation.stopping else "paused", "warn")
     return (state.calibrating, "text")
-
-
-def _time_left(state: AppState) -> str:
-    current = state.run.current
-    if current is None or current.seconds_left is None:
-        return ""
-    return left_text(state.run, current.seconds_left - state.step_s)
-
-
-def _bar(state: AppState, glyphs: Glyphs) -> Spans:
-    """Return how much of the run is done, as a bar."""
-    done, rest = bar(state.run, glyphs.full, glyphs.empty)
-    return ((done, "key"), (f"{rest} ", "muted"))
 
 
 def _step(state: AppState, glyphs: Glyphs) -> Spans:

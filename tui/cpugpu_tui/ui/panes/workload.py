@@ -22,7 +22,17 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.lines import (
+    Lines,
+    PagedList,
+    Spans,
+    StatePane,
+    labelled,
+    spelled,
+    spelled_lines,
+    visible,
+    wrapped,
+)
 from cpugpu_tui.workloads import PRESETS
 
 LABEL_WIDTH = 9
@@ -209,8 +219,8 @@ class ParametersPane(StatePane):
         """Return the claim and the parameters."""
         if self.entry is None:
             return ()
-        lines = parameter_lines(self.entry, self._facts(state, self.entry.request), size.width, size.height)
-        return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
+        facts = self._facts(state, self.entry.request)
+        return spelled_lines(parameter_lines(self.entry, facts, size.width, size.height), self.glyphs)
 
     def _facts(self, state: AppState, request: PlanRequest) -> Mapping[str, str]:
         """Return parameters and estimate, cached because every gap of a run asks again."""
@@ -241,8 +251,7 @@ def _pairs(facts: Mapping[str, str], width: int, lines: int) -> list[Spans]:
     found: list[Spans] = []
     for label, text in facts.items():
         rows = wrapped(_brief(text, width - LABEL_WIDTH) if lines else text, width - LABEL_WIDTH, lines=lines)
-        labels = [label, *[""] * (len(rows) - 1)]
-        found += [((f"{name:<{LABEL_WIDTH}}", "muted"), *row) for name, row in zip(labels, rows, strict=True)]
+        found += labelled(label, rows, LABEL_WIDTH)
     return found
 
 

@@ -20,7 +20,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
 from cpugpu_tui.ui.panes.estimate_lines import seconds_text
-from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.screens.page import Page
 
@@ -134,15 +134,14 @@ class ClaimsScreen(Page, inherit_bindings=False):
             claim_line(each, width, self.glyphs, chosen=index == self._chosen) for index, each in enumerate(self.judged)
         ]
 
-    def draw(self) -> None:
-        """Write list, claim and keys."""
-        super().draw()
-        width = max(20, self.size.width - 2)
-        situation = self.state.situation
-        announced = self._announced == self.chosen.claim.id
+    def draw_body(self) -> None:
+        """Write list and claim."""
+        super().draw_body()
+        situation, is_announced = self.state.situation, self._announced == self.chosen.claim.id
         lines = about_lines(
-            self.chosen, width, self.glyphs, live=situation.live, announced=announced, is_replay=situation.replay
-        )
+            self.chosen, max(20, self.size.width - 2), self.glyphs, live=situation.live, announced=is_announced,
+            is_replay=situation.replay,
+        )  # fmt: skip
         self.query_one("#claim", Lines).show(lines)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
@@ -184,10 +183,8 @@ def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool)
     """Return a claim in one line: publication, sentence, outcome."""
     outcome = f"{sign(judged.outcome, glyphs)} {judged.outcome}"
     room = max(width - 2 - BY_WIDTH - OUTCOME_WIDTH - 1, 10)
-    sentence = shown(judged.claim.sentence, glyphs)
-    if len(sentence) > room:
-        sentence = sentence[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
-    text = f"{glyphs.cursor if chosen else ' '} {judged.claim.publication:<{BY_WIDTH}}{sentence:<{room}} "
+    sentence = cut(spelled(judged.claim.sentence, glyphs), room, glyphs)
+    text = f"{glyphs.cursor if chosen else ' '} {judged.claim.publication:<{BY_WIDTH}}{sentence} "
     if chosen:
         return ((f"{text}{outcome:<{OUTCOME_WIDTH}}", "chosen"),)
     return ((text, "muted" if judged.claim.outdated else "text"), (outcome, ROLES[judged.outcome]))
@@ -201,9 +198,9 @@ def about_lines(
     With `announced`, enter was pressed once; the cost then replaces the sources.
     """
     claim = judged.claim
-    lines = wrapped(shown(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
+    lines = wrapped(spelled(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
     verdict = f"{sign(judged.outcome, glyphs)} {judged.outcome}. {judged.here}"
-    lines += wrapped(shown(verdict, glyphs), width, ROLES[judged.outcome])
+    lines += wrapped(spelled(verdict, glyphs), width, ROLES[judged.outcome])
     do = "" if is_replay else command(judged)
     if announced and do and not live:
         return lines + wrapped(
@@ -233,8 +230,3 @@ def sign(outcome: str, glyphs: Glyphs) -> str:
     """Return the sign of an outcome, for terminals without colours."""
     signs = {HOLDS: glyphs.yes, FAILS: glyphs.no, DEPENDS: "~", UNDECIDED: "?", UNMEASURED: glyphs.none}
     return signs.get(outcome, glyphs.dot)
-
-
-def shown(text: str, glyphs: Glyphs) -> str:
-    """Return a text as this terminal can show it."""
-    return spelled(text, glyphs)

@@ -14,7 +14,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, cells, said, summary
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.screens.page import Page
 
@@ -144,6 +144,5 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
 
 def _line(cells: Sequence[str], widths: Sequence[int], glyphs: Glyphs) -> str:
     """Return a table row: names and verdict left-aligned, numbers right-aligned."""
-    name = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - len(glyphs.ellipsis)] + glyphs.ellipsis
     numbers = [f"{cell:>{room}}" for cell, room in zip(cells[2:-1], widths[2:-1], strict=True)]
-    return "  ".join([f"{name:<{widths[0]}}", f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])
+    return "  ".join([cut(cells[0], widths[0], glyphs), f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])

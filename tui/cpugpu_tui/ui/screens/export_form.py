@@ -39,8 +39,7 @@ class ExportForm(Box[Path | None]):
     def compose(self) -> ComposeResult:
         """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box"):
-            field = LineField(self._proposed, id="file")
-            yield field
+            yield LineField(self._proposed, id="file")
             yield Lines(id="hint")
             yield Lines(id="outcome")
 

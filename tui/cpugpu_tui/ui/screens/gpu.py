@@ -13,7 +13,7 @@ from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import Spans, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
@@ -305,7 +305,7 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
         lines.append(((f"  {text}"[:width], "stale" if is_stale else "text"),))
         names = joined(instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
-        lines += [(("    ", "text"), *line) for line in wrapped(names, width - 4, "muted")]
+        lines += labelled("", wrapped(names, width - 4, "muted"), 4, "text")
         for process in instance.processes or ():
             lines += [(("  ", "text"), *line) for line in _process(process, width - 2, glyphs)]
     return lines

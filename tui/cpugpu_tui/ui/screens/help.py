@@ -10,7 +10,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, by_group
-from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, spelled_lines, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.screens.page import Page
 
@@ -298,8 +298,7 @@ class HelpScreen(Page):
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the lines of the page that is shown."""
-        lines = self._everything(width) if self._is_second else self._keys(width)
-        return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
+        return spelled_lines(self._everything(width) if self._is_second else self._keys(width), self.glyphs)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return how to go on and back."""
@@ -355,6 +354,5 @@ def two_columns(rows: Sequence[tuple[str, str]], width: int) -> list[Spans]:
     cells = max((len(word) for word, _ in rows), default=0) + 2
     lines: list[Spans] = []
     for word, text in rows:
-        for number, piece in enumerate(wrapped(text, width - cells, "muted")):
-            lines.append(((f"{word if number == 0 else '':<{cells}}", "text"), *piece))
+        lines += labelled(word, wrapped(text, width - cells, "muted"), cells, "text")
     return lines

@@ -32,8 +32,8 @@ class HistoryScreen(RunList):
     """Opens runs, runs them again, tags and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.bindings(["open"], "open"),
-        *keys.bindings(["run"], "again"),
+        *keys.bindings(["open"], "choose(False)"),
+        *keys.bindings(["run"], "choose(True)"),
         *keys.bindings(["baseline"], "baseline"),
         ("d", "delete"),
         *keys.bindings(["back"], "close_one"),
@@ -59,15 +59,8 @@ class HistoryScreen(RunList):
 
     # ---------------------------------------------------------------- wishes
 
-    def action_open(self) -> None:
-        """Show the run under the cursor in the panes."""
-        self._choose(again=False)
-
-    def action_again(self) -> None:
-        """Run the plan of the run under the cursor again."""
-        self._choose(again=True)
-
-    def _choose(self, *, again: bool) -> None:
+    def action_choose(self, again: bool) -> None:
+        """Show the run under the cursor in the panes, or run its plan again."""
         if self.chosen is not None:
             self._said = (f"opening run {self.chosen.number}", "muted")
             self.post_message(SavedRunChosen(self.chosen, again=again))
@@ -75,11 +68,7 @@ class HistoryScreen(RunList):
 
     def action_nothing(self) -> None:
         """Show why this key does nothing here."""
-        keymap = self.state.keymap
-        self._said = (
-            keymap.with_keys("This key acts on the run in the panes. Press enter to open this run there."),
-            "warn",
-        )
+        self._said = ("This key acts on the run in the panes. Press enter to open this run there.", "warn")
         self.redraw()
 
     def action_baseline(self) -> None:

@@ -80,9 +80,8 @@ class MainScreen(Screen[None]):
         self._show_welcome(state)
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
-            title = spelled(
-                f"{title} · {state.replay_of}".replace("[", "("), self._glyphs
-            )  # brackets in a title are markup
+            # Brackets in a title are markup.
+            title = spelled(f"{title} · {state.replay_of}".replace("[", "("), self._glyphs)
         telemetry = self.query_one("#telemetry")
         # Setting a title repaints the whole pane, even if the text is the same.
         if telemetry.border_title != title:

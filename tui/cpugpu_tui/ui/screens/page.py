@@ -64,10 +64,20 @@ class Page(Screen[None]):
             self.draw()
 
     def draw(self) -> None:
-        """Write all lines; unchanged ones are not repainted."""
+        """Write body, title and keys (or the notice of a key press); unchanged lines are not repainted."""
+        self.draw_body()
         self.query_one("#page-title", Lines).show([self.page_title()])
+        keymap, result = self.state.keymap, self.state.key_result
+        line: Spans = tuple(
+            part
+            for key, does in self.page_keys()
+            for part in ((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text"))
+        )
+        self.query_one("#page-keys", Lines).show([((f" {result}", "strong"),) if result else line])
+
+    def draw_body(self) -> None:
+        """Write what stands between title and keys."""
         self.query_one("#page-text", Lines).show(self.page_lines(self.text_width))
-        self.show_keys(self.page_keys())
 
     @property
     def text_width(self) -> int:
@@ -77,14 +87,6 @@ class Page(Screen[None]):
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return (keys, label) pairs for the last line; ids in braces stand for the keys in force."""
         return (("{back}", "back"), ("j k g G", "scroll"))
-
-    def show_keys(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Write the last line: the keys, or the notice of a key press."""
-        keymap, result = self.state.keymap, self.state.key_result
-        line: Spans = tuple(
-            part for key, does in pairs for part in ((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text"))
-        )
-        self.query_one("#page-keys", Lines).show([((f" {result}", "strong"),) if result else line])
 
     def action_scroll(self, where: str) -> None:
         """Scroll the text."""
@@ -134,15 +136,14 @@ class ListPage(Page, inherit_bindings=False):
         """Return the visible lines."""
         return [self.list_line(place, width, chosen=place == self.index) for place in self._in_sight]
 
-    def draw(self) -> None:
-        """Write the visible lines; unchanged lines are not repainted."""
+    def draw_body(self) -> None:
+        """Write the visible lines, and the facts of the entry under the cursor."""
         width, height, count = max(self.size.width - 2, 20), self.height, self.count()
         self.index = min(max(self.index, 0), max(count - 1, 0))
         top = min(max(self._top, self.index - height + 1), self.index)
         self._top = max(min(top, count - height), 0)
         self._in_sight = range(self._top, min(self._top + height, count))
         lines = list(self.page_lines(width))
-        self.query_one("#page-title", Lines).show([self.page_title()])
         self.query_one("#heads", Lines).show([self.list_heads(width)])
         # As many lines as ever, so that those below stay in place.
         self.query_one("#list", Lines).show([*lines[:height], *[()] * (height - len(lines))])
@@ -150,7 +151,6 @@ class ListPage(Page, inherit_bindings=False):
         if len(about.lines) != len(facts):
             self.call_after_refresh(self.redraw)  # the height of the list changes then
         about.show(facts)
-        self.show_keys(self.page_keys())
 
     @property
     def height(self) -> int:

@@ -18,7 +18,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
 from cpugpu_tui.ui.panes.fields import LineField
-from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
@@ -138,8 +138,7 @@ class PaletteScreen(Box[Entry | None]):
     def compose(self) -> ComposeResult:
         """Yield the field and the entries."""
         with Vertical(id="box"):
-            field = LineField(placeholder="type to find a command, a preset or a theme")
-            yield field
+            yield LineField(placeholder="type to find a command, a preset or a theme")
             yield Lines(id="found")
             yield Lines(id="about")
             yield Lines(id="hint")
@@ -200,11 +199,9 @@ def entry_line(entry: Entry, width: int, glyphs: Glyphs, *, chosen: bool) -> Spa
     sign = glyphs.cursor if chosen else " "
     name = f"{sign} {spelled(entry.title, glyphs):<{TITLE_WIDTH}} "
     room = max(width - len(name) - len(entry.keys) - 1, 0)
-    text = about_text(entry, glyphs)
-    if len(text) > room:
-        text = text[: max(room - len(glyphs.ellipsis), 0)] + glyphs.ellipsis
+    text = cut(about_text(entry, glyphs), room, glyphs)
     if chosen and not entry.why_not:
-        return ((f"{name}{text:<{room}} {entry.keys}", "chosen"),)
+        return ((f"{name}{text} {entry.keys}", "chosen"),)
     if entry.why_not:
-        return ((name, "muted"), (f"{text:<{room}} ", "warn" if chosen else "muted"), (entry.keys, "muted"))
-    return ((name, "strong"), (f"{text:<{room}} ", "muted"), (entry.keys, "key"))
+        return ((name, "muted"), (f"{text} ", "warn" if chosen else "muted"), (entry.keys, "muted"))
+    return ((name, "strong"), (f"{text} ", "muted"), (entry.keys, "key"))

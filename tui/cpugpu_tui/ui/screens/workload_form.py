@@ -21,7 +21,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.panes.fields import DeviceChoice, LineField
-from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, labelled, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
 from cpugpu_tui.ui.screens.page import Box
 
@@ -157,7 +157,7 @@ class WorkloadForm(Box[PlanRequest | None]):
                     if name == DEVICES:
                         yield DeviceChoice(self._entry.request.devices, self._state, self._glyphs, id=DEVICES)
                     else:
-                        yield typed_field(texts[name], empty[name], name)
+                        yield LineField(texts[name], placeholder=empty[name], id=name, select_on_focus=False)
                 yield Lines(id=f"{name}-hint", classes="hint")
             yield Lines(id="outcome")
 
@@ -175,8 +175,8 @@ class WorkloadForm(Box[PlanRequest | None]):
             return  # closed meanwhile
         entry, width = self._entry, self._width
         # A short terminal has room for the fields and the estimate only.
-        claim = wrapped(self._spelled(entry.claim), width, "muted") if self.size.height >= 30 else []
-        self.query_one("#about", Lines).show([*wrapped(self._spelled(entry.summary), width), *claim])
+        claim = wrapped(spelled(entry.claim, self._glyphs), width, "muted") if self.size.height >= 30 else []
+        self.query_one("#about", Lines).show([*wrapped(spelled(entry.summary, self._glyphs), width), *claim])
         self._check()
 
     def show_state(self, state: AppState) -> None:
@@ -189,9 +189,6 @@ class WorkloadForm(Box[PlanRequest | None]):
     @property
     def _width(self) -> int:
         return max(20, self.query_one("#box").content_size.width - 1)
-
-    def _spelled(self, text: str) -> str:
-        return spelled(text, self._glyphs)
 
     def _texts(self) -> dict[str, str]:
         return {name: self.query_one(f"#{name}", Input).value for name in FIELDS if name != DEVICES}
@@ -220,7 +217,7 @@ class WorkloadForm(Box[PlanRequest | None]):
         line = self.query_one(f"#{name}-hint", Lines)
         text = wrong or (self._hints[name] if self.query_one(f"#{name}").has_focus else "")
         role = "bad" if wrong else "muted"
-        line.show(wrapped(self._spelled(text), self._width - LABEL_WIDTH, role))
+        line.show(wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH, role))
         line.display = bool(text)
 
     def _taken(self, plan: Plan, repeat: int) -> list[Spans]:
@@ -234,9 +231,8 @@ class WorkloadForm(Box[PlanRequest | None]):
         }
         lines: list[Spans] = []
         for label, (text, text_role) in facts.items():
-            rows = wrapped(self._spelled(text), self._width - LABEL_WIDTH, text_role)
-            labels = [label, *[""] * (len(rows) - 1)]
-            lines += [((f"{said:<{LABEL_WIDTH}}", "muted"), *row) for said, row in zip(labels, rows, strict=True)]
+            rows = wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH, text_role)
+            lines += labelled(label, rows, LABEL_WIDTH)
         return lines
 
     @on(Input.Changed)
@@ -256,8 +252,3 @@ class WorkloadForm(Box[PlanRequest | None]):
         request = self._check()
         if request is not None:
             self.dismiss(request)
-
-
-def typed_field(text: str, placeholder: str, name: str) -> Input:
-    """Return a text field of one line; it does not blink, because repaints disturb timing."""
-    return LineField(text, placeholder=placeholder, id=name, select_on_focus=False)

@@ -10,7 +10,7 @@ from cpugpu_tui.model import Device
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import Spans, StatePane, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.wording import joined, stranger, torch_names
 
@@ -75,9 +75,9 @@ def problem_lines(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line, or two for a device with a problem, so that its remedy is not cut."""
     if not subject.problem:
         return one_line(subject, width, glyphs)
-    head = f"{subject.label:<5} "
-    lines = wrapped(stranger(without_label(subject), 400, glyphs), width - len(head), "warn", lines=2)
-    return [((head if number == 0 else " " * len(head), "strong"), *line) for number, line in enumerate(lines)]
+    cells = max(len(subject.label), 5) + 1
+    lines = wrapped(stranger(without_label(subject), 400, glyphs), width - cells, "warn", lines=2)
+    return labelled(subject.label, lines, cells, "strong")
 
 
 def without_label(subject: Subject) -> str:

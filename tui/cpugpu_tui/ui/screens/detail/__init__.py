@@ -94,7 +94,10 @@ def detail_lines(
 ) -> list[Spans]:  # fmt: skip
     """Return the details of a row: verdict, where the time goes, what if, then each device."""
     typed = own_code_lines(run, row, width, glyphs)
-    parts = [_failed(row, width), _unsaved(row, width), _starved(row, width), _compared(row, width, glyphs),
+    unsaved = [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
+    # The device's part has the details.
+    starved = wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
+    parts = [_failed(row, width), unsaved, starved, _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
              peers_lines(run, row, width),
              typed, breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
@@ -112,15 +115,6 @@ def _failed(row: Row, width: int) -> list[Spans]:
         return []
     role = "muted" if row.failure.kind == "skipped" else "bad"
     return [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width)]
-
-
-def _starved(row: Row, width: int) -> list[Spans]:
-    """Return that no core was free for the threads; the device's part has the details."""
-    return wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
-
-
-def _unsaved(row: Row, width: int) -> list[Spans]:
-    return [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
 
 
 def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:

@@ -28,7 +28,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines, trend_text
-from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, paragraph, spelled, wrapped
 from cpugpu_tui.workloads.contract import REGISTRY
 
 OUTLYING = 14.826
@@ -194,9 +194,7 @@ def placed_lines(times: DeviceTimes, width: int) -> list[Spans]:
     for what, tensors in (("inputs", placed.inputs), ("results", placed.results)):
         for index, text in enumerate(_counted(tensors)):
             head = "tensors" if not lines else ""
-            pieces = wrapped(text, width - 19)
-            starts = [f"  {head:<9}{'' if index else what:<8}", *[" " * 19] * (len(pieces) - 1)]
-            lines += [((start, "muted"), *piece) for start, piece in zip(starts, pieces, strict=True)]
+            lines += labelled(f"  {head:<9}{'' if index else what}", wrapped(text, width - 19), 19)
     return lines
 
 

@@ -24,7 +24,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, wrapped
 
 NAME = 12
 """Cells of the names."""
@@ -54,9 +54,7 @@ def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
 
 def _named(name: str, text: str, width: int, role: str) -> list[Spans]:
     """Return a name and its text, which is wrapped."""
-    pieces = wrapped(text, width - NAME - 3, role)
-    heads = [f"  {name:<{NAME}} ", *[" " * (NAME + 3)] * (len(pieces) - 1)]
-    return [((head, "muted"), *piece) for head, piece in zip(heads, pieces, strict=True)]
+    return labelled(f"  {name}", wrapped(text, width - NAME - 3, role), NAME + 3)
 
 
 def why(reading: Reading) -> str:
