@@ -38,6 +38,7 @@ from cpugpu_tui.ui.live.backend import Backend, DemoBackend
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
@@ -253,7 +254,7 @@ class CpuGpuApp(Shell[AppResult]):
     def _restyle(self) -> None:
         main = main_screen(self)
         if main is not None:
-            main.restyle()
+            main.query_one(TimingsPane).restyle()
 
     def _come_back(self, _: object) -> None:
         """Resume the agents and repaint the whole screen after a suspension."""

@@ -60,47 +60,29 @@ class Glyphs:
     """Frames, in order."""
 
 
-UNICODE = Glyphs(
-    bars="▁▂▃▄▅▆▇█",
-    full="█",
-    empty="░",
-    up="▲",
-    down="▼",
-    yes="✓",
-    no="✗",
-    none="–",
-    times="×",
-    plus_minus="±",
-    micro="µ",
-    dot="·",
-    arrow="→",
-    link="↔",
-    ellipsis="…",
-    cursor="▸",
-    spinner="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏",
-)
-"""For terminals with UTF-8."""
+_SIGNS_OF_BOTH = {
+    "bars": ("▁▂▃▄▅▆▇█", ".:-=+*#@"),
+    "full": ("█", "#"),
+    "empty": ("░", "."),
+    "up": ("▲", "^"),
+    "down": ("▼", "v"),
+    "yes": ("✓", "+"),
+    "no": ("✗", "x"),
+    "none": ("–", "-"),
+    "times": ("×", "x"),
+    "plus_minus": ("±", "+-"),
+    "micro": ("µ", "u"),
+    "dot": ("·", "|"),
+    "arrow": ("→", ">"),
+    "link": ("↔", "="),
+    "ellipsis": ("…", ">"),
+    "cursor": ("▸", ">"),
+    "spinner": ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"),
+}
+"""Field of `Glyphs` → its characters with UTF-8, and in ASCII."""
 
-ASCII = Glyphs(
-    bars=".:-=+*#@",
-    full="#",
-    empty=".",
-    up="^",
-    down="v",
-    yes="+",
-    no="x",
-    none="-",
-    times="x",
-    plus_minus="+-",
-    micro="u",
-    dot="|",
-    arrow=">",
-    link="=",
-    ellipsis=">",
-    cursor=">",
-    spinner="|/-\\",
-)
-"""For all other terminals."""
+UNICODE, ASCII = (Glyphs(**{name: both[index] for name, both in _SIGNS_OF_BOTH.items()}) for index in (0, 1))
+"""For terminals with UTF-8, and for all other terminals."""
 
 
 def glyphs_for(found: Capabilities) -> Glyphs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from textual import events, on
 from textual.await_complete import AwaitComplete
@@ -37,14 +37,6 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-ta
 
 Found = TypeVar("Found")
 Result = TypeVar("Result")
-
-
-@runtime_checkable
-class ShowsState(Protocol):
-    """A screen that shows the state."""
-
-    def show_state(self, state: AppState) -> None:
-        """Show a newer state."""
 
 
 class Shell(WatchedApp[Result]):
@@ -103,8 +95,9 @@ class Shell(WatchedApp[Result]):
             return
         for screen in self.screen_stack:
             # While the app ends, readings still arrive, but screens have lost their widgets.
-            if isinstance(screen, ShowsState) and screen.is_mounted and screen.is_attached:
-                screen.show_state(self.state)
+            show_state = getattr(screen, "show_state", None)
+            if show_state is not None and screen.is_mounted and screen.is_attached:
+                show_state(self.state)
 
     def situate(self, **changes: Any) -> None:
         """Change the situation, which decides the possible commands."""

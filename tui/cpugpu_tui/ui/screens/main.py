@@ -111,10 +111,6 @@ class MainScreen(Screen[None]):
         """Show a state in the status line alone."""
         self.query_one(StatusPane).show_state(state)
 
-    def restyle(self) -> None:
-        """Colour the table's cells in the current theme."""
-        self.query_one(TimingsPane).restyle()
-
     # ---------------------------------------------------------------- focus and zoom
 
     def focus_timings(self) -> None:

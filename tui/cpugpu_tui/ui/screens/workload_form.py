@@ -70,16 +70,8 @@ def placeholders(request: PlanRequest) -> dict[str, str]:
 
 def texts_of(request: PlanRequest) -> dict[str, str]:
     """Return field → text, for the fields that are typed."""
-    return {
-        "sizes": request.sizes or "",
-        "dtype": request.dtype or "",
-        "variant": request.variant or "",
-        "threads": request.threads or "",
-        "repeat": str(request.repeat),
-        "rounds": str(request.rounds or ""),
-        "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else "",
-        "scale": request.scale,
-    }
+    texts = {name: str(getattr(request, name) or "") for name in FIELDS if name != DEVICES}
+    return {**texts, "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else ""}
 
 
 def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:

@@ -140,28 +140,19 @@ def _outlying(found: Distribution, width: int) -> list[Spans]:
     return paragraph(text, width)
 
 
-METRIC_WORDS = {
-    LATENCY: "latency",
-    SINGLE: "single calls",
-    DEVICE: "kernels",
-    THROUGHPUT: "throughput",
-    PAGEABLE: COLUMNS[Key.MOVED].heading,
-    PINNED: "same, pinned",
-    AS_WRITTEN: "paper's clock",
-    SYNCED: "same, with a wait",
-    COLD_START: "first call",
+METRICS = {
+    LATENCY: ("latency", "one call and its wait, warm caches"),
+    SINGLE: ("single calls", "each call timed separately"),
+    DEVICE: ("kernels", "the GPU's own work, no launch, no wait"),
+    THROUGHPUT: ("throughput", "many calls queued, one wait"),
+    PAGEABLE: (COLUMNS[Key.MOVED].heading, "data starts and ends on the host"),
+    PINNED: ("same, pinned", "the same in pinned memory"),
+    AS_WRITTEN: ("paper's clock", "time by the paper's clock"),
+    SYNCED: ("same, with a wait", "until the device had finished"),
+    COLD_START: ("first call", "first in the process, loads libraries"),
 }
-METRIC_HELP = {
-    LATENCY: "one call and its wait, warm caches",
-    SINGLE: "each call timed separately",
-    DEVICE: "the GPU's own work, no launch, no wait",
-    THROUGHPUT: "many calls queued, one wait",
-    PAGEABLE: "data starts and ends on the host",
-    PINNED: "the same in pinned memory",
-    AS_WRITTEN: "time by the paper's clock",
-    SYNCED: "until the device had finished",
-    COLD_START: "first in the process, loads libraries",
-}
+"""Metric → label and meaning."""
+
 COLDER = (
     "Cold kernels take longer than the latency: caches are emptied before each of them, but are warm in the latency."
 )
@@ -226,7 +217,7 @@ def _count(number: int, noun: str) -> str:
 
 def _words(run: RunState, row: Row) -> dict[str, str]:
     """Return metric → label for this row."""
-    words = {**METRIC_WORDS, DEVICE: kernels_heading(run)}
+    words = {name: label for name, (label, _) in METRICS.items()} | {DEVICE: kernels_heading(run)}
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
     if facts is not None and not facts.whole:
@@ -236,7 +227,7 @@ def _words(run: RunState, row: Row) -> dict[str, str]:
 
 def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line per metric with the columns that fit, and why p90 and p99 are missing."""
-    samples = {name: times.samples[name] for name in METRIC_WORDS if times.samples.get(name)}
+    samples = {name: times.samples[name] for name in METRICS if times.samples.get(name)}
     if not samples:
         return [(("  no samples yet", "muted"),)]
     singles = single_calls(times)
@@ -250,7 +241,7 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
         numbers = [time_text(times.median_ns(name) or median(values)), *tails, time_text(min(values))]
         text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers[: len(columns)])
         room = width - len(header) - 2
-        helped = METRIC_HELP[name] if len(METRIC_HELP[name]) <= room else ""
+        helped = METRICS[name][1] if len(METRICS[name][1]) <= room else ""
         lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
                       (f"  {helped}", "muted")))  # fmt: skip
     kernels_ns, latency_ns = times.median_ns(DEVICE), times.latency_ns
