@@ -25,8 +25,7 @@ from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Coding, Consent
-from cpugpu_tui.ui.controllers.paging import Paging
-from cpugpu_tui.ui.controllers.palette import Palette
+from cpugpu_tui.ui.controllers.paging import Paging, Palette
 from cpugpu_tui.ui.controllers.preparing import Preparing
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running

@@ -15,8 +15,7 @@ from cpugpu_tui.model import DevicesFound
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.chart import ChartScreen
-from cpugpu_tui.ui.controllers.paging import Paging
-from cpugpu_tui.ui.controllers.palette import Palette
+from cpugpu_tui.ui.controllers.paging import Paging, Palette
 from cpugpu_tui.ui.controllers.preparing import Preparing
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.controllers.timings import Timings
