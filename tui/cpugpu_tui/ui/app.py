@@ -178,11 +178,9 @@ class CpuGpuApp(Shell[AppResult]):
     # ---------------------------------------------------------------- keys
 
     async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
+        self, action: str | ActionParseResult, default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
+    ) -> bool:  # fmt: skip
         """Perform an action, or show why it is impossible now, so that no key seems broken."""
         own = default_namespace is None or default_namespace is self
         command = keys.command_of(action) if isinstance(action, str) and own else None

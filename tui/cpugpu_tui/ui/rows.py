@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -139,21 +139,6 @@ def fitted_case(case: Case, names: Names, varying: frozenset[str], width: int, g
 ODD, BAD, OPEN = "~", "!", "?"
 """Signs of a disturbed time, of a problem, and of a row without a winner."""
 
-SLOW, STARVED, TOO_FAST, CLOSE, FEW, BARS = "slow", "starved", "too fast", "close", "few", "bars"
-"""Meanings of the signs; keys of `MEANINGS`."""
-
-MEANINGS = {
-    ODD: (ODD, "less certain, {open} says why"),
-    CLOSE: (OPEN, "too close to call"),
-    FEW: (OPEN, "too few rounds"),
-    STARVED: (BAD, "threads waited for a core"),
-    SLOW: (BAD, "slower than equal GPUs"),
-    TOO_FAST: (BAD, "faster than this machine can be"),
-    NOT_SAVED: (NOT_SAVED, "not saved yet"),
-    BARS: ("rounds:", "CPU left, GPU right"),
-}
-"""Meaning → sign and words, in the order of the line."""
-
 
 def is_odd(row: Row, times: DeviceTimes) -> bool:
     """Whether a device's time has any mark; the detail page lists them."""
@@ -167,28 +152,37 @@ def is_impossible(run: RunState, row: Row) -> bool:
     return judged is not None and judged.impossible_factor is not None
 
 
+BARS = "CPU left, GPU right"
+"""Meaning of the two groups of bars, which the pane adds where their heading has no room for it."""
+
+MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
+    (ODD, "less certain, {open} says why",
+     lambda _, row, __: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values())),
+    (OPEN, "too close to call", lambda _, __, verdict: verdict == UNDECIDED),
+    (OPEN, "too few rounds", lambda _, row, verdict: verdict == TOO_FEW and row.status not in ("active", "pending")),
+    (BAD, "threads waited for a core", lambda _, row, __: row.is_starved),
+    (BAD, "slower than equal GPUs",
+     lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),
+    (BAD, "faster than this machine can be", lambda run, row, _: is_impossible(run, row)),
+    (NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
+    ("rounds:", BARS, lambda *_: False),
+)  # fmt: skip
+"""Sign, meaning, and whether a row with a verdict has it; in the order of the line."""
+
+
 def signs_of(run: RunState, row: Row) -> frozenset[str]:
-    """Return the meanings of the signs in a row: keys of `MEANINGS`."""
+    """Return the meanings of the signs in a row."""
     verdict = row.comparison.verdict if row.comparison is not None else ""
-    has = {
-        ODD: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values()),
-        CLOSE: verdict == UNDECIDED,
-        FEW: verdict == TOO_FEW and row.status not in ("active", "pending"),
-        STARVED: row.is_starved,
-        SLOW: any(standing.is_slow for standing in row_standings(run, row).values()),
-        TOO_FAST: is_impossible(run, row),
-        NOT_SAVED: not row.saved,
-    }
-    signs: frozenset[str] = same(frozenset(sign for sign, is_there in has.items() if is_there))
-    return signs
+    found: frozenset[str] = same(frozenset(words for _, words, has in MEANINGS if has(run, row, verdict)))
+    return found
 
 
-def legend(signs: Collection[str], width: int, keymap: Keymap) -> Spans:
-    """Return `~ less certain, enter says why  ? too close to call`: those of `signs` that fit."""
+def legend(meanings: Collection[str], width: int, keymap: Keymap) -> Spans:
+    """Return `~ less certain, enter says why  ? too close to call`: those of `meanings` that fit."""
     spans: list[tuple[str, str]] = []
     signs_so_far: list[str] = []
-    for sign, (drawn, words) in MEANINGS.items():
-        if sign not in signs:
+    for drawn, words, _ in MEANINGS:
+        if words not in meanings:
             continue
         # A sign with two meanings is written once: `? too close to call or too few rounds`.
         words = keymap.with_keys(words)
@@ -226,15 +220,8 @@ class Look:
 
 def look_of(run: RunState, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
     """Return the settings for a run's rows."""
-    return Look(
-        varying=varying_of(run),
-        glyphs=glyphs,
-        rounds_width=rounds_width,
-        cpu_only=cpu_only(run),
-        gpu_only=gpu_only(run),
-        case_width=case_width,
-        names=names_of(run, case_width, glyphs),
-    )
+    names = names_of(run, case_width, glyphs)
+    return Look(varying_of(run), glyphs, rounds_width, cpu_only(run), gpu_only(run), case_width, names)
 
 
 def gpu_only(run: RunState) -> bool:

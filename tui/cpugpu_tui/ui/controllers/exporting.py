@@ -25,7 +25,8 @@ def envelope(text: str, environ: Mapping[str, str]) -> str:
     plain = f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a"
     term = environ.get("TERM", "")
     if environ.get("TMUX") or term.startswith("tmux"):
-        return _for_tmux(plain)
+        doubled = plain.replace("\x1b", "\x1b\x1b")
+        return f"\x1bPtmux;{doubled}\x1b\\"
     # Over ssh, tmux often also sets TERM=screen; it takes the plain form.
     if environ.get("STY") or term.startswith("screen"):
         return _for_screen(plain)
@@ -37,11 +38,6 @@ def way(environ: Mapping[str, str]) -> str:
     if environ.get("TMUX") or environ.get("TERM", "").startswith("tmux"):
         return "tmux and the terminal allow it"
     return "screen and the terminal allow it" if environ.get("STY") else "the terminal allows it"
-
-
-def _for_tmux(sequence: str) -> str:
-    doubled = sequence.replace("\x1b", "\x1b\x1b")
-    return f"\x1bPtmux;{doubled}\x1b\\"
 
 
 def _for_screen(sequence: str) -> str:

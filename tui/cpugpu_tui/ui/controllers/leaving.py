@@ -11,14 +11,9 @@ class Leaving:
     """Asks, stops the work, and exits when it has ended or after a grace period."""
 
     def __init__(
-        self,
-        port: Port,
-        is_busy: Callable[[], bool],
-        stop: Callable[[], object],
-        leave: Callable[[int], object],
-        question: tuple[str, str],
-        grace_s: float,
-    ) -> None:
+        self, port: Port, is_busy: Callable[[], bool], stop: Callable[[], object], leave: Callable[[int], object],
+        question: tuple[str, str], grace_s: float,
+    ) -> None:  # fmt: skip
         """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
 
         `question` is the question before work is stopped and the label for not stopping; `grace_s` is how long to

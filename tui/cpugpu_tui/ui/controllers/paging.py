@@ -99,12 +99,9 @@ class Palette:
     """
 
     def __init__(
-        self,
-        port: Port,
-        themes: Themes,
-        run_named: Callable[[str], None],
+        self, port: Port, themes: Themes, run_named: Callable[[str], None],
         perform: Callable[[str, DOMNode | None], Awaitable[object]],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`perform` runs an action of a node (None: of the app); `run_named` runs a preset or workload."""
         self._port, self._themes, self._run_named, self._perform = port, themes, run_named, perform
 

@@ -61,11 +61,9 @@ class Backend:
         self._is_leaving = threading.Event()
 
     def open(
-        self,
-        on_agent: Callable[[Hello | CpuGpuError], None],
-        on_telemetry: Callable[[TelemetryRead], None],
+        self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
         on_notice: Callable[[str], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Start telemetry, open the store and start the standby agent. Returns before the agent is ready.
 
         Raises:
@@ -184,14 +182,9 @@ class Backend:
         assert self._agents is not None
         # An agent may run typed code only for a plan that has some; `Consent` let it through.
         self._agents.use(replace(self._options.request.own, codes=plan.codes).words())
+        facts = {"argv": sys.argv[1:], "face": "app"}
         session = Session(
-            plan,
-            self._agents,
-            self.outbox,
-            series_id,
-            case_timeout_s,
-            facts={"argv": sys.argv[1:], "face": "app"},
-            ceilings=self._options.ceilings,
+            plan, self._agents, self.outbox, series_id, case_timeout_s, facts=facts, ceilings=self._options.ceilings
         )
         session.on_live = self._hush
         return session
@@ -295,11 +288,9 @@ class DemoBackend(Backend):
         self._pace = options.demo_pace
 
     def open(
-        self,
-        on_agent: Callable[[Hello | CpuGpuError], None],
-        on_telemetry: Callable[[TelemetryRead], None],
+        self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
         on_notice: Callable[[str], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Put all runs into the history and report the recorded agent's environment."""
         del on_telemetry, on_notice
         from cpugpu_tui.store import Store

@@ -10,19 +10,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import (
-    Ceilings,
-    CeilingsMeasured,
-    DevicesFound,
-    Event,
-    Gap,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui.model import Ceilings, Event, Hello, Plan, TelemetryRead, events
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
@@ -131,13 +119,13 @@ class Bridge:
 
         def deliver(event: Event) -> None:
             nonlocal remark
-            if isinstance(event, Progressed) and event.phase == "calibration":
+            if isinstance(event, events.Progressed) and event.phase == "calibration":
                 self._post(messages.CalibrationAdvanced(f"{event.device}, {event.note}"))
-            elif isinstance(event, CeilingsMeasured):
+            elif isinstance(event, events.CeilingsMeasured):
                 measured.append(event.ceilings)
-            elif isinstance(event, DevicesFound):
+            elif isinstance(event, events.DevicesFound):
                 remark = event.no_gpu or ""
-            elif isinstance(event, RunFinished) and event.message:
+            elif isinstance(event, events.RunFinished) and event.message:
                 remark = f"{event.message} {event.remedy}".strip()
 
         try:
@@ -217,12 +205,12 @@ class Bridge:
             self._post(messages.AgentReported(error))
 
     def _deliver(self, event: Event) -> None:
-        if isinstance(event, CeilingsMeasured):
+        if isinstance(event, events.CeilingsMeasured):
             self._measured.append(event.ceilings)
         with self._lock:
             self._events.append(event)
-            self._streaming = not isinstance(event, RunFinished)
-        if isinstance(event, (Gap, RunStarted, RunFinished)):
+            self._streaming = not isinstance(event, events.RunFinished)
+        if isinstance(event, (events.Gap, events.RunStarted, events.RunFinished)):
             self._post(messages.RunAdvanced(self.take()))
 
     def _telemetry_read(self, read: TelemetryRead) -> None:
@@ -253,8 +241,8 @@ class Bridge:
     def take(self) -> tuple[Event, ...]:
         """Return the events since the last call and clear them."""
         with self._lock:
-            events, self._events = self._events, []
-        return tuple(events)
+            found, self._events = self._events, []
+        return tuple(found)
 
     def expect_series(self) -> None:
         """Reset the requests made during the last series, and block new history reads."""

@@ -59,13 +59,7 @@ def rich_text(widget: Widget, spans: Spans) -> Text:
 class Lines(Widget):
     """Shows lines of spans without markup or wrapping; long lines are cut."""
 
-    DEFAULT_CSS = """
-    Lines {
-        height: auto;
-        min-height: 1;
-        width: 1fr;
-    }
-    """
+    DEFAULT_CSS = "Lines { height: auto; min-height: 1; width: 1fr; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)

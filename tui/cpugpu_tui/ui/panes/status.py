@@ -50,7 +50,9 @@ def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
 
 def tags(state: AppState) -> Spans:
     """Return the tags that nobody may overlook: saved run, replay, simulation, worker."""
-    spans: list[tuple[str, str]] = [*past_tag(state), *replay_tag(state)]
+    # A saved run must never look like a live one.
+    past: Spans = ((f" {state.past.text} ", "tag"), (" ", "text")) if state.past is not None else ()
+    spans: list[tuple[str, str]] = [*past, *replay_tag(state)]
     if state.simulated:
         spans += [(" SIMULATED ", "tag")]
     if state.worker != "process":
@@ -75,11 +77,6 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
 def replay_tag(state: AppState) -> Spans:
     """Return the tag of a replayed recording; empty otherwise."""
     return ((f" {state.replay_tag} ", "tag"),) if state.replay_tag else ()
-
-
-def past_tag(state: AppState) -> Spans:
-    """Return the tag of the saved run on the screen, so that it never looks like a live one."""
-    return ((f" {state.past.text} ", "tag"), (" ", "text")) if state.past is not None else ()
 
 
 def _doing(state: AppState, glyphs: Glyphs) -> Spans:

@@ -46,7 +46,6 @@ from cpugpu_tui.ui.screens.page import Page
 
 ALL_PAGE, HOST_PAGE = "all", "host"
 """Names of the pages other than those of the GPUs, which are numbers."""
-KEYS = (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
 
 class GpuScreen(Page):
@@ -81,7 +80,7 @@ class GpuScreen(Page):
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
-        return KEYS
+        return (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
     def action_turn(self, step: int) -> None:
         """Go to the next or previous page, in a circle."""
@@ -112,12 +111,8 @@ def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> 
         spans: list[tuple[str, str]] = []
         for page in there:
             text = form.format(page) if page not in (ALL_PAGE, HOST_PAGE) else page
-            is_open = page == chosen
-            spans += [
-                (glyphs.cursor if is_open else " ", "key"),
-                (text, "chosen" if is_open else "text"),
-                (" ", "text"),
-            ]
+            sign, role = (glyphs.cursor, "chosen") if page == chosen else (" ", "text")
+            spans += [(sign, "key"), (text, role), (" ", "text")]
         if width_of(tuple(spans)) <= width:
             break
     return tuple(spans)
@@ -226,14 +221,9 @@ def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs
 
 
 def _table(
-    title: str,
-    quantities: Mapping[str, Quantity],
-    readings: Readings,
-    past: History,
-    width: int,
-    glyphs: Glyphs,
+    title: str, quantities: Mapping[str, Quantity], readings: Readings, past: History, width: int, glyphs: Glyphs,
     series: str = "gpu",
-) -> Section:
+) -> Section:  # fmt: skip
     """Return a heading and a line for each quantity; `series` is the role of the histories."""
     rows = [_row(key, quantity, readings, past, width, glyphs, series) for key, quantity in quantities.items()]
     return [((title, "strong"),), *rows]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from textual.geometry import Size
 
@@ -94,17 +95,8 @@ def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
 # ------------------------------------------------------------------ blocks: three histories side by side
 
 
-def tall_blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return three histories side by side, then two lines of facts; one line for the host."""
-    return _blocks(subject, width, glyphs, lines=2)
-
-
-def blocks(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return three histories side by side, then one line of facts; one line for the host."""
-    return _blocks(subject, width, glyphs, lines=1)
-
-
 def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list[Spans]:
+    """Return three histories side by side, then at most `lines` lines of facts; one line for the host."""
     if not subject.name:
         return one_line(subject, width, glyphs)
     head: Piece = [(f"{subject.label:<{INDENT - 1}} ", "strong")]
@@ -275,7 +267,7 @@ def _arrangements(width: int) -> tuple[Arrangement, ...]:
         return column, short_column, compact_column
     if width < BLOCKS_WIDTH:
         return column, problem_lines, one_line
-    return tall_blocks, blocks, problem_lines, one_line
+    return partial(_blocks, lines=2), partial(_blocks, lines=1), problem_lines, one_line
 
 
 def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:

@@ -97,7 +97,10 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
         facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
         series="gpu",
         identity=mapping(gpu, devices, glyphs),
-        parts=(*_instance_lines(gpu, devices, room, glyphs), *_process_lines(gpu, room, glyphs)),
+        parts=(
+            *(instance_text(gpu, instance, devices, room, glyphs) for instance in gpu.instances),
+            *_process_lines(gpu, room, glyphs),
+        ),
     )
 
 
@@ -301,19 +304,10 @@ def _rates(readings: Readings) -> list[Fact]:
     return facts
 
 
-def _instance_lines(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> list[str]:
-    return [instance_text(gpu, instance, devices, width, glyphs) for instance in gpu.instances]
-
-
 def instance_text(
-    gpu: GpuTelemetry,
-    instance: MigInstance,
-    devices: Sequence[Device],
-    width: int,
-    glyphs: Glyphs,
-    *,
+    gpu: GpuTelemetry, instance: MigInstance, devices: Sequence[Device], width: int, glyphs: Glyphs, *,
     full: bool = False,
-) -> str:
+) -> str:  # fmt: skip
     """Return `MIG 0 1g.18gb  2.1/17.5 GiB  9 s old  cuda:0`. Only the memory of an instance can be read.
 
     The part of the name that repeats the GPU's is dropped. The age of a fresh reading is added only with `full`.

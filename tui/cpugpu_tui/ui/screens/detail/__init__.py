@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.model.quantities import factor, joined
 from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
-from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
@@ -17,17 +16,7 @@ from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.rows import NOT_SAVED, case_text
-from cpugpu_tui.ui.screens.detail.device_times import placed_lines, times_lines
-from cpugpu_tui.ui.screens.detail.machine import gpus_lines, machine_lines, peers_lines
-from cpugpu_tui.ui.screens.detail.meaning import (
-    breakdown_lines,
-    hardware_lines,
-    moved_lines,
-    training_lines,
-    winner_sentence,
-    world_lines,
-    written_lines,
-)
+from cpugpu_tui.ui.screens.detail import device_times, machine, meaning
 from cpugpu_tui.ui.screens.page import Page
 
 if TYPE_CHECKING:
@@ -98,9 +87,9 @@ def detail_lines(
     # The device's part has the details.
     starved = wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
     parts = [_failed(row, width), unsaved, starved, _compared(row, width, glyphs),
-             _less_certain(run, row, width), _beside(changes, run, row, width), gpus_lines(run, row, width, glyphs),
-             peers_lines(run, row, width),
-             typed, breakdown_lines(run, row, width, glyphs), world_lines(run, row, width, glyphs),
+             _less_certain(run, row, width), _beside(changes, run, row, width),
+             machine.gpus_lines(run, row, width, glyphs), machine.peers_lines(run, row, width), typed,
+             meaning.breakdown_lines(run, row, width, glyphs), meaning.world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []
     for part in parts:
@@ -139,14 +128,11 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     if comparison.low is not None and comparison.high is not None:
         text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
-    text += f", from {rounds}: {winner_sentence(comparison)}"
-    once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []
-    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *moved_lines(row, width, glyphs)]
-
-
-def is_timed_once(times: DeviceTimes) -> bool:
-    """Whether one call took longer than the time budget of a device and case."""
-    return times.calibrated is not None and times.calibrated.rounds == times.calibrated.calls_per_block == 1
+    text += f", from {rounds}: {meaning.winner_sentence(comparison)}"
+    calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
+    is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
+    once = wrapped(TIMED_ONCE, width, "warn") if is_once else []
+    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(row, width, glyphs)]
 
 
 def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
@@ -164,11 +150,14 @@ def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[S
     for device in run.devices:
         times = row.times.get(device.name)
         if times is not None:
-            lines = times_lines(run, row, device, times, width, glyphs)
+            lines = device_times.times_lines(run, row, device, times, width, glyphs)
             if row.status != "mismatch":
-                lines += [*hardware_lines(run, row, times, width), *machine_lines(run, row, times, width, glyphs)]
-                lines += placed_lines(times, width)
-                lines += [*written_lines(run, row, times, width, glyphs), *training_lines(times, width)]
+                lines += [
+                    *meaning.hardware_lines(run, row, times, width),
+                    *machine.machine_lines(run, row, times, width, glyphs),
+                ]
+                lines += device_times.placed_lines(times, width)
+                lines += [*meaning.written_lines(run, row, times, width, glyphs), *meaning.training_lines(times, width)]
             found.append(lines)
     return found
 

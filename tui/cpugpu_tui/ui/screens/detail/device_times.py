@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cpugpu_tui.decide.stats import median, percentile
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    SYNCED,
-    THROUGHPUT,
-    Device,
-)
+from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import faster, percent, time_text
 from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
@@ -83,14 +72,14 @@ def single_calls(times: DeviceTimes) -> tuple[float, ...]:
     """Return the times of calls that were timed separately, ns: blocks of one call, or single calls."""
     calibrated = times.calibrated
     if calibrated is not None and calibrated.calls_per_block == 1:
-        return times.samples.get(LATENCY, ())
-    return times.samples.get(SINGLE, ())
+        return times.samples.get(plans.LATENCY, ())
+    return times.samples.get(plans.SINGLE, ())
 
 
 def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
     """Return the histogram and the outliers of single calls, or of blocks if no call was timed alone."""
     singles = single_calls(times)
-    values, noun = (singles, "single calls") if singles else (times.samples.get(LATENCY, ()), "blocks of calls")
+    values, noun = (singles, "single calls") if singles else (times.samples.get(plans.LATENCY, ()), "blocks of calls")
     if len(values) < FEWEST:
         return []
     found = distribution(values)
@@ -141,15 +130,15 @@ def _outlying(found: Distribution, width: int) -> list[Spans]:
 
 
 METRICS = {
-    LATENCY: ("latency", "one call and its wait, warm caches"),
-    SINGLE: ("single calls", "each call timed separately"),
-    DEVICE: ("kernels", "the GPU's own work, no launch, no wait"),
-    THROUGHPUT: ("throughput", "many calls queued, one wait"),
-    PAGEABLE: (COLUMNS[Key.MOVED].heading, "data starts and ends on the host"),
-    PINNED: ("same, pinned", "the same in pinned memory"),
-    AS_WRITTEN: ("paper's clock", "time by the paper's clock"),
-    SYNCED: ("same, with a wait", "until the device had finished"),
-    COLD_START: ("first call", "first in the process, loads libraries"),
+    plans.LATENCY: ("latency", "one call and its wait, warm caches"),
+    plans.SINGLE: ("single calls", "each call timed separately"),
+    plans.DEVICE: ("kernels", "the GPU's own work, no launch, no wait"),
+    plans.THROUGHPUT: ("throughput", "many calls queued, one wait"),
+    plans.PAGEABLE: (COLUMNS[Key.MOVED].heading, "data starts and ends on the host"),
+    plans.PINNED: ("same, pinned", "the same in pinned memory"),
+    plans.AS_WRITTEN: ("paper's clock", "time by the paper's clock"),
+    plans.SYNCED: ("same, with a wait", "until the device had finished"),
+    plans.COLD_START: ("first call", "first in the process, loads libraries"),
 }
 """Metric → label and meaning."""
 
@@ -217,11 +206,11 @@ def _count(number: int, noun: str) -> str:
 
 def _words(run: RunState, row: Row) -> dict[str, str]:
     """Return metric → label for this row."""
-    words = {name: label for name, (label, _) in METRICS.items()} | {DEVICE: kernels_heading(run)}
+    words = {name: label for name, (label, _) in METRICS.items()} | {plans.DEVICE: kernels_heading(run)}
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
     if facts is not None and not facts.whole:
-        words[AS_WRITTEN] = "paper's, 1st call"
+        words[plans.AS_WRITTEN] = "paper's, 1st call"
     return words
 
 
@@ -236,16 +225,16 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     lines: list[Spans] = [((header, "muted"),)]
     for name, values in samples.items():
         # The mean of a block hides the tails of latency; only calls timed separately show them.
-        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != LATENCY or values == singles)
+        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != plans.LATENCY or values == singles)
         tails = [time_text(percentile(values, p)) if has_tails else glyphs.none for p in (90, 99)]
         numbers = [time_text(times.median_ns(name) or median(values)), *tails, time_text(min(values))]
         text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers[: len(columns)])
         room = width - len(header) - 2
         helped = METRICS[name][1] if len(METRICS[name][1]) <= room else ""
-        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
+        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == plans.LATENCY else "text"),
                       (f"  {helped}", "muted")))  # fmt: skip
-    kernels_ns, latency_ns = times.median_ns(DEVICE), times.latency_ns
-    if words[DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
+    kernels_ns, latency_ns = times.median_ns(plans.DEVICE), times.latency_ns
+    if words[plans.DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
         lines += paragraph(COLDER, width, "muted")
     why = (
         f"for means of blocks, and for fewer than {ENOUGH_FOR_TAILS} samples"

@@ -5,15 +5,7 @@ from __future__ import annotations
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
-from cpugpu_tui.machine.device_state import (
-    ALARMING,
-    BY_CASE,
-    BY_MASK,
-    NORMAL,
-    UNEXPLAINED_BYTES,
-    Throttle,
-    process_text,
-)
+from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, Reading
 from cpugpu_tui.model.quantities import gib, percent, significant, time_text
@@ -29,7 +21,10 @@ from cpugpu_tui.ui.panes.lines import Spans, labelled, wrapped
 NAME = 12
 """Cells of the names."""
 
-BASIS_WORDS = {BY_CASE: " of the whole case", BY_MASK: " of the half-rounds, sampled: this driver has no counter"}
+BASIS_WORDS = {
+    device_state.BY_CASE: " of the whole case",
+    device_state.BY_MASK: " of the half-rounds, sampled: this driver has no counter",
+}
 """Basis of a share → words, where it is not the timed part."""
 
 
@@ -84,12 +79,12 @@ def _throttled(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     return lines
 
 
-def _throttle(throttle: Throttle, glyphs: Glyphs) -> tuple[str, str]:
+def _throttle(throttle: device_state.Throttle, glyphs: Glyphs) -> tuple[str, str]:
     share = "under 0.1" if throttle.share < 0.001 else percent(throttle.share)
     text = f"{throttle.word} {share} %{BASIS_WORDS.get(throttle.basis, ' of the time')}"
-    if throttle.severity == NORMAL:
+    if throttle.severity == device_state.NORMAL:
         return f"{text}, which is normal under load", "text"
-    if throttle.severity == ALARMING:
+    if throttle.severity == device_state.ALARMING:
         return f"{glyphs.no} {text}: check this GPU's cooling and power supply", "bad"
     return f"~ {text}", "warn"
 
@@ -146,9 +141,9 @@ def _company(found: Condition, width: int) -> list[Spans]:
     company = found.company
     if company is None:
         return _named("others", "unknown: processes cannot be listed here", width, "muted")
-    texts = [f"{printable(process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
+    texts = [f"{printable(device_state.process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
     unexplained = company.unexplained_bytes.value
-    if unexplained is not None and unexplained > UNEXPLAINED_BYTES:
+    if unexplained is not None and unexplained > device_state.UNEXPLAINED_BYTES:
         texts.append(f"{gib(unexplained)} GiB that no listed process owns")
     if not texts:
         return _named("others", "no other processes on this GPU", width, "text")
@@ -185,14 +180,9 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
         lead = glyphs.none if found is None else speedup_text(found)
         text, role = _standing(stand.get(gpu.name))
         room = max(width - 4 - GPU_NAME - 2 * TIME - SPEEDUP - STANDING, 0)
-        lines.append(
-            (
-                (f"  {gpu.name:<{GPU_NAME}}", "gpu"),
-                (f"{known[0]:>{TIME}}{known[1]:>{TIME}}{lead:>{SPEEDUP}}  ", "text"),
-                (f"{text:<{STANDING}}", role),
-                (gpu.label[:room], "muted"),
-            )
-        )
+        numbers = f"{known[0]:>{TIME}}{known[1]:>{TIME}}{lead:>{SPEEDUP}}  "
+        lines.append(((f"  {gpu.name:<{GPU_NAME}}", "gpu"), (numbers, "text"), (f"{text:<{STANDING}}", role),
+                      (gpu.label[:room], "muted")))  # fmt: skip
     return lines
 
 

@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cpugpu_tui.analysis import costs
 from cpugpu_tui.analysis.answer import open_words, speedup_text
-from cpugpu_tui.analysis.costs import (
-    BACK,
-    HUNDRED_CALLS,
-    KERNELS,
-    LAUNCH,
-    NO_LAUNCH,
-    ONE_THREAD,
-    TEN_CALLS,
-    TO_GPU,
-    WAIT,
-    WHAT_IFS,
-    Decomposition,
-)
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
@@ -134,11 +122,11 @@ def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
 
 
 REMARKS = {
-    TO_GPU: "inputs copied to the GPU",
-    LAUNCH: "the host queues the call",
-    KERNELS: "the GPU's own work",
-    WAIT: "host learns the GPU is done",
-    BACK: "result copied to the host",
+    costs.TO_GPU: "inputs copied to the GPU",
+    costs.LAUNCH: "the host queues the call",
+    costs.KERNELS: "the GPU's own work",
+    costs.WAIT: "host learns the GPU is done",
+    costs.BACK: "result copied to the host",
 }
 """Part → meaning, in at most 28 cells, which fit beside the bar at 80 columns."""
 
@@ -196,11 +184,11 @@ def _has(times: DeviceTimes, metric: str) -> bool:
     return bool(times.median_ns(metric)) or (metric == DEVICE_WARM and bool(times.kernels_ns))
 
 
-def _taken_apart(how: str, found: Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
+def _taken_apart(how: str, found: costs.Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return a heading with the total, a line for each part, and the rest or the overlap."""
     lines: list[Spans] = [((f"  {how}: ", "text"), (f"{time_text(found.measured_ns)} a call", "strong"))]
     for name, part_ns in found.parts:
-        remark = HIDDEN if name == KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
+        remark = HIDDEN if name == costs.KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
         lines.append(_part(name, part_ns, found, remark, "gpu", width, glyphs))
     rest_ns = found.rest_ns
     if rest_ns >= 0:
@@ -212,7 +200,9 @@ def _taken_apart(how: str, found: Decomposition, kernels_ns: float, width: int, 
     return [*lines, *paragraph(text, width, "muted" if found.is_explained else "warn")]
 
 
-def _part(name: str, part_ns: float, found: Decomposition, remark: str, role: str, width: int, glyphs: Glyphs) -> Spans:
+def _part(
+    name: str, part_ns: float, found: costs.Decomposition, remark: str, role: str, width: int, glyphs: Glyphs
+) -> Spans:
     """Return `launch  ###.........  10.5 us   50 %  the host queues the call`."""
     share = found.share(part_ns)
     cells = min(max(width - 2 - NAME - TIME - SHARE - 2 - REMARK, 12), 40)
@@ -237,7 +227,7 @@ VERDICT_SENTENCES = {
     TOO_FEW: "too few for a ± value",
 }
 
-COMPUTED = {TEN_CALLS: "10 calls", HUNDRED_CALLS: "100 calls", NO_LAUNCH: "no launch cost"}
+COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch cost"}
 """Conditions that are computed from measured times → words."""
 
 
@@ -247,11 +237,11 @@ LEAST_WITH_INTERVALS = 60
 
 def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
     """Return `WhatIf.key` → comparison, for the conditions that this row has times for."""
-    found = {key: comparison for key, comparison in row.in_worlds.items() if key != ONE_THREAD}
+    found = {key: comparison for key, comparison in row.in_worlds.items() if key != costs.ONE_THREAD}
     # The time of one CPU thread is in another row.
     single = beside(run, row, 1)
     if single is not None and single.comparison is not None:
-        found[ONE_THREAD] = single.comparison
+        found[costs.ONE_THREAD] = single.comparison
     return found
 
 
@@ -260,7 +250,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     found = worlds_of(run, row)
     if len(found) < 2:
         return []
-    shown = [(what_if.label, found[what_if.key]) for what_if in WHAT_IFS if what_if.key in found]
+    shown = [(what_if.label, found[what_if.key]) for what_if in costs.WHAT_IFS if what_if.key in found]
     speedups = [spelled(speedup_text(comparison), glyphs) for _, comparison in shown]
     if width < LEAST_WITH_INTERVALS:
         speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
