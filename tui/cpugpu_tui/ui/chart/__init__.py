@@ -101,11 +101,9 @@ class ChartScreen(Page, inherit_bindings=False):
     """Fills the screen with the chart; nothing scrolls."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("X", "app.do('timings.toggle_axis', 'linear_sizes')"),
-        ("Y", "app.do('timings.toggle_axis', 'linear_times')"),
-        ("j,down,right", "app.do('timings.move', 1)"),
-        ("k,up,left", "app.do('timings.move', -1)"),
-    ]
+        ("X", "app.do('timings.toggle_axis', 'linear_sizes')"), ("Y", "app.do('timings.toggle_axis', 'linear_times')"),
+        ("j,down,right", "app.do('timings.move', 1)"), ("k,up,left", "app.do('timings.move', -1)"),
+    ]  # fmt: skip
     AUTO_FOCUS = ""
     TOPIC = "chart"
 

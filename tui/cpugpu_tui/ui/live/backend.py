@@ -285,7 +285,6 @@ class DemoBackend(Backend):
         super().__init__(options)
         assert options.demo is not None
         self._recording: Recording = options.demo
-        self._pace = options.demo_pace
 
     def open(
         self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
@@ -307,7 +306,7 @@ class DemoBackend(Backend):
         from cpugpu_tui.demo.player import Player
 
         del plan, series_id, case_timeout_s
-        return Player(self._recording, self._pace)
+        return Player(self._recording, self._options.demo_pace)
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return the peak rates of the recorded machine."""

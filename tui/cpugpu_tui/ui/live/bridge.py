@@ -80,12 +80,8 @@ class Bridge:
         except CpuGpuError as error:
             self._post(messages.DevicesReported((), str(error)))
         else:
-            report = (
-                messages.DevicesReported(found.devices, found.no_gpu or "")
-                if found is not None
-                else messages.DevicesReported(())
-            )
-            self._post(report)
+            devices, remark = (found.devices, found.no_gpu or "") if found is not None else ((), "")
+            self._post(messages.DevicesReported(devices, remark))
 
     def search_python(self) -> None:
         """Look for an interpreter that can do more than that of the agents. Runs on the worker thread `search`."""

@@ -86,11 +86,8 @@ class DeviceChoice(Lines, can_focus=True):
     """One line with the chosen devices; with the focus, a line for each device that space selects or clears."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("down,j", "move(1)"),
-        ("up,k", "move(-1)"),
-        ("space", "choose"),
-        ("enter", "submit"),
-    ]
+        ("down,j", "move(1)"), ("up,k", "move(-1)"), ("space", "choose"), ("enter", "submit"),
+    ]  # fmt: skip
 
     class Changed(Message):
         """The choice has changed."""

@@ -185,7 +185,7 @@ def labelled(label: str, lines: Sequence[Spans], cells: int, role: str = "muted"
     return [((f"{'' if index else label:<{cells}}", role), *line) for index, line in enumerate(lines)]
 
 
-def spelled_lines(lines: Sequence[Spans], glyphs: Glyphs) -> list[Spans]:
+def respelled(lines: Sequence[Spans], glyphs: Glyphs) -> list[Spans]:
     """Return lines with the signs that this terminal can show."""
     return [tuple((spelled(text, glyphs), role) for text, role in line) for line in lines]
 

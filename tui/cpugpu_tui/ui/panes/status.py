@@ -65,13 +65,9 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
     if not state.count:
         return ()
     runs = f"{state.count} run{'s' if state.count > 1 else ''}"
-    return (
-        (f"{runs} queued: ", "strong"),
-        (state.keymap.of("run"), "key"),
-        (" start, ", "text"),
-        (state.keymap.of("back"), "key"),
-        (f" cancel {glyphs.dot}", "text"),
-    )
+    start, cancel = map(state.keymap.of, ("run", "back"))
+    keys: Spans = ((start, "key"), (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))
+    return ((f"{runs} queued: ", "strong"), *keys)
 
 
 def replay_tag(state: AppState) -> Spans:

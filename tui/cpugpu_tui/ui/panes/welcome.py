@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled_lines, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, respelled, wrapped
 from cpugpu_tui.workloads import PRESETS
 
 NAME_CELLS = 13
@@ -27,7 +27,7 @@ class WelcomePane(StatePane):
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the lines that fit."""
-        return spelled_lines(welcome_lines(state, size.width), self.glyphs)
+        return respelled(welcome_lines(state, size.width), self.glyphs)
 
 
 def is_first(state: AppState) -> bool:

@@ -22,17 +22,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import (
-    Lines,
-    PagedList,
-    Spans,
-    StatePane,
-    labelled,
-    spelled,
-    spelled_lines,
-    visible,
-    wrapped,
-)
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, labelled, respelled, spelled, visible, wrapped
 from cpugpu_tui.workloads import PRESETS
 
 LABEL_WIDTH = 9
@@ -220,7 +210,7 @@ class ParametersPane(StatePane):
         if self.entry is None:
             return ()
         facts = self._facts(state, self.entry.request)
-        return spelled_lines(parameter_lines(self.entry, facts, size.width, size.height), self.glyphs)
+        return respelled(parameter_lines(self.entry, facts, size.width, size.height), self.glyphs)
 
     def _facts(self, state: AppState, request: PlanRequest) -> Mapping[str, str]:
         """Return parameters and estimate, cached because every gap of a run asks again."""

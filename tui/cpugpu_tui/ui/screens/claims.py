@@ -41,14 +41,9 @@ class ClaimsScreen(Page, inherit_bindings=False):
     """Judges by the finished rows of the shown run, then by saved runs, which are read between runs only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("j,down", "move(1)"),
-        ("k,up", "move(-1)"),
-        ("pagedown", "move(10)"),
-        ("pageup", "move(-10)"),
-        ("home", "move(-999)"),
-        ("G,end", "move(999)"),
-        *keys.bindings(["open"], "measure_claim"),
-    ]
+        ("j,down", "move(1)"), ("k,up", "move(-1)"), ("pagedown", "move(10)"), ("pageup", "move(-10)"),
+        ("home", "move(-999)"), ("G,end", "move(999)"), *keys.bindings(["open"], "measure_claim"),
+    ]  # fmt: skip
     AUTO_FOCUS = ""
     TOPIC = "claims"
 

@@ -10,7 +10,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, by_group
-from cpugpu_tui.ui.panes.lines import Spans, labelled, spelled_lines, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, respelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.screens.page import Page
 
@@ -298,7 +298,7 @@ class HelpScreen(Page):
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the lines of the page that is shown."""
-        return spelled_lines(self._everything(width) if self._is_second else self._keys(width), self.glyphs)
+        return respelled(self._everything(width) if self._is_second else self._keys(width), self.glyphs)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return how to go on and back."""

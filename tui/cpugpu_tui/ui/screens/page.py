@@ -21,11 +21,8 @@ class Page(Screen[None]):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("j", "scroll('down')"),
-        ("k", "scroll('up')"),
-        ("g", "scroll('home')"),
-        ("G", "scroll('end')"),
-    ]
+        ("j", "scroll('down')"), ("k", "scroll('up')"), ("g", "scroll('home')"), ("G", "scroll('end')")
+    ]  # fmt: skip
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
     """Topic of help for this page, a key of `help.PANES`."""
@@ -97,13 +94,9 @@ class ListPage(Page, inherit_bindings=False):
     """A list with a cursor that draws only visible lines, so that thousands are as fast as ten."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("j,down", "move(1)"),
-        ("k,up", "move(-1)"),
-        ("pagedown", "move_page(1)"),
-        ("pageup", "move_page(-1)"),
-        ("home", "move(-1_000_000_000)"),
-        ("G,end", "move(1_000_000_000)"),
-    ]
+        ("j,down", "move(1)"), ("k,up", "move(-1)"), ("pagedown", "move_page(1)"), ("pageup", "move_page(-1)"),
+        ("home", "move(-1_000_000_000)"), ("G,end", "move(1_000_000_000)"),
+    ]  # fmt: skip
     AUTO_FOCUS = ""
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:

@@ -122,12 +122,9 @@ class PaletteScreen(Box[Entry | None]):
     """Returns the chosen entry, or None if cancelled. Impossible entries are dimmed and show why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape,ctrl+c", "cancel"),
-        ("down,ctrl+n,tab", "move(1)"),
-        ("up,ctrl+p,shift+tab", "move(-1)"),
-        ("pagedown", "move(10)"),
-        ("pageup", "move(-10)"),
-    ]
+        ("escape,ctrl+c", "cancel"), ("down,ctrl+n,tab", "move(1)"), ("up,ctrl+p,shift+tab", "move(-1)"),
+        ("pagedown", "move(10)"), ("pageup", "move(-10)"),
+    ]  # fmt: skip
 
     def __init__(self, entries: Sequence[Entry], glyphs: Glyphs) -> None:
         super().__init__()

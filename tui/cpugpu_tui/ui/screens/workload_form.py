@@ -85,17 +85,11 @@ def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanR
         if typed[name].endswith(","):
             raise FieldError(name, f"{typed[name]!r} ends with a comma.", "Add a value or remove the comma.")
     return replace(
-        base,
-        sizes=typed["sizes"] or None,
-        dtype=typed["dtype"] or None,
-        variant=typed["variant"] or None,
-        threads=typed["threads"] or None,
-        devices=devices,
-        repeat=_whole("repeat", typed["repeat"]) or 1,
-        rounds=_whole("rounds", typed["rounds"]),
-        max_seconds=_seconds("max_seconds", typed["max_seconds"]),
+        base, sizes=typed["sizes"] or None, dtype=typed["dtype"] or None, variant=typed["variant"] or None,
+        threads=typed["threads"] or None, devices=devices, repeat=_whole("repeat", typed["repeat"]) or 1,
+        rounds=_whole("rounds", typed["rounds"]), max_seconds=_seconds("max_seconds", typed["max_seconds"]),
         scale=typed["scale"] or "full",
-    )
+    )  # fmt: skip
 
 
 def _whole(field: str, text: str) -> int | None:
