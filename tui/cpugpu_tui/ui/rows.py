@@ -152,11 +152,11 @@ def is_impossible(run: RunState, row: Row) -> bool:
     return judged is not None and judged.impossible_factor is not None
 
 
-BARS = "CPU left, GPU right"
+BARS = "the last ones, CPU left, GPU right"
 """Meaning of the two groups of bars, which the pane adds where their heading has no room for it."""
 
 MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
-    (ODD, "less certain, {open} says why",
+    (ODD, "less certain ({open} shows why)",
      lambda _, row, __: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values())),
     (OPEN, "too close to call", lambda _, __, verdict: verdict == UNDECIDED),
     (OPEN, "too few rounds", lambda _, row, verdict: verdict == TOO_FEW and row.status not in ("active", "pending")),

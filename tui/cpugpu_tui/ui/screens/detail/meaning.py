@@ -125,7 +125,7 @@ REMARKS = {
     costs.TO_GPU: "inputs copied to the GPU",
     costs.LAUNCH: "the host queues the call",
     costs.KERNELS: "the GPU's own work",
-    costs.WAIT: "host learns the GPU is done",
+    costs.WAIT: "until the host sees the end",
     costs.BACK: "result copied to the host",
 }
 """Part → meaning, in at most 28 cells, which fit beside the bar at 80 columns."""
@@ -257,7 +257,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
     sentences = [winner_sentence(comparison) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
-    lines: list[Spans] = [(("What if: speedup of the GPU", "title"),)]
+    lines: list[Spans] = [(("The GPU's speedup under each condition", "title"),)]
     lines += [
         (
             (f"  {label:<{labels}}", "text"),
