@@ -50,7 +50,7 @@ def test_a_history_that_cannot_be_written_is_read_and_says_why_nothing_is_saved(
         assert [run.status for run in backend.history.newest()] == ["done"]
         assert backend.history.open(1).run.status == "done"
         with pytest.raises(StoreError, match="read-only"):
-            backend.history.store.delete(backend.history.summary(1).run_id)
+            backend.history.delete(backend.history.summary(1))
 
 
 def test_a_history_that_is_not_there_is_made(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ class HistoryScreen(RunList):
             return
 
         def delete(saved: SavedRuns) -> Message:
-            saved.store.delete(run.run_id)
+            saved.delete(run)
             return self.Read((), gone=run.number, done=f"Deleted run {run.number}.")
 
         def decide(yes: bool | None) -> None:
