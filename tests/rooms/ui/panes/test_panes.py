@@ -34,11 +34,11 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
 from cpugpu_tui.ui.panes.footer import keys_line
+from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
-from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
 

@@ -43,9 +43,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.detail.distribution import distribution
-from cpugpu_tui.ui.screens.detail.screen import DetailScreen, detail_lines
+from cpugpu_tui.ui.panes.lines import plain
+from cpugpu_tui.ui.screens.detail import DetailScreen, detail_lines
+from cpugpu_tui.ui.screens.detail.device_times import distribution
 
 ALL, ONE = Case("matmul", 64), Case("matmul", 64, threads=1)
 DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))

@@ -12,8 +12,7 @@ from textual.screen import Screen
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
-from cpugpu_tui.ui.panes.lines import StatePane
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, StatePane
 
 IMPORTANCE = (
     "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "own-code", "open", "history", "zoom", "claims",

@@ -21,10 +21,9 @@ from cpugpu_tui.session.typed_code import LINE_BREAK, CodeFields, request_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, cut, spelled, visible, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.panes.fields import LineField
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, cut, spelled, visible, wrapped
+from cpugpu_tui.ui.screens.page import Box
 
 LABELS: dict[str, tuple[str, str]] = {
     "code": ("code", "an expression such as x @ x, or file.py:function"),

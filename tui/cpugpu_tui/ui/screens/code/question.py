@@ -14,9 +14,8 @@ from textual.containers import Vertical, VerticalScroll
 
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.session.code_source import function_source
-from cpugpu_tui.ui.panes.lines import Lines, visible, wrapped
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, visible, wrapped
+from cpugpu_tui.ui.screens.page import Box
 
 LABEL_WIDTH = 11
 """Cells of the labels."""
