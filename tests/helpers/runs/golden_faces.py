@@ -12,8 +12,7 @@ from tests.helpers.runs.golden_runs import RUNS, events_of, fleet, fleet_gate, s
 from cpugpu_tui.cli.compare.gate_report import markdown, print_report
 from cpugpu_tui.cli.fleet.fleet_table import print_fleet
 from cpugpu_tui.cli.fleet.gate_report import fleet_markdown
-from cpugpu_tui.cli.output.comparison_tables import show_comparison
-from cpugpu_tui.cli.output.tables import print_state
+from cpugpu_tui.cli.output.tables import print_state, show_comparison
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.compare.series import Series

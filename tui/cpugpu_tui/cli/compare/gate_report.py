@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 from cpugpu_tui.analysis.compare import SLOWER
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
-from cpugpu_tui.cli.output.comparison_tables import differences_table
 from cpugpu_tui.cli.output.json_lines import print_json
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.output.tables import differences_table
 from cpugpu_tui.compare.gate import GateReport
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cpugpu_tui.cli.output.comparison_tables import show_comparison
 from cpugpu_tui.cli.output.json_lines import print_json
+from cpugpu_tui.cli.output.tables import show_comparison
 from cpugpu_tui.cli.running.one_run import See, facts, run_quietly, say_why, seen_by
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.outputs import Outputs
