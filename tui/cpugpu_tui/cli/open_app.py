@@ -111,7 +111,7 @@ def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
     Raises:
         UsageError: the config or a file is wrong.
     """
-    from cpugpu_tui.cli.running.own import all_own, refuse, say
+    from cpugpu_tui.cli.running.options import all_own, refuse, say
     from cpugpu_tui.config.paths import absolute
 
     own, refused = all_own(options.workloads, options.python)

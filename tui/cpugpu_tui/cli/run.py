@@ -94,8 +94,8 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     """
     from cpugpu_tui.cli.output.json_lines import failure_as_event
     from cpugpu_tui.cli.running.one_run import facts, run_once
+    from cpugpu_tui.cli.running.options import with_own
     from cpugpu_tui.cli.running.outputs import Outputs
-    from cpugpu_tui.cli.running.own import with_own
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.session.devices import with_gpu_names
     from cpugpu_tui.session.event_stream import new_id
