@@ -113,8 +113,7 @@ def measured(
 
     Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
-    from cpugpu_tui.cli.running.one_run import facts, say_why, signals_stop
-    from cpugpu_tui.cli.running.progress import Progress
+    from cpugpu_tui.cli.running.one_run import Progress, facts, say_why, signals_stop
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
     from cpugpu_tui.session.session import Session
