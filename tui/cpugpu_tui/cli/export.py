@@ -116,7 +116,7 @@ def _check(name: str, out: Path) -> None:
 
 def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool) -> Iterable[Path]:
     """Write the files and return their paths."""
-    from cpugpu_tui.cli.running.outputs import tensorboard_line
+    from cpugpu_tui.cli.running.saving import tensorboard_line
     from cpugpu_tui.export import formats, target
     from cpugpu_tui.export.tensorboard import write_tensorboard
 

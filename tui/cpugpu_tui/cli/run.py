@@ -11,7 +11,7 @@ from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.planning import PlanRequest
 
 commands = typer.Typer()
@@ -59,7 +59,7 @@ def run(
 
         raise typer.Exit(resume_run(context))
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.config.paths import absolute
     from cpugpu_tui.session.planning import PlanRequest
 
@@ -95,8 +95,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     from cpugpu_tui.cli.output.json_lines import failure_as_event
     from cpugpu_tui.cli.running.one_run import facts, run_once
     from cpugpu_tui.cli.running.options import with_own
-    from cpugpu_tui.cli.running.outputs import Outputs
-    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving
     from cpugpu_tui.session.devices import with_gpu_names
     from cpugpu_tui.session.event_stream import new_id
     from cpugpu_tui.session.planning import build_plan, nth_plan

@@ -107,7 +107,7 @@ def time(
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
 

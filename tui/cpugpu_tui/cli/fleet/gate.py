@@ -67,8 +67,7 @@ def gate(
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.running.options import RunOptions, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
-    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_percent

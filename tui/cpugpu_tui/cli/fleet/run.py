@@ -14,7 +14,7 @@ from cpugpu_tui.errors import print_notice
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.fleet.running import Fleet
     from cpugpu_tui.session.planning import PlanRequest
 
@@ -76,7 +76,7 @@ def run(
     """
     from cpugpu_tui.cli.fleet.running import HostsRequest
     from cpugpu_tui.cli.running.options import RunOptions, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.planning import PlanRequest
 
     request = PlanRequest(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_line
 from cpugpu_tui.cli.running.one_run import ProgressLine, facts, signals_stop
-from cpugpu_tui.cli.running.outputs import Outputs
+from cpugpu_tui.cli.running.saving import Outputs
 from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import KEPT, exported

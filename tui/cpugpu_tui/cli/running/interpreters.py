@@ -9,8 +9,7 @@ from cpugpu_tui.cli.output.json_lines import print_json
 from cpugpu_tui.cli.output.tables import show_comparison
 from cpugpu_tui.cli.running.one_run import See, facts, run_quietly, say_why, seen_by
 from cpugpu_tui.cli.running.options import RunOptions, with_own
-from cpugpu_tui.cli.running.outputs import Outputs
-from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving
 from cpugpu_tui.compare.comparison import compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_OK, UsageError, print_notice

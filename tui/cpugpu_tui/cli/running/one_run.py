@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_event
-from cpugpu_tui.cli.running.outputs import Outputs
-from cpugpu_tui.cli.running.saving import as_saved
+from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished
 from cpugpu_tui.model.quantities import duration

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.cli.output.json_lines import failure_as_event
 from cpugpu_tui.cli.running.one_run import run_once
 from cpugpu_tui.cli.running.options import check_unchanged, found_python, words_for
-from cpugpu_tui.cli.running.outputs import Outputs
-from cpugpu_tui.cli.running.saving import save_rest, way_into
+from cpugpu_tui.cli.running.saving import Outputs, save_rest, way_into
 from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.planning import PlanRequest, check_positive
