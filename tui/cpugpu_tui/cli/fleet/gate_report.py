@@ -6,7 +6,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from cpugpu_tui.cli.compare.gate_report import junit, report_data
-from cpugpu_tui.cli.fleet.fleet_table import hosts_table, trouble_lines
+from cpugpu_tui.cli.fleet.running import hosts_table, trouble_lines
 from cpugpu_tui.cli.output.json_lines import print_json
 from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
 from cpugpu_tui.compare.gate import FleetGate, GpuGate

@@ -118,8 +118,7 @@ def _run_fleet(
     """
     from dataclasses import replace
 
-    from cpugpu_tui.cli.fleet.fleet_table import print_fleet
-    from cpugpu_tui.cli.fleet.running import Run, run_to_the_end
+    from cpugpu_tui.cli.fleet.running import Run, print_fleet, run_to_the_end
     from cpugpu_tui.cli.output.json_lines import failure_as_event, print_line
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.config import config
