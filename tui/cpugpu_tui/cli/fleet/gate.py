@@ -62,8 +62,8 @@ def gate(
     Each GPU is compared with the baseline of its model.
     Exit code: 0 passed, 1 a GPU is slower, 3 a case failed, 4 undecided.
     """
+    from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, GateRequest, check_enough_runs
-    from cpugpu_tui.cli.fleet.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.running.options import RunOptions, simulation
