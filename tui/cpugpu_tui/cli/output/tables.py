@@ -15,7 +15,8 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
 from cpugpu_tui.render.columns import NONE, Key, is_words
-from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells, summary
+from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
+from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import several
 from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.peers import Matrix, matrices
@@ -131,7 +132,7 @@ def show_comparison(found: SeriesComparison) -> None:
     else:
         out.print(NOTHING_DIFFERS)
     out.print(verdicts_table(found.judged))
-    for line in summary(found):
+    for line in comparison_summary(found):
         out.print(plain(line), soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""What a command runs with beside its plan: interpreter, simulated machine, and the user's own workloads and presets."""
+"""What a command runs with beside its plan: interpreter, simulated machine, the user's own workloads."""
 
 from __future__ import annotations
 
