@@ -13,7 +13,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from typer.testing import CliRunner
 
 from cpugpu_tui.cli import commands as command_files
-from cpugpu_tui.cli import run as run_module
+from cpugpu_tui.cli.running import modes as run_module
 from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan

@@ -10,8 +10,8 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
-from cpugpu_tui.cli.run import run_headless
 from cpugpu_tui.cli.running import one_run as cli_run
+from cpugpu_tui.cli.running.modes import run_headless
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.machine.nvml import gpu
 from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead

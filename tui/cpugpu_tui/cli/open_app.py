@@ -51,7 +51,7 @@ def open_app(
     if not is_terminal or options.workloads or offers_installed():
         options = replace(options, python=found_python(options.python, options.worker, request.simulation))
     if not is_terminal:
-        from cpugpu_tui.cli.run import run_headless
+        from cpugpu_tui.cli.running.modes import run_headless
 
         return run_headless(request, options, as_json=False)
     request = _with_own(request, options)

@@ -105,7 +105,7 @@ def time(
     becomes the value of --let k=VALUE. Without {device}, the command sees no GPU in its CPU runs and one GPU in its GPU
     runs. What the command prints is kept in a temporary folder, cpugpu-tui-output-*.
     """
-    from cpugpu_tui.cli.run import run_headless
+    from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.own_workloads import OwnWorkloads
