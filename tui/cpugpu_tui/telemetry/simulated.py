@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.telemetry.sampler import STOP_S

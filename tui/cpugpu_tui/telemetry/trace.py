@@ -18,7 +18,7 @@ import msgspec
 
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 

@@ -12,6 +12,6 @@ from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS, throttle_words
 from cpugpu_tui.machine.nvml.gpu import SLOW_S
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import Nvml
-from cpugpu_tui.machine.nvml.value_names import FAST_KEYS, KEYS, SLOW_KEYS
+from cpugpu_tui.machine.nvml.values import FAST_KEYS, KEYS, SLOW_KEYS
 
 __all__ = ["FAST_KEYS", "KEYS", "SLOW_KEYS", "SLOW_S", "THROTTLE_WORDS", "GpuProbe", "Nvml", "throttle_words"]
