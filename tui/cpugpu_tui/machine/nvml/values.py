@@ -12,8 +12,7 @@ from typing import Any
 from cpugpu_tui.machine.limits import plausible, plausible_all
 from cpugpu_tui.machine.nvml import calls, fields
 from cpugpu_tui.machine.nvml.calls import mask_reading, throttle_bits
-from cpugpu_tui.machine.nvml.fields import LINKS, NOT_YET, NvLink, Stamped, rate_per_s, share_pct
-from cpugpu_tui.machine.nvml.gpm import Gpm, every
+from cpugpu_tui.machine.nvml.fields import LINKS, NOT_YET, Gpm, NvLink, Stamped, every, rate_per_s, share_pct
 from cpugpu_tui.model import Reading
 
 _FINAL = ("not-supported", "function-missing")
