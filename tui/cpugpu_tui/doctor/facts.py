@@ -12,7 +12,7 @@ from typing import Any
 
 from cpugpu_tui.doctor.host_setup import HostSetup, OwnRun
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.machine.nvml.returns import BROKEN
+from cpugpu_tui.machine.nvml.calls import BROKEN
 from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.render.capabilities import Capabilities
 from cpugpu_tui.transport.interpreter_search import Interpreter

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.machine.nvml import Nvml
-from cpugpu_tui.machine.nvml.returns import driver_problem
+from cpugpu_tui.machine.nvml.calls import driver_problem
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuTelemetry
 

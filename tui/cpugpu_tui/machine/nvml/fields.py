@@ -14,8 +14,7 @@ from math import isfinite
 from typing import Any
 
 from cpugpu_tui.machine.limits import MOST_LINKS, MOST_SHARE
-from cpugpu_tui.machine.nvml.calls import Call, ask, newest
-from cpugpu_tui.machine.nvml.returns import GONE, NO_NUMBERS, reason_of, reason_of_field
+from cpugpu_tui.machine.nvml.calls import GONE, NO_NUMBERS, Call, ask, newest, reason_of, reason_of_field
 from cpugpu_tui.model import Reading
 
 

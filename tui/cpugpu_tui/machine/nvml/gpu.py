@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
-from cpugpu_tui.machine.nvml.calls import ask, text, throttle_words
+from cpugpu_tui.machine.nvml.calls import NO_PERMISSION, ask, gpu_problem, text, throttle_words
 from cpugpu_tui.machine.nvml.fields import Gpm
 from cpugpu_tui.machine.nvml.processes import Slice, compute_processes, explained, find_slices, is_mig, owned
-from cpugpu_tui.machine.nvml.returns import NO_PERMISSION, gpu_problem
 from cpugpu_tui.machine.nvml.values import KEYS, FastTier, SlowTier, pcie_most_bytes_per_s
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
 

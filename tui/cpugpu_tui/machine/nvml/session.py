@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.machine.limits import MOST_GPUS
+from cpugpu_tui.machine.nvml.calls import NO_GPU, NO_PYNVML, count_problem, driver_problem
 from cpugpu_tui.machine.nvml.gpu import SLOW_S, Gpu
-from cpugpu_tui.machine.nvml.returns import NO_GPU, NO_PYNVML, count_problem, driver_problem
 from cpugpu_tui.model import GpuTelemetry
 
 PCIE_WINDOW_S = 0.02
