@@ -23,8 +23,7 @@ from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.calls import BROKEN, crash_problem, opening_code
-from cpugpu_tui.machine.nvml.gpu import Gpu
-from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S
+from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S, Gpu
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.model.plain_data import to_plain

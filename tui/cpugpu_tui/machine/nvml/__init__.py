@@ -9,9 +9,8 @@ Two calls are too slow to use: PCIe throughput (21 ms each) and graphics process
 from __future__ import annotations
 
 from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS, throttle_words
-from cpugpu_tui.machine.nvml.gpu import SLOW_S
 from cpugpu_tui.machine.nvml.probe import GpuProbe
-from cpugpu_tui.machine.nvml.session import Nvml
+from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
 from cpugpu_tui.machine.nvml.values import FAST_KEYS, KEYS, SLOW_KEYS
 
 __all__ = ["FAST_KEYS", "KEYS", "SLOW_KEYS", "SLOW_S", "THROTTLE_WORDS", "GpuProbe", "Nvml", "throttle_words"]
