@@ -39,6 +39,9 @@ class Stamped:
         return Reading(float(self.value), None, max(0, now_us - self.at_us) / 1e6, self.is_stamped)
 
 
+FINAL = ("not-supported", "function-missing")
+"""Reasons that a retry does not change."""
+
 NOT_YET = Stamped(None, "not-yet")
 """No earlier value to take the difference from."""
 
@@ -159,7 +162,6 @@ LINK_KEYS = ("nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 """Their counters hold data in KiB, without protocol overhead, in 64 bits."""
 _LINK_NUMBERS = (138, 139)
 _ALL_LINKS = 0xFFFF_FFFF
-_REFUSED = ("not-supported", "function-missing")
 
 
 def summed_bytes(links: Sequence[Stamped]) -> Stamped:
@@ -185,10 +187,10 @@ class NvLink:
         if not 0 < links.value <= MOST_LINKS:
             return dict.fromkeys(LINK_KEYS, Stamped(None, "not-supported"))
         found = self._ask(nvml, handle, now_us)
-        if self._way == (_ALL_LINKS,) and all(value.reason in _REFUSED for value in found.values()):
+        if self._way == (_ALL_LINKS,) and all(value.reason in FINAL for value in found.values()):
             self._way = tuple(range(int(links.value)))  # only newer drivers know the sum of all links
             found = self._ask(nvml, handle, now_us)
-            if all(value.reason in _REFUSED for value in found.values()):
+            if all(value.reason in FINAL for value in found.values()):
                 self._refused = found[LINK_KEYS[0]].reason or ""
         return found
 
@@ -210,7 +212,6 @@ METRICS = {"sm_occupancy_pct": 3, "tensor_active_pct": 5, "dram_active_pct": 10}
 """Key → NVML_GPM_METRIC_…: warps of the maximum, time with tensor work, DRAM bandwidth; all in %."""
 APART_S = 0.1
 """Shortest time between two samples that the driver accepts."""
-_FINAL = ("not-supported", "function-missing")
 
 
 def every(reason: str) -> dict[str, Reading]:
@@ -248,7 +249,7 @@ class Gpm:
         if not self._is_supported:
             # Final refusals are remembered; others are tried again.
             reason = self._refused or _refusal(nvml, handle)
-            self._refused = reason if reason in _FINAL else ""
+            self._refused = reason if reason in FINAL else ""
             if reason:
                 return every(reason)
             self._is_supported = True
