@@ -7,9 +7,8 @@ from pathlib import Path
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, StoreError
-from cpugpu_tui.store.connection import WAIT_S
+from cpugpu_tui.store.connection import WAIT_S, is_full
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.faults import is_full
 from cpugpu_tui.store.read_only import is_read_only, open_read_only
 from cpugpu_tui.store.summary import RunSummary
 

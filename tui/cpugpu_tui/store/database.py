@@ -12,8 +12,7 @@ from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import row_mapping, schema, summary
-from cpugpu_tui.store.connection import WAIT_S
-from cpugpu_tui.store.faults import confirm, explained, is_damaged, set_aside
+from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.row_mapping import find_run, load_run
 from cpugpu_tui.store.saved_runs import SavedRuns

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import schema
+from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.faults import explained
 
 _COPY = "Copy it to a writable folder, and give the path of the copy with --db."
 

@@ -26,8 +26,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.store import row_mapping
-from cpugpu_tui.store.connection import Connected
-from cpugpu_tui.store.faults import explained
+from cpugpu_tui.store.connection import Connected, explained
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.row_mapping import LIST_THEM
 
