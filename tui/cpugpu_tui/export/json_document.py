@@ -13,8 +13,7 @@ from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
-from cpugpu_tui.render.gpus import gpus_data
-from cpugpu_tui.render.peers import peers_data
+from cpugpu_tui.render.gpus import gpus_data, peers_data
 from cpugpu_tui.timing.emitter import clean, encode
 
 FORMAT = "cpugpu-tui export"

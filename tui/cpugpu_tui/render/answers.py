@@ -24,8 +24,7 @@ from cpugpu_tui.model import (
     Device,
 )
 from cpugpu_tui.model.quantities import faster
-from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
-from cpugpu_tui.render.peers import peer_sentences, span
+from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
 from cpugpu_tui.state.core_contention import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.state.thread_columns import is_column

@@ -6,8 +6,7 @@ from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.model import DEVICE
 from cpugpu_tui.model.quantities import percent, time_text
-from cpugpu_tui.render.gpus import row_standings, several
-from cpugpu_tui.render.peers import WORKLOAD, Matrix, matrices, peer_sentences
+from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, row_standings, several
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import wrapped
