@@ -15,11 +15,10 @@ from cpugpu_tui.model import PAGEABLE
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
-from cpugpu_tui.render.insight import end_to_end
-from cpugpu_tui.render.marks import mark_lines, remark, row_marks
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
+from cpugpu_tui.render.verdicts import end_to_end, mark_lines, remark, row_marks
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.own_code import SIZE

@@ -10,8 +10,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import PAGEABLE, PINNED
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.render.insight import end_to_end
-from cpugpu_tui.render.marks import UNSETTLED_CODE
+from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 

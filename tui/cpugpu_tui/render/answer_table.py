@@ -10,7 +10,7 @@ from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.model.quantities import factor, percent, size_text
 from cpugpu_tui.render.answers import Answer, has_sweeps, leading_answers, named_on
-from cpugpu_tui.render.insight import row_limit
+from cpugpu_tui.render.verdicts import row_limit
 from cpugpu_tui.state.state import RunState
 
 NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cpugpu_tui.model.plans import SweepKey
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, name_text, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
-from cpugpu_tui.render.marks import common_marks, remark
+from cpugpu_tui.render.verdicts import common_marks, remark
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 

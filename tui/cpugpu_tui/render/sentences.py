@@ -13,7 +13,7 @@ from cpugpu_tui.model import ENERGY, Search
 from cpugpu_tui.model.quantities import micro, percent
 from cpugpu_tui.render.answers import answer_lines, usable, world
 from cpugpu_tui.render.gpus import device_texts
-from cpugpu_tui.render.marks import mark_lines
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS

@@ -32,8 +32,8 @@ from cpugpu_tui.render.fleet import (
     standing_of,
 )
 from cpugpu_tui.render.gpus import peer_sentences
-from cpugpu_tui.render.marks import common_marks
 from cpugpu_tui.render.sentences import conditions
+from cpugpu_tui.render.verdicts import common_marks
 from cpugpu_tui.session.fleet.running import AT_ONCE, Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import FleetState, HostChanged, HostState, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S

@@ -18,10 +18,10 @@ from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import Matrix, matrices, several
-from cpugpu_tui.render.marks import mark_lines
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.repeat_command import repeat_commands
 from cpugpu_tui.state.state import RunState
 

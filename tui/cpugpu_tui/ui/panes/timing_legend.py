@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 from cpugpu_tui.decide.verdict import TOO_FEW, UNDECIDED
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.render.insight import written
-from cpugpu_tui.render.marks import all_marks
+from cpugpu_tui.render.verdicts import all_marks, written
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
