@@ -17,7 +17,7 @@ from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished
 from cpugpu_tui.model.quantities import duration
-from cpugpu_tui.render.progress import bar, done_text, left_text
+from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.measured import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
