@@ -17,7 +17,7 @@ from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of
 
 from cpugpu_tui.agent.hello import facts
 from cpugpu_tui.agent.worker import work
-from cpugpu_tui.analysis.card import card
+from cpugpu_tui.analysis.ceilings import card
 from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (
     CALIBRATION,

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cpugpu_tui.analysis.answer import named
+from cpugpu_tui.analysis.ceilings import COMPUTE, limit
 from cpugpu_tui.analysis.claim_numbers import (
     DEPENDS,
     FAILS,
@@ -33,7 +34,6 @@ from cpugpu_tui.analysis.claim_numbers import (
     unmeasured,
     winner,
 )
-from cpugpu_tui.analysis.roofline import COMPUTE, limit
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import (
     AS_WRITTEN,

@@ -60,7 +60,7 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:
     import platform
 
-    from cpugpu_tui.analysis.card import newest
+    from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.compare.claims import judge_all, numbers_of, stored_points
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read

@@ -38,7 +38,7 @@ def machine(
     """
     import msgspec
 
-    from cpugpu_tui.analysis.card import newest
+    from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
@@ -77,7 +77,7 @@ def print_card(known: Sequence[Ceilings]) -> None:
     import shutil
     import time
 
-    from cpugpu_tui.analysis.card import card
+    from cpugpu_tui.analysis.ceilings import card
     from cpugpu_tui.cli.output.table_style import tell, unicode
 
     width = shutil.get_terminal_size((80, 24)).columns

@@ -222,7 +222,7 @@ class Backend:
         """Return the peak rates of this machine's devices from their last calibration."""
         import platform
 
-        from cpugpu_tui.analysis.card import newest
+        from cpugpu_tui.analysis.ceilings import newest
 
         if self._store is None:
             return ()
