@@ -17,7 +17,7 @@ from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 from cpugpu_tui.analysis.costs import WHAT_IFS
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import compare
-from cpugpu_tui.export.results import case_results
+from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.model import (
     METRICS,
     PAGEABLE,

@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cpugpu_tui import __version__
-from cpugpu_tui.export.results import case_results
-from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.export.stream import ExportedRun, case_results
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data

@@ -14,10 +14,9 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui import model
-from cpugpu_tui.export import results
+from cpugpu_tui.export import stream
 from cpugpu_tui.export.json_document import FORMAT, SCHEMA_VERSION
-from cpugpu_tui.export.results import CaseResult
-from cpugpu_tui.export.stream import KEPT
+from cpugpu_tui.export.stream import KEPT, CaseResult
 from cpugpu_tui.model import WIRE_TAGS, Device
 
 FILE = "export.schema.json"
@@ -33,7 +32,7 @@ def made_schema() -> str:
     """Generate the schema from the current classes. A test compares the shipped one with it."""
     _, parts = msgspec.json.schema_components([*KEPT, CaseResult, Device], ref_template="#/$defs/{name}")
     for name, part in parts.items():
-        _describe(part, getattr(results, name, None) or getattr(model, name))
+        _describe(part, getattr(stream, name, None) or getattr(model, name))
     for kind in KEPT:
         _name(parts[kind.__name__], WIRE_TAGS[kind])
     tags = {kind.__name__: WIRE_TAGS[kind] for kind in KEPT}
