@@ -13,7 +13,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import EQUIVALENCE
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.session.repeat_command import simulation_text
-from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
+from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun
 
 CLOCK_MARGIN = 0.02

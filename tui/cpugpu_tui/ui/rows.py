@@ -14,7 +14,7 @@ from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.rows import threads_key
 from cpugpu_tui.render.verdicts import ACTIVE, FAILED, PENDING, SKIPPED, TIMED, failure_word, outcome, winner
-from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
+from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
