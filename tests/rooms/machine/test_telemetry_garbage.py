@@ -20,7 +20,7 @@ from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe, Nvml
 from cpugpu_tui.machine.rapl import Rapl
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry.driver import Asker
-from cpugpu_tui.telemetry.host import Host
+from cpugpu_tui.telemetry.sampler import Host
 
 __all__ = ["fake_nvml", "library", "machine", "nvml_library"]
 
