@@ -20,7 +20,7 @@ import msgspec
 import tomllib
 from msgspec import Meta
 
-from cpugpu_tui.config.files import read_at_most
+from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 

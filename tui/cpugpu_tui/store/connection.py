@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from cpugpu_tui.config.files import OWNER_FILE
+from cpugpu_tui.config.paths import OWNER_FILE
 from cpugpu_tui.errors import LockedError, NewerStoreError, ReplacedError, StoreError
 from cpugpu_tui.store import schema
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cpugpu_tui.config.files import create_private, tighten
-from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
+from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import row_mapping, schema, summary
