@@ -18,8 +18,8 @@ from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.render.fleet import fleet_rows
+from cpugpu_tui.render.rows import thread_columns
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.thread_columns import thread_columns
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

@@ -25,9 +25,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import faster
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
+from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
-from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import SIZE
 

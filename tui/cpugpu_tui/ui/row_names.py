@@ -7,8 +7,8 @@ from itertools import takewhile
 
 from cpugpu_tui.model import Case, SweepKey
 from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import RunState, once
-from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled
 

@@ -12,12 +12,11 @@ from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_
 from cpugpu_tui.model import NO_CORE
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.render.rows import threads_key
+from cpugpu_tui.render.rows import is_column, table_rows, thread_columns, threads_key, with_threads
 from cpugpu_tui.render.verdicts import ACTIVE, FAILED, PENDING, SKIPPED, TIMED, failure_word, outcome, winner
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import spelled
 from cpugpu_tui.ui.panes.timing_legend import BAD, ODD, OPEN, is_impossible, is_odd

@@ -9,8 +9,8 @@ from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, 
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.render.answers import answers, axis_of, world
+from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.state.thread_columns import is_column
 
 MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
 """What-ifs that were timed; the others are derived from them."""
