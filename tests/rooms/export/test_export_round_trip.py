@@ -23,8 +23,7 @@ from cpugpu_tui.agent import hello
 from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
-from cpugpu_tui.export.json_document import json_document
-from cpugpu_tui.export.json_schema import FILE, made_schema, schema_text
+from cpugpu_tui.export.json_document import FILE, json_document, made_schema, schema_text
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted

@@ -62,7 +62,7 @@ def export(
 ) -> None:
     """Export runs as JSON, CSV, Markdown, HTML or TensorBoard."""
     from cpugpu_tui.export import formats
-    from cpugpu_tui.export.json_schema import schema_text
+    from cpugpu_tui.export.json_document import schema_text
 
     if schema:
         sys.stdout.write(schema_text())
