@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_pool import Agents, AgentThread
-from cpugpu_tui.transport.inbox import Gone
 from cpugpu_tui.workloads import Workload, contract
 
 

@@ -41,7 +41,7 @@ from cpugpu_tui.timing.ceilings import calibrate
 from cpugpu_tui.timing.ceilings import calibrate as calibration
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.host_watch import Disturbance
-from cpugpu_tui.transport.inbox import Message
+from cpugpu_tui.transport.agent_output import Message
 
 CPU = Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,

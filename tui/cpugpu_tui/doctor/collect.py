@@ -19,9 +19,9 @@ from cpugpu_tui.doctor.host_setup import host_setup, own_runs
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
 from cpugpu_tui.render.capabilities import this_terminal
+from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import no_agent
-from cpugpu_tui.transport.inbox import Gone, Message
 from cpugpu_tui.transport.interpreter_search import find_better
 
 DEADLINE_S = 2.0

@@ -41,7 +41,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.resume import Unfinished, require_devices
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.timing.emitter import stamped
-from cpugpu_tui.transport.inbox import Gone
+from cpugpu_tui.transport.agent_output import Gone
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import Store

@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     RunFinished,
     place,
 )
+from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 
 OTHER_NOISE = 1_000
 """Distance between the seeds of two simulated agents: with one seed all GPUs would have equal times."""

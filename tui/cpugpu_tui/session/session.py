@@ -15,9 +15,9 @@ from cpugpu_tui.model import CALIBRATION, CaseFailed, CaseFinished, Hello, Plan,
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
+from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import no_agent
-from cpugpu_tui.transport.inbox import Agent, Gone, Message
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox

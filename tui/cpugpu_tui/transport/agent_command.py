@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_zip import open_agent_zip
 from cpugpu_tui.transport.host_failure import Progress, classify_host_failure, no_program
-from cpugpu_tui.transport.inbox import Gone
 from cpugpu_tui.transport.launchers import BEAT_S, remote_start
 
 HELLO_LIMIT_S = 120.0

@@ -12,9 +12,9 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Hello
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S, host_start, local_start, nobody_listens
+from cpugpu_tui.transport.agent_output import Listener
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.agent_thread import AgentThread
-from cpugpu_tui.transport.inbox import Listener
 
 TERMINATED_S, KILLED_S = 0.5, 1.0
 """How long all agents together may take to obey SIGTERM, and then SIGKILL."""

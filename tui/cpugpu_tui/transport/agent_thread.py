@@ -17,8 +17,8 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
 from cpugpu_tui.timing.control import CODE, Control
 from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.transport.agent_output import Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.agent_process import no_agent
-from cpugpu_tui.transport.inbox import Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.signal_watch import to_kill
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.transport.inbox import Gone
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.launchers import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OLD, EXIT_PRE, SSH_FAILED
 
 UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH = "unreachable", "auth", "no python", "no torch"
