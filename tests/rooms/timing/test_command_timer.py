@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.machine.command_processes import MARK, marked
+from cpugpu_tui.machine.processes import MARK, marked
 from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.timers.command import CommandOperation, CommandTimer, environment_for

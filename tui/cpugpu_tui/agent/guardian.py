@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 
-from cpugpu_tui.machine.command_processes import kill_marked
+from cpugpu_tui.machine.processes import kill_marked
 
 NAME = "cpugpu-guardian"
 """Name that `ps` shows; the kernel stores at most 15 characters."""

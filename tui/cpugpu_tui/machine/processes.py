@@ -1,0 +1,60 @@
+"""The processes of a command, found by a mark in their environment, whatever group or parent they have by now."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Collection
+from contextlib import suppress
+
+MARK = "CPUGPU_TUI_COMMAND"
+"""Variable in the environment of every process of a command; its value is the id of the agent."""
+
+
+def marked(agent_pid: int, strangers: set[int] | None = None) -> list[int]:
+    """Return the processes of an agent's commands. `strangers` collects others, which are not looked at again."""
+    wanted, others, found = f"{MARK}={agent_pid}".encode(), set() if strangers is None else strangers, []
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        if pid in others:
+            continue
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                is_marked = wanted in file.read().split(b"\0")
+        except OSError:  # another user's, or it has just ended
+            is_marked = False
+        if is_marked:
+            found.append(pid)
+        else:
+            others.add(pid)
+    return found
+
+
+def kill_marked(agent_pid: int) -> list[str]:
+    """Kill the processes of an agent's commands until none is left; return the names of the first ones."""
+    names: list[str] = []
+    for _ in range(100):  # a process may fork before it is killed
+        pids = [pid for pid in marked(agent_pid) if pid != os.getpid()]
+        names = names or [_name(pid) for pid in pids]
+        if not pids:
+            break
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+    return names
+
+
+def memory_bytes(pids: Collection[int]) -> int:
+    """Return the resident memory of processes, bytes; those that have ended count nothing."""
+    pages = 0
+    for pid in pids:
+        with suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm") as file:
+            pages += int(file.read().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _name(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "unknown"
