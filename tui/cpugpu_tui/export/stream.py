@@ -7,24 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import Comparison
-from cpugpu_tui.model import (
-    PAGEABLE,
-    PINNED,
-    Calibrated,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
 from cpugpu_tui.session.event_stream import BESIDE
@@ -155,8 +142,8 @@ def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResul
             for name, times in row.times.items()
         },
         _lead(row.comparison),
-        _lead(end_to_end(row, PAGEABLE)),
-        _lead(end_to_end(row, PINNED)),
+        _lead(end_to_end(row, model.PAGEABLE)),
+        _lead(end_to_end(row, model.PINNED)),
     )  # fmt: skip
 
 
@@ -174,8 +161,8 @@ def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing 
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
         None if alone is None else _lead(alone.comparison),
-        None if alone is None else _lead(end_to_end(alone, PAGEABLE)),
-        None if alone is None else _lead(end_to_end(alone, PINNED)),
+        None if alone is None else _lead(end_to_end(alone, model.PAGEABLE)),
+        None if alone is None else _lead(end_to_end(alone, model.PINNED)),
         None if standing is None else standing.ratio,
         standing is not None and standing.is_slow,
         len(times.cores.discarded) if times.cores is not None else 0,
@@ -196,10 +183,10 @@ def _lead(found: Comparison | None) -> Lead | None:
 # ------------------------------------------------------------------ stream
 
 
-CASE_EVENTS = (CaseStarted, Calibrated, DeviceSampled, CaseFinished, CaseFailed)
+CASE_EVENTS = (model.CaseStarted, model.Calibrated, model.DeviceSampled, model.CaseFinished, model.CaseFailed)
 """Events of one case."""
 
-KEPT = (RunStarted, DevicesFound, *CASE_EVENTS, *BESIDE, TelemetryRead, RunFinished)
+KEPT = (model.RunStarted, model.DevicesFound, *CASE_EVENTS, *BESIDE, model.TelemetryRead, model.RunFinished)
 """Events that are saved and exported."""
 
 
@@ -207,7 +194,7 @@ KEPT = (RunStarted, DevicesFound, *CASE_EVENTS, *BESIDE, TelemetryRead, RunFinis
 class ExportedRun:
     """One run, with the events that `kept` returns."""
 
-    events: tuple[Event, ...]
+    events: tuple[model.Event, ...]
 
     @cached_property
     def state(self) -> RunState:
@@ -215,10 +202,10 @@ class ExportedRun:
         return folded(self.events)
 
     @property
-    def started(self) -> RunStarted:
+    def started(self) -> model.RunStarted:
         """The first event."""
         first = self.events[0]
-        assert isinstance(first, RunStarted)
+        assert isinstance(first, model.RunStarted)
         return first
 
     @property
@@ -233,7 +220,7 @@ class ExportedRun:
         return self.started.plan.name
 
 
-def exported(events: Iterable[Event]) -> ExportedRun:
+def exported(events: Iterable[model.Event]) -> ExportedRun:
     """Return a run for export, from live or loaded events.
 
     The run's number is left out, because it differs between databases.
@@ -250,7 +237,7 @@ def ndjson(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
         yield from map(encode, run.events)
 
 
-def kept(events: Iterable[Event]) -> list[Event]:
+def kept(events: Iterable[model.Event]) -> list[model.Event]:
     """Return the events that `Store.load` would return after saving, without the run's number.
 
     The order is `RunStarted`, `DevicesFound`, the last complete attempt of each case and other events by `seq`, and
@@ -259,29 +246,29 @@ def kept(events: Iterable[Event]) -> list[Event]:
     Raises:
         ValueError: the events have no `RunStarted`.
     """
-    started: RunStarted | None = None
-    found: DevicesFound | None = None
-    finished: RunFinished | None = None
-    open_cases: dict[str, list[Event]] = {}
-    cases: dict[str, list[Event]] = {}
-    beside: list[Event] = []
+    started: model.RunStarted | None = None
+    found: model.DevicesFound | None = None
+    finished: model.RunFinished | None = None
+    open_cases: dict[str, list[model.Event]] = {}
+    cases: dict[str, list[model.Event]] = {}
+    beside: list[model.Event] = []
     for event in events:
         match event:
-            case RunStarted():
+            case model.RunStarted():
                 # Sorted, because the history stores facts in parts and returns them in another order.
                 started = replace(event, number=None, environment=dict(sorted(event.environment.items())))
-            case DevicesFound():
+            case model.DevicesFound():
                 found = event
-            case RunFinished():
+            case model.RunFinished():
                 finished = event
-            case CaseStarted():
+            case model.CaseStarted():
                 open_cases[event.case] = [event]
-            case Calibrated() | DeviceSampled():
+            case model.Calibrated() | model.DeviceSampled():
                 open_cases.setdefault(event.case, []).append(event)
-            case CaseFinished() | CaseFailed():
+            case model.CaseFinished() | model.CaseFailed():
                 cases.pop(event.case, None)
                 cases[event.case] = [*open_cases.pop(event.case, []), event]
-            case TelemetryRead():
+            case model.TelemetryRead():
                 beside.append(event)
             case _ if isinstance(event, BESIDE):
                 beside.append(event)
@@ -291,5 +278,5 @@ def kept(events: Iterable[Event]) -> list[Event]:
     return [*_known(started, found), *middle, *_known(finished)]
 
 
-def _known(*events: Event | None) -> Sequence[Event]:
+def _known(*events: model.Event | None) -> Sequence[model.Event]:
     return [event for event in events if event is not None]

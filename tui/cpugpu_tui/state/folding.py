@@ -10,33 +10,22 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    Event,
-    Found,
-    Plan,
-    Progressed,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui import model
 from cpugpu_tui.state.state import RunState
 
 
-def folded(events: Iterable[Event], state: RunState | None = None) -> RunState:
+def folded(events: Iterable[model.Event], state: RunState | None = None) -> RunState:
     """Return the same state as `RunState.apply` for each event in turn, starting from `state`. Telemetry is skipped."""
     state, alone = state or RunState(), dict[str, RunState]()
     for event in events:
-        if isinstance(event, TelemetryRead):
+        if isinstance(event, model.TelemetryRead):
             continue
-        case = "" if isinstance(event, Progressed) else getattr(event, "case", "")
+        case = "" if isinstance(event, model.Progressed) else getattr(event, "case", "")
         if case in state.rows:
             before = alone.get(case) or RunState(rows={case: state.rows[case]})
             alone[case] = before.apply(event)
             continue
-        if isinstance(event, RunStarted):
+        if isinstance(event, model.RunStarted):
             alone.clear()
         state = state.apply(event)
     return replace(
@@ -53,30 +42,30 @@ def folded(events: Iterable[Event], state: RunState | None = None) -> RunState:
 class Remaining:
     """Tracks the cases left to run. Events of a search are folded, because the next agent needs its findings."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: model.Plan) -> None:
         self._plan = plan
         self._cases = dict.fromkeys(plan.cases)
         self._state = RunState()
         self.settled: set[str] = set()
         """Keys of finished and failed cases."""
 
-    def note(self, event: Event) -> None:
+    def note(self, event: model.Event) -> None:
         """Handle the next event of the run."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, model.RunStarted):
             self._plan = event.plan
-        elif isinstance(event, CasesChosen):
+        elif isinstance(event, model.CasesChosen):
             self._cases.update(dict.fromkeys(event.cases))
-        elif isinstance(event, (CaseFinished, CaseFailed)):
+        elif isinstance(event, (model.CaseFinished, model.CaseFailed)):
             self.settled.add(event.case)
         if self._plan.search is not None:
             self._state = self._state.apply(event)
 
     @property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[model.Case, ...]:
         """Return the cases that are not settled."""
         return tuple(case for case in self._cases if case.key not in self.settled)
 
-    def plan(self, max_seconds: float | None) -> Plan:
+    def plan(self, max_seconds: float | None) -> model.Plan:
         """Return the plan for the next agent."""
         search = self._plan.search
         if search is not None:
@@ -85,8 +74,10 @@ class Remaining:
         return replace(self._plan, cases=self.cases, max_seconds=max_seconds, search=search)
 
 
-def _found(state: RunState, case: Case) -> list[Found]:
+def _found(state: RunState, case: model.Case) -> list[model.Found]:
     """Return the findings of a settled case, one for each GPU compared with the CPU."""
     row = state.rows.get(case.key)
     known = row.comparisons if row is not None and row.status == "ok" else {}
-    return [Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [Found(case)]
+    return [model.Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [
+        model.Found(case)
+    ]
