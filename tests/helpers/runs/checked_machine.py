@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.doctor.check_registry import examine
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, Finding, HistoryFacts
-from cpugpu_tui.doctor.host_setup import HostSetup
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, Finding, HistoryFacts, HostSetup
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import Device, GpuTelemetry, Reading
 from cpugpu_tui.render.capabilities import capabilities

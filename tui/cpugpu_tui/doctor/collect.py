@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.doctor.driver_child import START_S, Asked, ask_driver
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section
-from cpugpu_tui.doctor.host_setup import host_setup, own_runs
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section, host_setup, own_runs
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
 from cpugpu_tui.render.capabilities import this_terminal

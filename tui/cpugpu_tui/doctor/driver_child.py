@@ -18,8 +18,7 @@ from functools import partial
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section
-from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
+from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section, has_nvidia_gpu
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.calls import BROKEN, crash_problem, opening_code
