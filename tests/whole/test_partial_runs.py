@@ -48,7 +48,7 @@ from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.render.fleet import fleet_rows, host_data
 from cpugpu_tui.render.rows import run_table
-from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.measured import measured

@@ -28,7 +28,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.model.events import DeviceSampled
-from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.measured import MeasuredRun, measured

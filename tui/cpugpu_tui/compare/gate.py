@@ -10,7 +10,7 @@ from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.session.fleet.state import FleetState, HostState
+from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.measured import MeasuredRun
 
 GPU = "GPU"

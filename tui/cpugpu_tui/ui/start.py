@@ -13,8 +13,8 @@ from cpugpu_tui.ui.options import AppOptions, AppResult, FleetOptions
 from cpugpu_tui.ui.terminal.guard import Capabilities, private_terminal, refuse, this_terminal
 
 if TYPE_CHECKING:
-    from cpugpu_tui.session.fleet.running import Deliver, Fleet
-    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.fleet_running import Deliver, Fleet
+    from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.ui.shell import Shell
 
 AnyShell = TypeVar("AnyShell", bound="Shell[Any]")

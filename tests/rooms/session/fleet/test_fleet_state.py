@@ -24,7 +24,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import cases_text, host_rows
-from cpugpu_tui.session.fleet.state import (
+from cpugpu_tui.session.fleet_state import (
     CONNECTING,
     DONE,
     RUNNING,

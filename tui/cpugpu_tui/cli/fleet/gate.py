@@ -71,8 +71,8 @@ def gate(
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_percent
-    from cpugpu_tui.session.fleet.running import Fleet
-    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.fleet_running import Fleet
+    from cpugpu_tui.session.fleet_state import FleetState
 
     request = GateRequest(
         names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), max_slowdown=parse_percent(max_slowdown),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.cli.running.saving import Outputs
-    from cpugpu_tui.session.fleet.running import Fleet
+    from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.planning import PlanRequest
 
 NodeDevices = Annotated[
@@ -123,8 +123,8 @@ def _run_fleet(
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.config import config
     from cpugpu_tui.render.fleet import host_data
-    from cpugpu_tui.session.fleet.running import Fleet, fleet_devices
-    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.fleet_running import Fleet, fleet_devices
+    from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import build_plan
 

@@ -34,8 +34,8 @@ from cpugpu_tui.render.fleet import (
 from cpugpu_tui.render.gpus import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.render.verdicts import common_marks
-from cpugpu_tui.session.fleet.running import AT_ONCE, Fleet, FleetPlan
-from cpugpu_tui.session.fleet.state import FleetState, HostChanged, HostState, Told
+from cpugpu_tui.session.fleet_running import AT_ONCE, Fleet, FleetPlan
+from cpugpu_tui.session.fleet_state import FleetState, HostChanged, HostState, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.launchers import with_resources
 from cpugpu_tui.transport.wire import encode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from cpugpu_tui.session.fleet.running import Deliver, Fleet
-from cpugpu_tui.session.fleet.state import FleetState, Told
+from cpugpu_tui.session.fleet_running import Deliver, Fleet
+from cpugpu_tui.session.fleet_state import FleetState, Told
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.screens.fleet.screen import FleetList
 

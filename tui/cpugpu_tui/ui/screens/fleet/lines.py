@@ -11,7 +11,7 @@ from cpugpu_tui.model import Case
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import FleetRow, cases_text, doing_text, machine_text, numbers_of, says
 from cpugpu_tui.render.sentences import conditions
-from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
+from cpugpu_tui.session.fleet_state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import cut, spelled, wrapped
 from cpugpu_tui.ui.panes.timing_legend import ODD, is_odd

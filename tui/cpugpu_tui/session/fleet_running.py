@@ -14,7 +14,7 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import STOP_REQUESTED, CpuGpuError, NoTorchError, ProtocolError
 from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.session.event_stream import new_id
-from cpugpu_tui.session.fleet.state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
+from cpugpu_tui.session.fleet_state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
