@@ -17,10 +17,10 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.simulation.laws import SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.timing.ceilings import calibrate as calibration
-from cpugpu_tui.timing.ceilings.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
-from cpugpu_tui.timing.ceilings.gauges import CpuGauge
+from cpugpu_tui.timing import calibrate as calibration
+from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
 from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.gauges import CpuGauge
 
 GPU = Device("cuda:0", "H200", "GPU-1")
 ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}

@@ -37,8 +37,8 @@ from cpugpu_tui.simulation.laws import SimulatedGauge
 from cpugpu_tui.simulation.sensors import PlantedWatch
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
-from cpugpu_tui.timing.ceilings import calibrate
-from cpugpu_tui.timing.ceilings import calibrate as calibration
+from cpugpu_tui.timing import calibrate
+from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.transport.agent_output import Message

@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
-from cpugpu_tui.timing.ceilings.calibrate import calibrate, first_ceilings
+from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.scheduler import Scheduler
