@@ -13,7 +13,7 @@ from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.model.quantities import joined
 from cpugpu_tui.state.measured import MeasuredRun, measured_state
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.host_failure import (
+from cpugpu_tui.transport.agent_command import (
     AUTH,
     CRASHED,
     MISBEHAVING,
