@@ -19,7 +19,7 @@ from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import save, streams
 
 from cpugpu_tui import export
-from cpugpu_tui.agent import hello
+from cpugpu_tui.agent import main
 from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
@@ -187,7 +187,7 @@ def test_what_is_no_export_is_a_sentence(data: bytes, words: GoldenWords) -> Non
 
 def test_every_fact_that_a_run_has_is_of_its_type() -> None:
     """Facts of a real agent and of the controller must be accepted."""
-    found = {**hello.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
+    found = {**main.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()
 

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cpugpu_tui.agent.hello import facts, hello, wanted
-from cpugpu_tui.agent.main import EXIT_BROKEN
+from cpugpu_tui.agent.main import EXIT_BROKEN, facts, hello, wanted
 from cpugpu_tui.agent.worker import THREAD_NAME, work
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Plan, RunFinished
