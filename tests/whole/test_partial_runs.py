@@ -51,7 +51,7 @@ from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
-from cpugpu_tui.state.measured import measured
+from cpugpu_tui.state.folding import measured
 from cpugpu_tui.timing.control import Control
 from cpugpu_tui.timing.emitter import CallEmitter
 from cpugpu_tui.timing.scheduler import Scheduler

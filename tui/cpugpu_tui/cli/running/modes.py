@@ -21,7 +21,7 @@ from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.measured import MeasuredRun
+from cpugpu_tui.state.folding import MeasuredRun
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents

@@ -19,7 +19,7 @@ from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, 
 from cpugpu_tui.model.quantities import duration
 from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler

@@ -11,7 +11,7 @@ from cpugpu_tui.ui.live.saved_runs import SavedRuns
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.state.measured import MeasuredRun
+    from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.store import RunSummary
 
 CACHED_CASES = 20_000
@@ -48,7 +48,7 @@ class QuietReader:
 
     def measured(self, run_id: str) -> MeasuredRun | None:
         """Return a run with its medians; None if it never began."""
-        from cpugpu_tui.state.measured import measured
+        from cpugpu_tui.state.folding import measured
 
         if run_id in self._cached:
             return self._cached[run_id]
