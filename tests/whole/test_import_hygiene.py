@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.command_line import ROOT
 
 import cpugpu_tui
-from cpugpu_tui.transport.agent_zip import ROOMS, agent_zip
+from cpugpu_tui.transport.launchers import ROOMS, agent_zip
 
 HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy", "msgspec"}
 TERMINAL_ONLY = {

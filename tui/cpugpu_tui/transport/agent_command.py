@@ -14,7 +14,6 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.agent_output import Gone
-from cpugpu_tui.transport.agent_zip import open_agent_zip
 from cpugpu_tui.transport.launchers import (
     BEAT_S,
     EXIT_NOT_EXECUTABLE,
@@ -22,6 +21,7 @@ from cpugpu_tui.transport.launchers import (
     EXIT_OLD,
     EXIT_PRE,
     SSH_FAILED,
+    open_agent_zip,
     remote_start,
 )
 
