@@ -1,4 +1,8 @@
-"""Peak rates of a machine: the machine card, and what limits a case (roofline)."""
+"""Peak rates of a machine: the machine card, and what limits a case (roofline).
+
+The roofline model (Williams, Waterman, Patterson, CACM 2009): an operation of F FLOPs and B bytes takes at least
+max(F / peak rate, B / peak bandwidth). The peak rates come from this machine's calibration, never from a data sheet.
+"""
 
 from __future__ import annotations
 

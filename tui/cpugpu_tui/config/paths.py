@@ -1,4 +1,9 @@
-"""Folders and files of the program: where they are, and how private ones are made and read."""
+"""Folders and files of the program: where they are, and how private ones are made and read.
+
+A history holds command lines, paths and names of other users' processes, so others must not read it.
+SQLite's WAL needs memory that all writers share. On a network file system, where homes of clusters lie, two hosts do
+not share memory, so WAL cannot be used there.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the checks of doctor judge, as plain data: the host's setup, and sections that threads collect."""
+"""What the checks of doctor judge, as plain data: the host's setup, and sections that threads collect.
+
+As in `procfs`, `root` is the folder that holds `proc` and `sys`. Values that the kernel does not report are None.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The machine's condition during a case: clock, throttling, temperature, energy, other processes, missing cores."""
+"""The machine's condition during a case: clock, throttling, temperature, energy, other processes, missing cores.
+
+An unknown value has a reason.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What is folded from all events of a run: its state, the cases that are left, and its reduction for comparisons."""
+"""What is folded from all events of a run: its state, the cases that are left, and its reduction for comparisons.
+
+`RunState.apply` copies the mapping of all rows for each event: 3 s for the 40,000 events of 2,000 cases. Cases are
+independent of each other, so here each is folded on its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The connection to the database file, its transactions, and its faults: explained in plain words, or set aside."""
+"""The connection to the database file, its transactions, and its faults: explained in plain words, or set aside.
+
+A damaged database is kept under another name, so that its runs may be recovered, and a new one is created.
+"""
 
 from __future__ import annotations
 

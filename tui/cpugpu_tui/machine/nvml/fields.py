@@ -3,6 +3,10 @@
 Fields are named by number here, because nvidia-ml-py and drivers learn their names years apart. A counter that
 decreases has wrapped if it has 32 bits; otherwise it was reset (64 bits of bytes last nine years at 64 GB/s). A 32-bit
 counter that may have wrapped more than once is useless.
+
+GPM, the counters of Hopper and later, shows how full the SMs are. A number is the difference of two samples and takes
+0.7 ms on an H200. It shows more than `kernel_active_pct`, which is 100 % both for a matrix product with the tensor
+cores at 56 % and for a loop on one SM.
 """
 
 from __future__ import annotations
