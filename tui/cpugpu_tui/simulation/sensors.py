@@ -9,7 +9,7 @@ from collections import Counter
 
 from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.machine.device_state import EDGE_KEYS, UNKNOWN, Edge, State
-from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
+from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.model import Case, CoreUse, CoreUser, Device, GpuProcess, Reading, Simulation
 from cpugpu_tui.timing.edges import GPU_TICK_NS
 from cpugpu_tui.timing.host_watch import Disturbance

@@ -16,8 +16,8 @@ from cpugpu_tui.machine.device_state import (
     counted,
     power_inside,
 )
-from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
-from cpugpu_tui.machine.rapl import Rapl
+from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
+from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
 from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import Watcher
