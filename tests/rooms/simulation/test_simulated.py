@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import answers
-from cpugpu_tui.simulation import sensors
+from cpugpu_tui.simulation import laws
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import find
 
@@ -131,8 +131,8 @@ def test_waiting_for_an_idle_device_costs_the_wait_alone() -> None:
 
 def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(sensors.time, "sleep", slept.append)
-    clock = sensors.VirtualClock(pace=0.5)
+    monkeypatch.setattr(laws.time, "sleep", slept.append)
+    clock = laws.VirtualClock(pace=0.5)
     for _ in range(1000):
         clock.advance(100_000)
     assert clock.now_ns == 1e8
@@ -141,7 +141,7 @@ def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensors.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
+    monkeypatch.setattr(laws.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
     assert swept(plan_of(2048))[0] == "done"
 
 

@@ -33,8 +33,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.session.session import CEILINGS_S
-from cpugpu_tui.simulation.laws import SimulatedGauge
-from cpugpu_tui.simulation.sensors import PlantedWatch
+from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing import calibrate

@@ -25,7 +25,10 @@ from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.simulation.laws import (
     Drift,
     PlantedLink,
+    PlantedWatch,
+    Sensors,
     SimulatedGauge,
+    VirtualClock,
     cpu_work_ns,
     gpu_factor,
     gpu_label,
@@ -34,7 +37,6 @@ from cpugpu_tui.simulation.laws import (
     tiled,
     transfer_ns,
 )
-from cpugpu_tui.simulation.sensors import PlantedWatch, Sensors, VirtualClock
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
 from cpugpu_tui.workloads import Report
