@@ -25,8 +25,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import Store, schema
-from cpugpu_tui.store.read_only import open_read_only
+from cpugpu_tui.store import Store, open_read_only, schema
 
 GOLDEN = ROOT / "tests" / "golden"
 NEWEST = len(schema.MIGRATIONS)
