@@ -15,9 +15,8 @@ from cpugpu_tui.agent.main import facts
 from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control, LineEmitter
 from cpugpu_tui.timing.device_run import block_calls
-from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.workloads import Workload, workload

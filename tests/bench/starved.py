@@ -125,9 +125,8 @@ def run_once() -> None:
     from cpugpu_tui.agent.worker import work
     from cpugpu_tui.model import LATENCY, NO_CORE, DeviceSampled, Event, MachineRead
     from cpugpu_tui.session.planning import PlanRequest, build_plan
-    from cpugpu_tui.timing.control import Control
+    from cpugpu_tui.timing.channel import CallEmitter, Control
     from cpugpu_tui.timing.device_run import DeviceRun
-    from cpugpu_tui.timing.emitter import CallEmitter
 
     shares: list[tuple[str, float]] = []
     honest = DeviceRun.take

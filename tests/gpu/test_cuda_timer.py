@@ -31,8 +31,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.transport.agent_pool import Agents
 
 pytestmark = pytest.mark.gpu

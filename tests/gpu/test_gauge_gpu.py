@@ -7,8 +7,7 @@ import pytest
 from cpugpu_tui.agent.main import facts
 from cpugpu_tui.agent.worker import work
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, RunFinished
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 
 pytestmark = pytest.mark.gpu
 

@@ -52,8 +52,7 @@ from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
 from cpugpu_tui.state.folding import measured
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState

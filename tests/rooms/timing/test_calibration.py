@@ -19,7 +19,7 @@ from cpugpu_tui.simulation.laws import SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.gauges import CpuGauge
 
 GPU = Device("cuda:0", "H200", "GPU-1")

@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.simulation.laws import Sensors
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.edges import NOT_WATCHED, passage
 from cpugpu_tui.timing.scheduler import Scheduler
 

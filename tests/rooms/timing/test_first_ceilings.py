@@ -38,7 +38,7 @@ from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing import calibrate
 from cpugpu_tui.timing import calibrate as calibration
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.transport.agent_output import Message
 

@@ -32,7 +32,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.workloads import find
 

@@ -41,8 +41,7 @@ from cpugpu_tui.model import (
     Simulation,
     WorkloadsLoading,
 )
-from cpugpu_tui.timing.control import ALIVE, BEAT, CODE, FILE, INSTALLED, Control
-from cpugpu_tui.timing.emitter import Emit, LineEmitter
+from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, Control, Emit, LineEmitter
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.workloads import catalogue

@@ -10,8 +10,7 @@ from typing import Any
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.model import DevicesFound, Plan, RunFinished
 from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.workloads.code_workload import register

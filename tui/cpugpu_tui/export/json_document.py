@@ -23,7 +23,7 @@ from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data
-from cpugpu_tui.timing.emitter import clean, encode
+from cpugpu_tui.timing.channel import clean, encode
 
 FORMAT = "cpugpu-tui export"
 """Name of the format in the document."""

@@ -18,7 +18,7 @@ from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.timing.emitter import encode
+from cpugpu_tui.timing.channel import encode
 
 
 @dataclass(frozen=True)

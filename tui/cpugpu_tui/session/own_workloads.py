@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
-from cpugpu_tui.timing.control import CODE, FILE, INSTALLED
+from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
 from cpugpu_tui.workloads.own_code import info_of
 

@@ -10,8 +10,7 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.decide.stats import fit_line
 from cpugpu_tui.errors import CpuGpuError, UnfitError
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.host_watch import lacks_core
 from cpugpu_tui.timing.timers import GAP_MS, Gauge, Machine, Stopwatch, leave_gap
 from cpugpu_tui.timing.torch_devices import first_line

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
     Progressed,
     TensorsPlaced,
 )
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import (
     BLOCK_NS,
     FIRST_WARMUP_NS,
@@ -36,7 +36,6 @@ from cpugpu_tui.timing.device_run import (
     warm_up,
 )
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
-from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.host_watch import READING_S, is_starved
 from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter

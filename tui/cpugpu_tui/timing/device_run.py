@@ -11,7 +11,7 @@ from cpugpu_tui import model
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.model import Plan
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
 from cpugpu_tui.timing.timers import Timer, Watch
 

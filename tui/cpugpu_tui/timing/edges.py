@@ -19,7 +19,7 @@ from cpugpu_tui.machine.device_state import (
 from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.settled_clock import MARKS
 

@@ -17,8 +17,7 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
-from cpugpu_tui.timing.control import CODE, Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CODE, CallEmitter, Control
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S, host_start, local_start, nobody_listens
 from cpugpu_tui.transport.agent_output import Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.agent_process import AgentProcess, no_agent

@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from cpugpu_tui.config.hosts import Host, check_host
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.timing.control import ALIVE
+from cpugpu_tui.timing.channel import ALIVE
 
 SSH = (
     "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",

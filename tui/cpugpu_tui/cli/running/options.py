@@ -12,7 +12,7 @@ from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.timing.control import FILE, INSTALLED
+from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.transport.interpreter_search import AUTO
 from cpugpu_tui.workloads import catalogue
 from cpugpu_tui.workloads.own_code import hash_of_file
