@@ -14,8 +14,7 @@ from typing import Any
 
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.agent.main import facts
-from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
+from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare
 from cpugpu_tui.model import LATENCY, Case, Device, Plan

@@ -11,8 +11,7 @@ from typing import IO, Any
 
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.agent.main import facts
-from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
+from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
 from cpugpu_tui.timing.channel import Control, LineEmitter

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from cpugpu_tui.agent.main import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,

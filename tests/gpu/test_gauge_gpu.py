@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpugpu_tui.agent.main import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, RunFinished
 from cpugpu_tui.timing.channel import CallEmitter, Control
 

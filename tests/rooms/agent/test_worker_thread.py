@@ -14,7 +14,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
 from tests.helpers.runs.recorder import plan_of
 
-from cpugpu_tui.agent import worker as worker_module
+from cpugpu_tui.agent import main as worker_module
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,

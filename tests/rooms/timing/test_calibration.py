@@ -11,8 +11,7 @@ from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder
 
-from cpugpu_tui.agent.main import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.simulation.laws import SimulatedGauge

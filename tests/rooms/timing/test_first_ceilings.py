@@ -15,8 +15,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder, plan_of
 from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
-from cpugpu_tui.agent.main import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.analysis.ceilings import card
 from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cpugpu_tui.agent.main import EXIT_BROKEN, facts, hello, wanted
-from cpugpu_tui.agent.worker import THREAD_NAME, work
+from cpugpu_tui.agent.main import EXIT_BROKEN, THREAD_NAME, facts, hello, wanted, work
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.text import printable
