@@ -30,8 +30,8 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model.quantities import with_micro
-from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answers, as_data, beside, crossover_data
+from cpugpu_tui.render.sentences import table_lines
 from cpugpu_tui.render.verdicts import end_to_end
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.wire import decode, encode

@@ -12,7 +12,6 @@ from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
@@ -20,7 +19,7 @@ from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import Matrix, matrices, several
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
-from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes
+from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.resume import repeat_commands
 from cpugpu_tui.state.state import RunState

@@ -10,9 +10,8 @@ from textual.geometry import Size
 
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, leading_answers, lines_beside_table
-from cpugpu_tui.render.sentences import cut_short
+from cpugpu_tui.render.sentences import cut_short, table_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.what_if import finished_rows, shown_row, what_if_sentence
