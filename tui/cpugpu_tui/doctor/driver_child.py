@@ -124,7 +124,7 @@ def _ask_gpu(index: int, own_pids: set[int]) -> Answer:
     import pynvml
 
     nvml: Any = pynvml
-    gpu = Gpu(index, "/", False, lambda: time.time_ns() // 1000)
+    gpu = Gpu(index, "/", False)
     gpu.refresh(nvml, time.monotonic(), False)
     if gpu.glance(nvml):
         time.sleep(PCIE_WINDOW_S)

@@ -356,9 +356,9 @@ def fail(found: str, cause: str, remedy: str) -> Finding:
     return Finding("fail", found, cause, remedy)
 
 
-def unknown(found: str, cause: str = "", remedy: str = "") -> Finding:
+def unknown(found: str) -> Finding:
     """Return a finding for a check that was not judged; `found` says why."""
-    return Finding("unknown", found, cause, remedy)
+    return Finding("unknown", found)
 
 
 def worst(findings: Mapping[str, Finding]) -> Finding:

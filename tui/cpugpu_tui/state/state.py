@@ -103,14 +103,6 @@ class Row:
         marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
         return tuple(marks) if self.saved else (*marks, UNSAVED)
 
-    @slot_cached_property
-    def naive_factor(self) -> float | None:
-        """Paper's error on the GPU: how many times longer the same calls take when the clock waits for the GPU."""
-        if self.gpu is None:
-            return None
-        written, true = self.gpu.median_ns(model.AS_WRITTEN), self.gpu.median_ns(model.SYNCED)
-        return true / written if written and true else None
-
 
 prime(Row(model.Case("", 1)))
 

@@ -95,15 +95,6 @@ class Connected:
         with self._lock, explained(self.path):
             self._connection.close()
 
-    def integrity_check(self) -> list[str]:
-        """Return the defects inside the file, a line each; empty if there are none."""
-        with self._reading() as connection:
-            findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
-            orphans = [
-                f"{row[0]} row {row[1]} has no {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
-            ]
-        return [finding for finding in findings if finding != "ok"] + orphans
-
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside a transaction, so that several queries see the same state."""

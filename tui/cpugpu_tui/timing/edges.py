@@ -76,24 +76,8 @@ class GpuWatcher(RealTime):
 
     def __init__(self, probe: GpuProbe, name: str) -> None:
         """`name` is the product name, which identifies modules that count CPU and GPU together."""
-        self._probe = probe
+        self.edge, self.state, self.energy_mj, self.power_mw = probe.edge, probe.state, probe.energy_mj, probe.power_mw
         self.scope = "board" if probe.is_mig() else scope_of(name)
-
-    def edge(self) -> Edge:
-        """Return clock, throttle reasons, and the throttle counters that are fast to read."""
-        return self._probe.edge()
-
-    def state(self) -> State:
-        """Return temperature, memory, energy, all throttle counters and processes."""
-        return self._probe.state()
-
-    def energy_mj(self) -> Reading:
-        """Return the energy counter since the driver was loaded, mJ."""
-        return self._probe.energy_mj()
-
-    def power_mw(self) -> Reading:
-        """Return the instantaneous power, mW."""
-        return self._probe.power_mw()
 
 
 def scope_of(name: str) -> str:

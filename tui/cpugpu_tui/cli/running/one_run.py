@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
@@ -26,27 +26,14 @@ from cpugpu_tui.telemetry.simulated import SimulatedSampler
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
+if TYPE_CHECKING:
+    from cpugpu_tui.session.fleet_running import Fleet
+
 TELEMETRY_S = 1.0
 """Interval of telemetry during a run."""
 
 See = Callable[[RunState, Event], None]
 """Called with each event and the state after it."""
-
-
-class Stoppable(Protocol):
-    """A session or a fleet, which signals stop."""
-
-    signal_exit: int
-
-    @property
-    def stopping(self) -> bool:
-        """Whether a stop was requested."""
-
-    def stop(self) -> None:
-        """Stop after the current block."""
-
-    def kill(self) -> None:
-        """Stop at once."""
 
 
 def facts() -> dict[str, object]:
@@ -137,7 +124,7 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
 
 
 @contextmanager
-def signals_stop(session: Stoppable) -> Iterator[None]:
+def signals_stop(session: Session | Fleet) -> Iterator[None]:
     """Stop after the block on ctrl+c, at once on a second one, and at once on SIGTERM and SIGHUP (exit 143, 129)."""
 
     def obey(number: int) -> None:
@@ -197,9 +184,9 @@ EVERY_S = 0.5
 class ProgressLine:
     """A line that is drawn over itself."""
 
-    def __init__(self, stream: TextIO = sys.stderr) -> None:
-        self.stream = stream
-        self.is_live = stream.isatty()
+    def __init__(self) -> None:
+        self.stream = sys.stderr
+        self.is_live = self.stream.isatty()
         self._painted_s = 0.0
 
     @property

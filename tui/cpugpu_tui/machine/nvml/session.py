@@ -33,6 +33,7 @@ each direction of each GPU; we sleep once for all GPUs."""
 
 
 def _wall_us() -> int:
+    """Return the clock of the driver's stamps."""
     return time.time_ns() // 1000
 
 
@@ -73,7 +74,6 @@ class Nvml:
         root: str = "/",
         clock_s: Callable[[], float] = time.monotonic,
         gpm: bool = False,
-        wall_us: Callable[[], int] = _wall_us,
         pause: Callable[[float], None] = time.sleep,
         without: Container[int] = (),
     ) -> None:
@@ -84,7 +84,6 @@ class Nvml:
         self._root = root
         self._clock_s = clock_s
         self._gpm = gpm
-        self._wall_us = wall_us
         self._pause = pause
         self._without = without
         self._traced: _TracedNvml | None = None
@@ -162,7 +161,7 @@ class Nvml:
             self.close()
             self._problem = count_problem(count)
             return
-        self._gpus += [Gpu(index, self._root, self._gpm, self._wall_us) for index in range(len(self._gpus), count)]
+        self._gpus += [Gpu(index, self._root, self._gpm) for index in range(len(self._gpus), count)]
 
 
 SLOW_S = 5.0
@@ -182,12 +181,11 @@ _VITAL_KEYS = (
 class Gpu:
     """One GPU, by NVML's index."""
 
-    def __init__(self, index: int, root: str, gpm: bool, wall_us: Callable[[], int]) -> None:
-        """`root` is the folder that holds `proc`, `gpm` enables GPM, `wall_us` is the clock of the driver's stamps."""
+    def __init__(self, index: int, root: str, gpm: bool) -> None:
+        """`root` is the folder that holds `proc`; `gpm` enables GPM."""
         self.index = index
         self._root = root
         self._wants_gpm = gpm
-        self._wall_us = wall_us
         self._name = f"GPU {index}"
         self._uuid: str | None = None
         self._pci_bus_id: str | None = None
@@ -227,7 +225,7 @@ class Gpu:
     def glance(self, nvml: Any) -> bool:
         """Read counters that need two readings close together; return whether `read` should follow after 20 ms."""
         try:
-            return self._handle is not None and self._fast.glance(nvml, self._handle, self._wall_us())
+            return self._handle is not None and self._fast.glance(nvml, self._handle, _wall_us())
         except Exception as error:  # noqa: BLE001 - as above
             self._lose(nvml, error)
             return False
@@ -261,7 +259,7 @@ class Gpu:
             self._minor = self._minor if isinstance(minor, Reading) else int(minor)
             self._handle, self._name = handle, name or self._name
             self._uuid, self._pci_bus_id = uuid or self._uuid, bus_id or self._pci_bus_id
-        self._slow.read(nvml, self._handle, quiet, now_s, self._wall_us())
+        self._slow.read(nvml, self._handle, quiet, now_s, _wall_us())
         self._is_mig = is_mig(nvml, self._handle)
         self._slices = find_slices(nvml, self._handle, self._root) if self._is_mig else ()
         self._processes = compute_processes(nvml, self._handle, self._root)
@@ -272,7 +270,7 @@ class Gpu:
         """Return the row of a GPU that answers."""
         slow = self._slow
         most_per_s = pcie_most_bytes_per_s(slow.value("pcie_max_generation"), slow.value("pcie_max_width"))
-        fast = self._fast.read(nvml, self._handle, slow.links, most_per_s, now_s, self._wall_us())
+        fast = self._fast.read(nvml, self._handle, slow.links, most_per_s, now_s, _wall_us())
         instances = tuple(each.read(nvml, own_pids) for each in self._slices)
         vital = [fast[key] for key in _VITAL_KEYS]
         self.answered = any(reading.value is not None for reading in vital)
