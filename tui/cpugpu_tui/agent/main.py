@@ -196,25 +196,15 @@ def facts(*, simulated: bool) -> dict[str, Any]:
     """Return the agent's facts as JSON-ready data; imports torch unless `simulated`."""
     cache_bytes = procfs.last_level_cache_bytes()
     found: dict[str, Any] = {
-        "version": __version__,
-        "simulated": simulated,
-        "hostname": platform.node(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "interpreter": sys.executable,
-        "cpu": procfs.cpu_model(),
-        "affinity_cores": len(procfs.affinity_cores()),
-        "physical_cores": procfs.physical_cores(),
-        "quota_cores": procfs.cpu_quota_cores(),
-        "threads": procfs.default_threads(),
-        "memory_total_bytes": procfs.memory_total_bytes(),
-        "last_level_cache_bytes": cache_bytes,
+        "version": __version__, "simulated": simulated, "hostname": platform.node(), "kernel": platform.release(),
+        "python": platform.python_version(), "interpreter": sys.executable, "cpu": procfs.cpu_model(),
+        "affinity_cores": len(procfs.affinity_cores()), "physical_cores": procfs.physical_cores(),
+        "quota_cores": procfs.cpu_quota_cores(), "threads": procfs.default_threads(),
+        "memory_total_bytes": procfs.memory_total_bytes(), "last_level_cache_bytes": cache_bytes,
         "cache_flush_bytes": min(2 * (cache_bytes or (32 << 20)), FLUSH_CAP_BYTES),
         "inherited": {name: os.environ[name] for name in INHERITED if name in os.environ},
-        "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"),
-        "torch": None,
-        "torch_error": None,
-    }
+        "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"), "torch": None, "torch_error": None,
+    }  # fmt: skip
     return found if simulated else found | {"driver": driver_version()} | torch_facts()
 
 
@@ -226,13 +216,10 @@ def torch_facts() -> dict[str, Any]:
     except Exception as error:  # noqa: BLE001 - a broken torch raises anything, OSError included
         return {"torch_error": f"{type(error).__name__}: {error}"[:300]}
     return {
-        "torch": str(torch.__version__),
-        "torch_import_s": watch.elapsed_s(),
-        "torch_git": torch.version.git_version,
-        "torch_cuda": torch.version.cuda,
-        "matmul_precision": torch.get_float32_matmul_precision(),
+        "torch": str(torch.__version__), "torch_import_s": watch.elapsed_s(), "torch_git": torch.version.git_version,
+        "torch_cuda": torch.version.cuda, "matmul_precision": torch.get_float32_matmul_precision(),
         "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
-    }
+    }  # fmt: skip
 
 
 MOST_TEXT = 400
@@ -262,12 +249,9 @@ def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, inst
     )
     # The catalogue of built-in workloads was made before files were loaded, so they cannot change it.
     return Hello(
-        protocol=PROTOCOL,
-        environment=environment,
-        catalogue=(*built_in, *found.infos),
-        refused=refused,
+        protocol=PROTOCOL, environment=environment, catalogue=(*built_in, *found.infos), refused=refused,
         own_files=found.files,
-    )
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ worker

@@ -17,12 +17,9 @@ UNEXPLAINED = 0.1
 """A rest above this share of the measured time is called unexplained."""
 
 CAUSES = {
-    TO_GPU: "copying to the GPU",
-    LAUNCH: "launch overhead",
-    KERNELS: "kernel time",
-    WAIT: "waiting for the GPU",
+    TO_GPU: "copying to the GPU", LAUNCH: "launch overhead", KERNELS: "kernel time", WAIT: "waiting for the GPU",
     BACK: "copying back",
-}
+}  # fmt: skip
 """Term → its words in a sentence."""
 
 

@@ -44,21 +44,11 @@ THREAD_PATIENCE_S = 1.0
 
 
 def crossover(
-    what: What,
-    n: Sizes = "16:4096",
-    *,
-    setup: str = "",
-    let: Mapping[str, object] | None = None,
-    inputs: Callable[[int], Any] | None = None,
-    dtype: object = None,
-    threads: int | str | None = None,
-    device: str | Sequence[str] | None = None,
-    in_place: bool = False,
-    rounds: int | None = None,
-    max_seconds: float | None = None,
-    simulate: str | None = None,
-    save: bool = False,
-) -> Result:
+    what: What, n: Sizes = "16:4096", *, setup: str = "", let: Mapping[str, object] | None = None,
+    inputs: Callable[[int], Any] | None = None, dtype: object = None, threads: int | str | None = None,
+    device: str | Sequence[str] | None = None, in_place: bool = False, rounds: int | None = None,
+    max_seconds: float | None = None, simulate: str | None = None, save: bool = False,
+) -> Result:  # fmt: skip
     """Search for the size from which the GPU is faster, between the smallest and the largest of `n`.
 
     Args:
@@ -94,21 +84,11 @@ def crossover(
 
 
 def time_on(
-    what: What,
-    n: Sizes = 512,
-    *,
-    setup: str = "",
-    let: Mapping[str, object] | None = None,
-    inputs: Callable[[int], Any] | None = None,
-    dtype: object = None,
-    threads: int | str | None = None,
-    device: str | Sequence[str] | None = None,
-    in_place: bool = False,
-    rounds: int | None = None,
-    max_seconds: float | None = None,
-    simulate: str | None = None,
-    save: bool = False,
-) -> Result:
+    what: What, n: Sizes = 512, *, setup: str = "", let: Mapping[str, object] | None = None,
+    inputs: Callable[[int], Any] | None = None, dtype: object = None, threads: int | str | None = None,
+    device: str | Sequence[str] | None = None, in_place: bool = False, rounds: int | None = None,
+    max_seconds: float | None = None, simulate: str | None = None, save: bool = False,
+) -> Result:  # fmt: skip
     """Time code on both devices at the sizes `n`: `512`, `[16, 64, 256]` or `"16:4096:16"`.
 
     The other arguments are those of `crossover`.
@@ -133,17 +113,9 @@ def _sizes(n: Sizes) -> str:
 
 
 def _request(
-    subject: Subject,
-    sizes: str,
-    dtype: object,
-    threads: int | str | None,
-    device: str | Sequence[str] | None,
-    rounds: int | None,
-    max_seconds: float | None,
-    simulate: str | None,
-    *,
-    find_crossover: bool,
-) -> PlanRequest:
+    subject: Subject, sizes: str, dtype: object, threads: int | str | None, device: str | Sequence[str] | None,
+    rounds: int | None, max_seconds: float | None, simulate: str | None, *, find_crossover: bool,
+) -> PlanRequest:  # fmt: skip
     simulate = simulate if simulate is not None else os.environ.get("CPUGPU_SIMULATE") or None
     return PlanRequest(
         names=(subject.code.name,), sizes=sizes, find_crossover=find_crossover,
@@ -265,14 +237,11 @@ class Result:
         low, high = (measured.low, measured.high) if measured is not None else (None, None)
         where = next(iter(caller_lines(run)), OWN_PROCESS)
         return cls(
-            answer=micro(" ".join(answer_lines(run))),
-            point=measured.point if measured is not None else None,
-            bracket=(low, high) if low is not None and high is not None else None,
-            where=where,
+            answer=micro(" ".join(answer_lines(run))), point=measured.point if measured is not None else None,
+            bracket=(low, high) if low is not None and high is not None else None, where=where,
             receipt=tuple(map(micro, dict.fromkeys((where, *run_receipt(run))))),
-            rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)),
-            run=run,
-        )
+            rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)), run=run,
+        )  # fmt: skip
 
     def table(self) -> str:
         """Return what `cpugpu-tui time` prints."""
@@ -310,18 +279,13 @@ def _row(run: RunState, row: Row) -> TimedRow:
     found, copied = row.comparison, end_to_end(row, PAGEABLE)
     failure = remark(run, row) if row.failure is not None else ""
     return TimedRow(
-        size=row.case.size,
-        cpu_ns=_latency_ns(row, row.cpu),
-        gpu_ns=_latency_ns(row, row.gpu),
-        speedup=found.speedup if found is not None else None,
-        low=found.low if found is not None else None,
-        high=found.high if found is not None else None,
-        faster=_text(run, row, Key.VERDICT),
-        with_copies=copied.speedup if copied is not None else None,
-        limited_by=_text(run, row, Key.LIMIT),
+        size=row.case.size, cpu_ns=_latency_ns(row, row.cpu), gpu_ns=_latency_ns(row, row.gpu),
+        speedup=found.speedup if found is not None else None, low=found.low if found is not None else None,
+        high=found.high if found is not None else None, faster=_text(run, row, Key.VERDICT),
+        with_copies=copied.speedup if copied is not None else None, limited_by=_text(run, row, Key.LIMIT),
         marks=tuple(row_marks(row)),
         failure=f"{failure} {in_python(row.failure.remedy)}".strip() if row.failure is not None else "",
-    )
+    )  # fmt: skip
 
 
 def _latency_ns(row: Row, times: DeviceTimes | None) -> float | None:

@@ -83,13 +83,7 @@ def as_data(each: JudgedClaim) -> dict[str, object]:
 
     claim = each.claim
     return {
-        "id": claim.id,
-        "publication": claim.publication,
-        "sentence": claim.sentence,
-        "outcome": each.outcome,
-        "here": each.here,
-        "sources": list(each.sources),
-        "outdated": claim.outdated,
-        "reason": claim.reason,
+        "id": claim.id, "publication": claim.publication, "sentence": claim.sentence, "outcome": each.outcome,
+        "here": each.here, "sources": list(each.sources), "outdated": claim.outdated, "reason": claim.reason,
         "command": command(each) or None,
-    }
+    }  # fmt: skip

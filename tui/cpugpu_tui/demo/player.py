@@ -53,11 +53,8 @@ class Player:
     series_id = ""
 
     def __init__(
-        self,
-        recording: Recording,
-        pace: float | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+        self, recording: Recording, pace: float | None = None, clock: Clock | None = None,
+    ) -> None:  # fmt: skip
         """`pace` is a result of `pace_of`."""
         self._recording, self._pace = recording, pace
         self._clock = clock or Clock()

@@ -67,17 +67,14 @@ def host_setup(root: str = "/") -> HostSetup:
     cores = procfs.affinity_cores(root)
     governors = {_line(root, f"{_CPUS}/cpu{core}/cpufreq/scaling_governor") for core in cores} - {None}
     return HostSetup(
-        architecture=platform.machine(),
-        logical_cores=len(cores),
-        physical_cores=procfs.physical_cores(root),
-        quota_cores=procfs.cpu_quota_cores(root),
-        threads=procfs.default_threads(root),
+        architecture=platform.machine(), logical_cores=len(cores), physical_cores=procfs.physical_cores(root),
+        quota_cores=procfs.cpu_quota_cores(root), threads=procfs.default_threads(root),
         smt={"1": True, "0": False}.get(_line(root, f"{_CPUS}/smt/active") or ""),
         numa_nodes=_numa_nodes(root, frozenset(cores)),
         governor="mixed" if len(governors) > 1 else next(iter(governors), None),
         frequency_driver=_line(root, f"{_CPUS}/cpu{cores[0]}/cpufreq/scaling_driver") if cores else None,
         frequency_mhz=procfs.cpu_freq_mhz(root),
-    )
+    )  # fmt: skip
 
 
 def has_nvidia_gpu(root: str = "/") -> bool:

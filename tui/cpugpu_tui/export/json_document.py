@@ -57,18 +57,12 @@ def run_data(run: ExportedRun) -> dict[str, Any]:
     """Return the facts of a run as a whole, as JSON values."""
     started, finished = run.started, run.state.finished
     return {
-        "run_id": started.run_id,
-        "series_id": started.series_id,
-        "name": run.name,
-        "status": finished.status if finished is not None else "unfinished",
-        "simulated": run.state.simulated,
-        "started": utc(started.wall_ns),
-        "finished": utc(finished.wall_ns) if finished is not None else None,
-        "environment": to_plain(started.environment),
-        "devices": to_plain(run.state.devices),
-        "peers": peers_data(run.state),
-        "gpus": gpus_data(run.state),
-    }
+        "run_id": started.run_id, "series_id": started.series_id, "name": run.name,
+        "status": finished.status if finished is not None else "unfinished", "simulated": run.state.simulated,
+        "started": utc(started.wall_ns), "finished": utc(finished.wall_ns) if finished is not None else None,
+        "environment": to_plain(started.environment), "devices": to_plain(run.state.devices),
+        "peers": peers_data(run.state), "gpus": gpus_data(run.state),
+    }  # fmt: skip
 
 
 def utc(wall_ns: int) -> str:

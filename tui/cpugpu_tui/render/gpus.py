@@ -275,15 +275,9 @@ def peers_data(run: RunState) -> list[dict[str, Any]]:
     """Return the copies as JSON values, one for each pair."""
     return [
         {
-            "source": source,
-            "target": target,
-            "source_uuid": found.source.uuid,
-            "target_uuid": found.target.uuid,
-            "peer_access": found.has_access,
-            "bytes_per_s": bytes_per_s(found),
-            "latency_ns": latency_ns(found),
-            "size_bytes": found.size_bytes,
-            "problem": found.problem,
+            "source": source, "target": target, "source_uuid": found.source.uuid, "target_uuid": found.target.uuid,
+            "peer_access": found.has_access, "bytes_per_s": bytes_per_s(found), "latency_ns": latency_ns(found),
+            "size_bytes": found.size_bytes, "problem": found.problem,
         }
         for (source, target), found in run.peers.items()
-    ]
+    ]  # fmt: skip

@@ -241,13 +241,10 @@ def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     found, moved = answer.evidence.measured, answer.evidence.worlds.get(END_TO_END)
     is_named = found.low is not None
     return {
-        NAME: named_on(answer),
-        FROM: _from(found),
-        BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE,
-        LARGEST: _at_largest(found),
-        COPIES: NONE if moved is None or not moved.points else _moved(moved),
-        LIMIT: _limit(run, answer),
-    }
+        NAME: named_on(answer), FROM: _from(found),
+        BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE, LARGEST: _at_largest(found),
+        COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
+    }  # fmt: skip
 
 
 def _size(size: int) -> str:

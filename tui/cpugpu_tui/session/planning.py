@@ -222,13 +222,9 @@ def scale_text(plan: model.Plan) -> str:
 
 
 def _cases(
-    preset: Preset,
-    sizes: tuple[int, ...] | None,
-    known: dict[str, model.WorkloadInfo],
-    request: PlanRequest,
-    *,
+    preset: Preset, sizes: tuple[int, ...] | None, known: dict[str, model.WorkloadInfo], request: PlanRequest, *,
     searched: bool,
-) -> list[model.Case]:
+) -> list[model.Case]:  # fmt: skip
     """Return the cases of a preset; a person's choices apply to all of its parts.
 
     The cases of a search are its coarse grid, one sweep after the other.

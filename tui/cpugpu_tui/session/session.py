@@ -45,17 +45,10 @@ class Session:
     """Runs one plan. `run` blocks; the other methods may be called from any thread."""
 
     def __init__(
-        self,
-        plan: Plan,
-        agents: Agents,
-        outbox: Outbox | None = None,
-        series_id: str | None = None,
-        case_timeout_s: float | None = None,
-        facts: dict[str, Any] | None = None,
-        *,
-        ceilings: bool = False,
+        self, plan: Plan, agents: Agents, outbox: Outbox | None = None, series_id: str | None = None,
+        case_timeout_s: float | None = None, facts: dict[str, Any] | None = None, *, ceilings: bool = False,
         saved: Unfinished | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Prepare to run `plan`.
 
         With `ceilings`, peak rates that the history lacks are measured after the cases. With a `saved` run only its

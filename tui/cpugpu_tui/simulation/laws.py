@@ -89,15 +89,12 @@ class Sensors:
             return None
         laws = self._laws
         planted = {
-            "sm_clock_mhz": self._clock_mhz or laws.sm_clock_mhz or None,
-            "temperature_c": laws.temperature_c or None,
+            "sm_clock_mhz": self._clock_mhz or laws.sm_clock_mhz or None, "temperature_c": laws.temperature_c or None,
             "memory_used_bytes": float(OWN_BYTES + (NEIGHBOUR_BYTES if laws.neighbour_pid else 0)),
-            "throttled_power_cap_ns": 0.0,
-            "throttled_sync_boost_ns": 0.0,
-            "throttled_thermal_ns": self._count_throttled(),
-            "throttled_hw_thermal_ns": 0.0,
+            "throttled_power_cap_ns": 0.0, "throttled_sync_boost_ns": 0.0,
+            "throttled_thermal_ns": self._count_throttled(), "throttled_hw_thermal_ns": 0.0,
             "throttled_power_brake_ns": 0.0,
-        }
+        }  # fmt: skip
         readings = {key: UNKNOWN if value is None else Reading(value) for key, value in planted.items()}
         readings["energy_mj"] = self.energy_mj()
         return State({key: readings[key] for key in EDGE_KEYS}, self._processes())

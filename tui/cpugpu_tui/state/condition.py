@@ -71,16 +71,12 @@ def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
     otherwise = Reading(None, "not-supported") if is_cpu else begin.get("sm_clock_mhz", NOT_READ)
     return Condition(
         sm_clock_mhz=Reading(median(clocks)) if clocks else Reading(None, otherwise.reason or "not-yet"),
-        throttles=_throttles(times),
-        unthrottled_reason=_why_unknown(times),
+        throttles=_throttles(times), unthrottled_reason=_why_unknown(times),
         temperature_begin_c=_or_none(begin, "temperature_c", is_cpu=is_cpu),
-        temperature_end_c=_or_none(end, "temperature_c", is_cpu=is_cpu),
-        watts=_watts(times, found, is_cpu=is_cpu),
-        energy=found,
-        above_idle=above_idle(times.energy, run.idle.get(times.device)),
-        gflop_per_j=_gflop_per_j(row, found),
-        company=None if is_cpu else _company(times),
-    )
+        temperature_end_c=_or_none(end, "temperature_c", is_cpu=is_cpu), watts=_watts(times, found, is_cpu=is_cpu),
+        energy=found, above_idle=above_idle(times.energy, run.idle.get(times.device)),
+        gflop_per_j=_gflop_per_j(row, found), company=None if is_cpu else _company(times),
+    )  # fmt: skip
 
 
 def _readings(times: DeviceTimes, edge: str) -> Mapping[str, Reading]:
@@ -158,14 +154,11 @@ def conditions_data(run: RunState) -> list[dict[str, Any]]:
 def condition_data(found: Condition) -> dict[str, Any]:
     """Return a condition as JSON values; an unknown value is null, with a reason beside it."""
     readings = {
-        "sm_clock_mhz": found.sm_clock_mhz,
-        "temperature_begin_c": found.temperature_begin_c,
-        "temperature_end_c": found.temperature_end_c,
-        "power_w": found.watts,
-        "joules_per_call": found.energy.joules_per_call,
-        "joules_per_call_above_idle": found.above_idle,
+        "sm_clock_mhz": found.sm_clock_mhz, "temperature_begin_c": found.temperature_begin_c,
+        "temperature_end_c": found.temperature_end_c, "power_w": found.watts,
+        "joules_per_call": found.energy.joules_per_call, "joules_per_call_above_idle": found.above_idle,
         "gflop_per_j": found.gflop_per_j,
-    }
+    }  # fmt: skip
     others = found.company
     return {
         **{key: {"value": reading.value, "reason": reading.reason} for key, reading in readings.items()},

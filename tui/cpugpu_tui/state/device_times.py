@@ -136,38 +136,28 @@ class DeviceTimes:
         for word, throttled_ns in (event.throttled_ns or {}).items():
             throttled[word] = throttled.get(word, 0.0) + throttled_ns
         return replace(
-            self,
-            samples=samples,
-            round_ns=rounds,
-            other_round_ns=others,
+            self, samples=samples, round_ns=rounds, other_round_ns=others,
             marked_ns=(*self.marked_ns, *(latency or ())) if event.marks else self.marked_ns,
             marks=tuple(dict.fromkeys((*self.marks, *event.marks))),
             clocks_mhz=_with_known(self.clocks_mhz, event.sm_clock_mhz),
             end_clocks_mhz=_with_known(self.end_clocks_mhz, event.sm_clock_end_mhz),
-            powers_mw=_with_known(self.powers_mw, event.power_mw),
-            mark_counts=counts,
-            throttled_ns=throttled,
+            powers_mw=_with_known(self.powers_mw, event.power_mw), mark_counts=counts, throttled_ns=throttled,
             watched_ns=self.watched_ns + (event.watched_ns if event.throttled_ns is not None else 0.0),
-        )
+        )  # fmt: skip
 
     def packed(self) -> DeviceTimes:
         """Return a copy that needs a third of the memory and can still grow."""
         edges = {edge: replace(read, readings=Readings(read.readings)) for edge, read in self.edges.items()}
         known = self.calibrated
         return replace(
-            self,
-            device=intern(self.device),
+            self, device=intern(self.device),
             calibrated=replace(known, case=intern(known.case), device=intern(known.device)) if known else None,
-            samples=Series(self.samples),
-            round_ns=Numbers(self.round_ns),
+            samples=Series(self.samples), round_ns=Numbers(self.round_ns),
             other_round_ns=Rounds(self.other_round_ns) if self.other_round_ns else NOTHING,
-            clocks_mhz=_in_array(self.clocks_mhz),
-            end_clocks_mhz=_in_array(self.end_clocks_mhz),
-            powers_mw=_in_array(self.powers_mw),
-            mark_counts=self.mark_counts or NOTHING,
-            throttled_ns=self.throttled_ns or NOTHING,
-            edges=edges or NOTHING,
-        )
+            clocks_mhz=_in_array(self.clocks_mhz), end_clocks_mhz=_in_array(self.end_clocks_mhz),
+            powers_mw=_in_array(self.powers_mw), mark_counts=self.mark_counts or NOTHING,
+            throttled_ns=self.throttled_ns or NOTHING, edges=edges or NOTHING,
+        )  # fmt: skip
 
 
 prime(DeviceTimes("cpu"))

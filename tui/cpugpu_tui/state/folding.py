@@ -163,16 +163,12 @@ def measured_state(
         return None
     names, planned = device_names(run), {case.key for case in run.run.plan.cases}
     return MeasuredRun(
-        run_id=run.run.run_id,
-        number=run.run.number,
-        series_id=run.run.series_id,
-        plan=run.run.plan,
+        run_id=run.run.run_id, number=run.run.number, series_id=run.run.series_id, plan=run.run.plan,
         started_wall_ns=run.run.wall_ns,
         cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
         facts={} if times_only else facts_of(run, power_limits_mw or {}),
-        clocks_mhz={} if times_only else _clocks(run, names),
-        gpu_models=tuple(gpu.label for gpu in run.gpus),
-    )
+        clocks_mhz={} if times_only else _clocks(run, names), gpu_models=tuple(gpu.label for gpu in run.gpus),
+    )  # fmt: skip
 
 
 def power_limits_of(gpus: Iterable[GpuTelemetry]) -> dict[str, float]:
@@ -230,19 +226,13 @@ def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, A
         "GPU": ", ".join(device.label for device in gpus) or None,
         "CPU": next((device.label for device in run.devices if device.is_cpu), environment.get("cpu")),
         "power limit": ", ".join(f"{limit / 1e3:.0f} W" for limit in limits if limit is not None) or None,
-        "throttled by": _throttled(run),
-        "others on the GPU": _is_shared(run),
-        "CPU threads": run.threads or None,
+        "throttled by": _throttled(run), "others on the GPU": _is_shared(run), "CPU threads": run.threads or None,
         **{name: environment.get(key) for name, key in _ENVIRONMENT.items()},
         "which GPU": ", ".join(device.uuid for device in gpus if device.uuid) or None,
-        "GPUs at the same time": "yes" if plan.parallel else "no",
-        "caches": plan.cache,
-        "scale": plan.scale,
-        "denormals": "flushed" if plan.flush_denormals else "kept",
-        "seed of the inputs": plan.seed,
-        "MNIST": plan.mnist,
-        "simulation": plan.simulation,
-    }
+        "GPUs at the same time": "yes" if plan.parallel else "no", "caches": plan.cache, "scale": plan.scale,
+        "denormals": "flushed" if plan.flush_denormals else "kept", "seed of the inputs": plan.seed,
+        "MNIST": plan.mnist, "simulation": plan.simulation,
+    }  # fmt: skip
 
 
 def _throttled(run: RunState) -> str | None:

@@ -83,18 +83,12 @@ def result_row(events: Sequence[model.Event]) -> dict[str, Any]:
     else:
         raise ValueError(f"the events of a case must end with its outcome, not with {type(ended).__name__}")
     return {
-        "case_key": ended.case,
-        **outcome,
-        "flops": started.flops if started else 0.0,
-        "bytes_moved": started.bytes_moved if started else 0.0,
-        "operations": started.operations if started else 0,
-        "started_seq": started.seq if started else None,
-        "started_wall_ns": started.wall_ns if started else None,
-        "started_mono_ns": started.mono_ns if started else None,
-        "ended_seq": ended.seq,
-        "ended_wall_ns": ended.wall_ns,
+        "case_key": ended.case, **outcome, "flops": started.flops if started else 0.0,
+        "bytes_moved": started.bytes_moved if started else 0.0, "operations": started.operations if started else 0,
+        "started_seq": started.seq if started else None, "started_wall_ns": started.wall_ns if started else None,
+        "started_mono_ns": started.mono_ns if started else None, "ended_seq": ended.seq, "ended_wall_ns": ended.wall_ns,
         "ended_mono_ns": ended.mono_ns,
-    }
+    }  # fmt: skip
 
 
 def detail_rows(events: Sequence[model.Event]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -156,13 +150,9 @@ def _outcome(result: sqlite3.Row) -> model.Event:
         check = from_json(result["check_json"], model.Check) if result["check_json"] else None
         return model.CaseFinished(case=result["case_key"], check=check, **clocks)
     return model.CaseFailed(
-        case=result["case_key"],
-        kind=result["status"],
-        message=result["message"],
-        remedy=result["remedy"],
-        device=result["device"],
-        **clocks,
-    )
+        case=result["case_key"], kind=result["status"], message=result["message"], remedy=result["remedy"],
+        device=result["device"], **clocks,
+    )  # fmt: skip
 
 
 def _calibrated(case: str, row: sqlite3.Row) -> model.Calibrated:
@@ -253,15 +243,9 @@ def _run_started(run: sqlite3.Row) -> model.RunStarted:
     for part in ("machine_facts", "environment_facts", "environment"):
         facts |= json.loads(run[part] or "{}")
     return model.RunStarted(
-        seq=run["seq"],
-        wall_ns=run["wall_ns"],
-        mono_ns=run["mono_ns"],
-        run_id=run["run_id"],
-        series_id=run["series_id"],
-        plan=from_json(run["plan"], model.Plan),
-        environment=facts,
-        number=run["number"],
-    )
+        seq=run["seq"], wall_ns=run["wall_ns"], mono_ns=run["mono_ns"], run_id=run["run_id"],
+        series_id=run["series_id"], plan=from_json(run["plan"], model.Plan), environment=facts, number=run["number"],
+    )  # fmt: skip
 
 
 def _case_streams(connection: sqlite3.Connection, number: int) -> list[list[model.Event]]:

@@ -97,23 +97,15 @@ class RunSummary:
         finished_wall_ns = row["finished_wall_ns"]
         devices = json.loads(row["devices_found"])["devices"] if row["devices_found"] else []
         return cls(
-            number=row["number"],
-            run_id=row["run_id"],
-            series_id=row["series_id"],
-            name=row["name"],
-            status=row["status"],
-            started_wall_ns=row["wall_ns"],
+            number=row["number"], run_id=row["run_id"], series_id=row["series_id"], name=row["name"],
+            status=row["status"], started_wall_ns=row["wall_ns"],
             duration_ns=None if finished_wall_ns is None else max(0, finished_wall_ns - row["wall_ns"]),
-            hostname=row["hostname"],
-            cases_ok=row["cases_ok"],
-            cases_failed=row["cases"] - row["cases_ok"] - row["cases_skipped"],
-            cases_skipped=row["cases_skipped"],
-            devices=tuple(device["label"] for device in devices),
-            simulated=bool(row["simulated"]),
+            hostname=row["hostname"], cases_ok=row["cases_ok"],
+            cases_failed=row["cases"] - row["cases_ok"] - row["cases_skipped"], cases_skipped=row["cases_skipped"],
+            devices=tuple(device["label"] for device in devices), simulated=bool(row["simulated"]),
             tags=tuple(row["tags"].split("\n")) if row["tags"] else (),
-            baselines=tuple(row["baselines"].split("\n")) if row["baselines"] else (),
-            fleet_host=row["fleet_host"],
-        )
+            baselines=tuple(row["baselines"].split("\n")) if row["baselines"] else (), fleet_host=row["fleet_host"],
+        )  # fmt: skip
 
 
 # ------------------------------------------------------------------ past runs

@@ -34,12 +34,9 @@ class Asker:
     """One thread with one NVML session; answers one request at a time, from one other thread."""
 
     def __init__(
-        self,
-        root: str = "/",
-        gpm: bool = False,
-        quiet: Callable[[], bool] = lambda: False,
+        self, root: str = "/", gpm: bool = False, quiet: Callable[[], bool] = lambda: False,
         without: Container[int] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Every sample reads `quiet` and `without` (GPUs to skip)."""
         self.nvml = Nvml(root, gpm=gpm, without=without)
         self.asked_ns: int | None = None

@@ -66,13 +66,9 @@ class Sampler:
     """Emit a `TelemetryRead` at once and then every `interval_s` until stopped; used once."""
 
     def __init__(
-        self,
-        interval_s: float,
-        emit: Callable[[TelemetryRead], None],
-        own_pids: Callable[[], set[int]] = set,
-        root: str = "/",
-        gpm: bool = False,
-    ) -> None:
+        self, interval_s: float, emit: Callable[[TelemetryRead], None], own_pids: Callable[[], set[int]] = set,
+        root: str = "/", gpm: bool = False,
+    ) -> None:  # fmt: skip
         """`emit` and `own_pids` (our agents) are called on the thread `telemetry`.
 
         They must not wait for the thread that calls `stop`. `root` is the folder that holds `proc` and `sys`. `gpm`

@@ -224,12 +224,9 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
         return TelemetryRead(
             gpus=tuple(each.as_event(header.gpu_keys) for each in found.gpus),
             host={key: _reading(cell, key) for key, cell in found.host.items() if cell is not None},
-            problem=found.problem,
-            is_silent=found.is_silent,
-            seq=found.seq,
-            wall_ns=found.wall_ns,
+            problem=found.problem, is_silent=found.is_silent, seq=found.seq, wall_ns=found.wall_ns,
             mono_ns=found.mono_ns,
-        )
+        )  # fmt: skip
     except _Wrong as wrong:
         raise _damaged(name, number, wrong) from None
 

@@ -166,25 +166,15 @@ def _measured(
         if not is_late() and (line := transfer_line(gauge, name, announce, effort.transfer_sizes)) is not None:
             transfers[name] = line
     return model.Ceilings(
-        device=gauge.device.name,
-        label=gauge.device.label,
-        uuid=gauge.device.uuid,
-        hostname=str(environment.get("hostname")),
-        torch=str(environment.get("torch") or ""),
-        measured_wall_ns=time.time_ns(),
-        threads=gauge.threads(),
+        device=gauge.device.name, label=gauge.device.label, uuid=gauge.device.uuid,
+        hostname=str(environment.get("hostname")), torch=str(environment.get("torch") or ""),
+        measured_wall_ns=time.time_ns(), threads=gauge.threads(),
         flops={dtype: rate for dtype, (_, rate) in products.items()},
-        matmul_sizes={dtype: n for dtype, (n, _) in products.items()},
-        copy_bytes_per_s=2e9 * copy_bytes / copy_ns,
-        copy_bytes=copy_bytes,
-        launch_ns=launch_ns,
-        synchronize_ns=synchronize_ns,
-        round_trip_ns=round_trip_ns,
-        transfers=transfers,
-        simulated=gauge.device.simulated,
-        driver=environment.get("driver"),
+        matmul_sizes={dtype: n for dtype, (n, _) in products.items()}, copy_bytes_per_s=2e9 * copy_bytes / copy_ns,
+        copy_bytes=copy_bytes, launch_ns=launch_ns, synchronize_ns=synchronize_ns, round_trip_ns=round_trip_ns,
+        transfers=transfers, simulated=gauge.device.simulated, driver=environment.get("driver"),
         quick=effort.limit_s is not None,
-    )
+    )  # fmt: skip
 
 
 def largest_product(gauge: Gauge, dtype: str, announce: Announce, effort: Effort = FULL) -> tuple[int, float] | None:

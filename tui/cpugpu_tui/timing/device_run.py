@@ -197,15 +197,10 @@ def core_waits(
         lack, threads = run.lack, run.threads
         single = _one_thread(run, watch, plan) if lack.stays and not control.stopping else None
         cores = model.CoreWait(
-            threads=threads,
-            cores=watch.cores,
-            waited_ns=lack.waited.waited_ns,
-            wanted_ns=lack.waited.wanted_ns,
-            discarded=tuple(lack.discarded),
-            one_thread_ns=single[0] if single is not None else (),
-            one_thread_share=single[1] if single is not None else None,
-            use=use,
-        )
+            threads=threads, cores=watch.cores, waited_ns=lack.waited.waited_ns, wanted_ns=lack.waited.wanted_ns,
+            discarded=tuple(lack.discarded), one_thread_ns=single[0] if single is not None else (),
+            one_thread_share=single[1] if single is not None else None, use=use,
+        )  # fmt: skip
         yield model.MachineRead(case=case.key, device=run.name, edge=model.CORES, readings={}, cores=cores)
 
 

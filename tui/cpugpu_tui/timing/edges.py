@@ -126,14 +126,10 @@ class CaseEdges:
         if state is not None:
             self._emit(
                 MachineRead(
-                    case=self._case.key,
-                    device=device,
-                    edge=edge,
-                    readings=dict(state.readings),
-                    processes=state.processes,
-                    elapsed_ns=elapsed_ns,
+                    case=self._case.key, device=device, edge=edge, readings=dict(state.readings),
+                    processes=state.processes, elapsed_ns=elapsed_ns,
                 )
-            )
+            )  # fmt: skip
         return state
 
 
@@ -178,14 +174,7 @@ def energy_between(
 ) -> EnergyMeasured:
     """Return the event for a window between two readings of a device's energy counter."""
     return EnergyMeasured(
-        case=case,
-        device=device,
-        calls=calls,
-        elapsed_ns=after.at_ns - before.at_ns,
-        begin_mj=before.reading.value,
-        end_mj=after.reading.value,
-        tick_ns=watcher.tick_ns,
-        scope=watcher.scope,
-        power_mw=power_mw,
+        case=case, device=device, calls=calls, elapsed_ns=after.at_ns - before.at_ns, begin_mj=before.reading.value,
+        end_mj=after.reading.value, tick_ns=watcher.tick_ns, scope=watcher.scope, power_mw=power_mw,
         reason=before.reading.reason or after.reading.reason,
-    )
+    )  # fmt: skip

@@ -151,15 +151,9 @@ class Agents:
     """Starts agents, and keeps one on standby so that a run begins at once."""
 
     def __init__(
-        self,
-        python: str | None = None,
-        worker: str = "process",
-        *,
-        simulated: bool = False,
-        own: Sequence[str] = (),
-        host: Host | None = None,
-        hello_limit_s: float = HELLO_LIMIT_S,
-    ) -> None:
+        self, python: str | None = None, worker: str = "process", *, simulated: bool = False, own: Sequence[str] = (),
+        host: Host | None = None, hello_limit_s: float = HELLO_LIMIT_S,
+    ) -> None:  # fmt: skip
         """`own` are the arguments that name a person's own workload files; no other file is loaded.
 
         With a `host`, agents start there, by its launcher and interpreter. Each may take `hello_limit_s`.

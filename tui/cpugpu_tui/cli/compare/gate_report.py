@@ -60,11 +60,8 @@ def report_data(report: GateReport) -> dict[str, Any]:
     """Return the report as JSON values."""
     data = comparison_data(report.found)
     data |= {
-        "event": "Gate",
-        "limit": report.limit,
-        "verdict": report.verdict,
-        "says": gate_sentence(report),
-    }
+        "event": "Gate", "limit": report.limit, "verdict": report.verdict, "says": gate_sentence(report),
+    }  # fmt: skip
     data["verdicts"] = [
         {**judged_data(each.judged), "verdict": each.outcome, "why": each.why or None,
          "at_most": each.change.at_most if each.change else None} for each in report.gated

@@ -70,13 +70,9 @@ class Nvml:
     """
 
     def __init__(
-        self,
-        root: str = "/",
-        clock_s: Callable[[], float] = time.monotonic,
-        gpm: bool = False,
-        pause: Callable[[float], None] = time.sleep,
-        without: Container[int] = (),
-    ) -> None:
+        self, root: str = "/", clock_s: Callable[[], float] = time.monotonic, gpm: bool = False,
+        pause: Callable[[float], None] = time.sleep, without: Container[int] = (),
+    ) -> None:  # fmt: skip
         """`root` is the folder that holds `proc`; `gpm` adds SM occupancy, tensor and DRAM activity (0.7 ms a sample).
 
         GPUs in `without` are skipped; their rows say that they do not answer.
@@ -168,13 +164,8 @@ SLOW_S = 5.0
 """Interval for limits, names and processes, and for retries of a lost GPU or a missing driver."""
 
 _VITAL_KEYS = (
-    "kernel_active_pct",
-    "memory_used_bytes",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "power_mw",
-    "temperature_c",
-)
+    "kernel_active_pct", "memory_used_bytes", "sm_clock_mhz", "memory_clock_mhz", "power_mw", "temperature_c",
+)  # fmt: skip
 """A number for any of them means that the GPU answers; no permission for all of them, no permission for the GPU."""
 
 
@@ -279,17 +270,12 @@ class Gpu:
         }
         denied = all(reading.reason == "no-permission" for reading in vital)
         return GpuTelemetry(
-            index=self.index,
-            uuid=self._uuid,
-            name=self._name,
-            pci_bus_id=self._pci_bus_id,
-            readings={key: readings[key] for key in KEYS},
-            throttle=throttle_words(readings["throttle_bits"].value),
+            index=self.index, uuid=self._uuid, name=self._name, pci_bus_id=self._pci_bus_id,
+            readings={key: readings[key] for key in KEYS}, throttle=throttle_words(readings["throttle_bits"].value),
             processes=owned(self._in_no_slice(), own_pids),
             problem=gpu_problem(nvml.NVMLError(NO_PERMISSION), self.index, self._minor)[1] if denied else None,
-            instances=instances,
-            persistence=self._persistence,
-        )
+            instances=instances, persistence=self._persistence,
+        )  # fmt: skip
 
     def _in_no_slice(self) -> tuple[GpuProcess, ...] | None:
         """Return the processes outside all slices, because the driver's list of a GPU repeats those of its slices."""
