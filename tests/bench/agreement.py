@@ -19,9 +19,9 @@ from tests.helpers.bench.ratios import SideBySide, cap_seconds, side_by_side, ta
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan
-from cpugpu_tui.timing.device_run import block_calls
 from cpugpu_tui.timing.timers import Machine, Timer
 from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.timing.warm_up import block_calls
 
 CPU_CASES = (
     *(Case("matmul", n) for n in (64, 128, 256, 512, 1024)),

@@ -15,9 +15,9 @@ from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
 from cpugpu_tui.timing.channel import Control, LineEmitter
-from cpugpu_tui.timing.device_run import block_calls
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import Stopwatch
+from cpugpu_tui.timing.warm_up import block_calls
 from cpugpu_tui.workloads import Workload, workload
 
 NOTHING_NS = 100.0

@@ -25,8 +25,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.device_run import BLOCK_NS, DEVICE_SAMPLES, FIRST_WARMUP_NS, WARMUP_NS, DeviceRun
+from cpugpu_tui.timing.device_run import DEVICE_SAMPLES, DeviceRun
 from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 
 LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0.0)
 """A CPU call of nine seconds, beyond the budget of five."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cpugpu_tui.model import Plan
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.device_run import BLOCK_NS, FIRST_WARMUP_NS, block_calls, sizing, warm_up
+from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, block_calls, sizing, warm_up
 
 PLAN = Plan("test", ())
 

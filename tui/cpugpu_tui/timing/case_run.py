@@ -23,22 +23,20 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 from cpugpu_tui.timing.channel import Control, Emit
-from cpugpu_tui.timing.device_run import (
+from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
+from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
+from cpugpu_tui.timing.host_watch import READING_S, is_starved
+from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
+from cpugpu_tui.timing.timers.timed_operation import Reporter
+from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
     FIRST_WARMUP_NS,
     SEARCH_WARMUP_NS,
     WARMUP_CAP_NS,
     WARMUP_NS,
-    DeviceRun,
-    Samples,
-    core_waits,
     sizing,
     warm_up,
 )
-from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
-from cpugpu_tui.timing.host_watch import READING_S, is_starved
-from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
-from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.workloads import case_costs
 
 LONGEST_REPEATED_FIRST_CALL_NS = 10e9

@@ -1,19 +1,18 @@
-"""One device of a case: warm-up, block sizes, half-rounds with their samples, and the budget that they have spent."""
+"""One device of a case: its half-rounds, their samples, and the budget that they have spent."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.cores import Snapshot, Waited
-from cpugpu_tui.model import Plan
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
 from cpugpu_tui.timing.timers import Timer, Watch
+from cpugpu_tui.timing.warm_up import block_calls
 
 Samples = dict[str, tuple[float, ...]]
 
@@ -229,90 +228,3 @@ def _one_thread(run: DeviceRun, watch: Watch, plan: model.Plan) -> tuple[tuple[f
             break
     timer.ready(run.operation, run.calls)  # restores the number of threads
     return samples, None if waited is None else waited.share
-
-
-# ------------------------------------------------------------------ warm up
-
-
-BLOCK_NS = 2e6
-"""Length of a block of calls, ns. Reading the clock takes less than 0.01 % of it."""
-
-FIRST_WARMUP_NS = 250e6
-"""Least warm-up in a device's first case, ns: clocks rise from 345 to 1,980 MHz on an H200."""
-
-WARMUP_NS = 100e6
-"""Least warm-up in later cases, ns."""
-
-SEARCH_WARMUP_NS = 40e6
-"""The same in a search, ns. Its rounds are spread over the whole search, each after a discarded block. With 100 ms,
-warm-up was half of a search of 19 sizes on an H200 (5.7 s of 11 s)."""
-
-WARMUP_CAP_NS = 3e9
-"""Longest warm-up, ns; with a small budget, 60 % of the budget."""
-
-STABLE = 0.01
-"""Relative difference between two windows of blocks below which warm-up ends."""
-
-
-def warm_up(
-    block: Callable[[int], float], blocks: int, least_ns: float, cap_ns: float, control: Control
-) -> tuple[float, bool]:
-    """Call `block(calls)` → ns per call until two windows of blocks agree; return (ns per call, whether they agree).
-
-    A stop takes effect after a window; after a suspension, warm-up starts again.
-    """
-    spent_ns, calls, before = 0.0, 1, 0.0
-    while True:
-        window: list[float] = []
-        while len(window) < blocks and (spent_ns < cap_ns or not window):
-            window.append(block(calls))
-            # At least 1 µs per call, so that the loop ends even if a simulated call takes no time.
-            spent_ns += max(window[-1], 1e3) * calls
-        if control.suspended_meanwhile():
-            spent_ns, calls, before = 0.0, 1, 0.0
-            control.was_suspended = False
-            continue
-        current = median(window)
-        agreed = before > 0 and abs(current / before - 1) < STABLE
-        if agreed and spent_ns >= least_ns:
-            return current, True
-        if spent_ns >= cap_ns or control.stopping:
-            return current, False
-        before, calls = current, block_calls(current)
-
-
-def block_calls(estimate_ns: float) -> int:
-    """Return the number of calls in a block of 2 ms (method.md, step 4)."""
-    return max(1, math.ceil(BLOCK_NS / max(estimate_ns, 1.0)))
-
-
-def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
-    """Return (calls per block, blocks per half-round, least rounds) that fit the budget.
-
-    A call longer than the budget is timed once: (1, 1, 1).
-    """
-    budget_ns = plan.budget_s * 1e9
-    calls = block_calls(estimate_ns)
-    affordable = int(budget_ns / (calls * estimate_ns))
-    if affordable < 1:
-        return 1, 1, 1
-    blocks = min(plan.blocks, max(1, affordable // plan.rounds))
-    return calls, blocks, min(plan.rounds, max(1, affordable // blocks))
-
-
-def least_device_ns(estimate_ns: float, plan: Plan) -> float:
-    """Return the least time of a case on one device, ns: first call, warm-up and least rounds."""
-    calls, blocks, rounds = sizing(estimate_ns, plan)
-    warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * plan.budget_s * 1e9)
-    return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns
-
-
-def most_device_ns(estimate_ns: float, plan: Plan) -> float:
-    """Return the approximate longest time of a case on one device, ns: rounds until the budget is spent.
-
-    A call longer than the budget counts three times: first call, possible repetition, and check of its result.
-    """
-    budget_ns = plan.budget_s * 1e9
-    if estimate_ns > budget_ns:
-        return 3 * estimate_ns
-    return estimate_ns + min(WARMUP_CAP_NS, 0.6 * budget_ns) + budget_ns

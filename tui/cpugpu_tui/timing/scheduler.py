@@ -11,10 +11,10 @@ from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
-from cpugpu_tui.timing.device_run import least_device_ns, most_device_ns
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SizeSearch
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
+from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
 
 CHECK_EVERY = 10
