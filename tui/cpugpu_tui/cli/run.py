@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Run presets or workloads and print a table.
 
-    With --json, print the events of the run.
+    With --json, print each event of the run as a line of JSON instead.
     """
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
