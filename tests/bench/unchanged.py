@@ -219,7 +219,7 @@ def release(item: Item) -> str:
 
 def word_of(ratio: float) -> str:
     """Return who is faster by hand."""
-    return "tie" if 1 / SAME < ratio < SAME else "gpu" if ratio > 1 else "cpu"
+    return "tie" if 1 / SAME < ratio < SAME else "GPU" if ratio > 1 else "CPU"
 
 
 def timed(item: Item, folder: Path) -> tuple[dict[str, tuple[float, float, str]], str]:
@@ -239,9 +239,9 @@ def timed(item: Item, folder: Path) -> tuple[dict[str, tuple[float, float, str]]
         if is_latency(each, on_cpu=False) and each["status"] == "ok" and each["size"] in cpu_s:
             found[each["size"]] = (cpu_s[each["size"]], float(each["median_ns"]) / 1e9, each["verdict"] or "not judged")
     said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    reasons = [line for line in said if "GPU" in line and ("ever" in line or "result" in line)]
-    hint = (reasons or said or [""])[0 if reasons else -1]
-    return found, f"exit {done.returncode}: {hint}"
+    whys = ("refused:", "error:", "mismatch:", "unsupported:", "never used", "Not timed")
+    hint = next((line for line in said if any(why in line for why in whys)), said[-1] if said else "")
+    return found, f"exit {done.returncode}: {' '.join(hint.split())}"
 
 
 def is_latency(line: dict[str, str], *, on_cpu: bool) -> bool:
