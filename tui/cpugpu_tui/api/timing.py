@@ -44,11 +44,21 @@ THREAD_PATIENCE_S = 1.0
 
 
 def crossover(
-    what: What, n: Sizes = "16:4096", *, setup: str = "", let: Mapping[str, object] | None = None,
-    inputs: Callable[[int], Any] | None = None, dtype: object = None, threads: int | str | None = None,
-    device: str | Sequence[str] | None = None, in_place: bool = False, rounds: int | None = None,
-    max_seconds: float | None = None, simulate: str | None = None, save: bool = False,
-) -> Result:  # fmt: skip
+    what: What,
+    n: Sizes = "16:4096",
+    *,
+    setup: str = "",
+    let: Mapping[str, object] | None = None,
+    inputs: Callable[[int], Any] | None = None,
+    dtype: object = None,
+    threads: int | str | None = None,
+    device: str | Sequence[str] | None = None,
+    in_place: bool = False,
+    rounds: int | None = None,
+    max_seconds: float | None = None,
+    simulate: str | None = None,
+    save: bool = False,
+) -> Result:
     """Search for the size from which the GPU is faster, between the smallest and the largest of `n`.
 
     Args:
@@ -84,11 +94,21 @@ def crossover(
 
 
 def time_on(
-    what: What, n: Sizes = 512, *, setup: str = "", let: Mapping[str, object] | None = None,
-    inputs: Callable[[int], Any] | None = None, dtype: object = None, threads: int | str | None = None,
-    device: str | Sequence[str] | None = None, in_place: bool = False, rounds: int | None = None,
-    max_seconds: float | None = None, simulate: str | None = None, save: bool = False,
-) -> Result:  # fmt: skip
+    what: What,
+    n: Sizes = 512,
+    *,
+    setup: str = "",
+    let: Mapping[str, object] | None = None,
+    inputs: Callable[[int], Any] | None = None,
+    dtype: object = None,
+    threads: int | str | None = None,
+    device: str | Sequence[str] | None = None,
+    in_place: bool = False,
+    rounds: int | None = None,
+    max_seconds: float | None = None,
+    simulate: str | None = None,
+    save: bool = False,
+) -> Result:
     """Time code on both devices at the sizes `n`: `512`, `[16, 64, 256]` or `"16:4096:16"`.
 
     The other arguments are those of `crossover`.
