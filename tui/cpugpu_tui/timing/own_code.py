@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from types import CoroutineType, GeneratorType
 from typing import Any
 
+from cpugpu_tui.machine.processes import children
 from cpugpu_tui.model import CodeTraced
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
@@ -38,17 +39,19 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
     """
     import torch
 
-    kind = device.partition(":")[0]
     assert isinstance(op.inputs, CodeInputs)
     refill(op.inputs, 1)
-    with _no_thread_left(), _peak_memory(device, wait) as peak:
+    with _nothing_left(), _peak_memory(device, wait) as peak:
         versions = [each._version for each in _plain_tensors(op)]
-        with watched_operators(kind) as seen:
+        with watched_operators(device) as seen:
             result = op.step(*op.inputs)
         if wait is not None:
             wait()
         changed = versions != [each._version for each in _plain_tensors(op)]
     _require_settings(op)
+    if seen.other_gpus:  # which no clock of this device waits for
+        raise refused(f"The statement worked on {' and '.join(seen.other_gpus)} while {device} was timed.",
+                      "Use the name device in it, in place of a certain device.")  # fmt: skip
     _require_numbers(result)
     if changed and not workload.code.in_place:
         raise refused("The statement changes its inputs, so later calls do other work.",
@@ -57,7 +60,7 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
         raise _never_on_gpu(seen)
     _require_work(op, result, seen)
     if not changed:
-        _require_repeated_work(op, kind, seen)
+        _require_repeated_work(op, device, seen)
     op.restore = _restorer(op, wait) if changed else None
     op.own_marks = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
     op.waits_for_all = seen.uses_side_stream
@@ -138,9 +141,9 @@ def _require_work(op: Operation, result: Any, seen: Operators) -> None:
                       "Add .clone() or .contiguous() if the copy is what you want to time.")  # fmt: skip
 
 
-def _require_repeated_work(op: Operation, kind: str, first: Operators) -> None:
+def _require_repeated_work(op: Operation, device: str, first: Operators) -> None:
     """Refuse code whose second call with the same inputs does less than the first."""
-    with watched_operators(kind) as again:
+    with watched_operators(device) as again:
         op.step(*op.inputs)
     if again.count < first.count:
         raise refused(
@@ -181,14 +184,18 @@ def _sample(result: Any) -> Any:
 
 
 @contextmanager
-def _no_thread_left() -> Iterator[None]:
-    """Refuse code whose work goes on after the call has returned."""
-    before = set(threading.enumerate())
+def _nothing_left() -> Iterator[None]:
+    """Refuse code whose work goes on after the call has returned, in a thread or another process."""
+    threads, processes = set(threading.enumerate()), children()
     yield
-    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    left = [thread.name for thread in threading.enumerate() if thread not in threads]
     if left:
         raise refused(f"The statement leaves a thread at work ({left[0]}), which no clock waits for.",
                       "Wait for it inside the statement, for example with join().")  # fmt: skip
+    names = [name for pid, name in children().items() if pid not in processes]
+    if names:
+        raise refused(f"The statement leaves a process at work ({names[0]}), which no clock waits for.",
+                      "Wait for it inside the statement.")  # fmt: skip
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, cal
 from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
-from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, info_of, names_in
+from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, hash_of_file, info_of, names_in
 from cpugpu_tui.workloads.own_command import CommandWorkload
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class CodeWorkload(Workload):
         self._values_at = own.values_at
         function, inputs = own.function, own.inputs
         if code.target and code.target[0] != CALLER:
+            if code.sha256 and hash_of_file(code.target[0]) != code.sha256:
+                raise UsageError(f"{code.target[0]} has changed since this run was started.", "Start it again.")
             function, inputs = load_target(*code.target)
         if function is not None:
             function = on_host(function)

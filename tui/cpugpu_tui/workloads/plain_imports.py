@@ -36,7 +36,7 @@ class PlainImports:
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         """Return how to load a module, or None if nobody finds it. Modules of torch itself load as always."""
-        if name.partition(".")[0] == "torch" or "torch" not in sys.modules:
+        if name.partition(".")[0] == "torch" or not hasattr(sys.modules.get("torch"), "get_default_dtype"):
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):

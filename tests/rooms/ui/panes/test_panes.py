@@ -264,6 +264,18 @@ def test_the_footer_never_overflows(width: int, live: bool, ran: bool) -> None:
     assert width_of(keys_line(Situation(live=live, ran=ran, stopping=True, paused=True), width)) <= width
 
 
+@pytest.mark.parametrize("situation", [Situation(), Situation(ran=True), Situation(past=True, ran=True)])
+def test_own_code_stands_in_the_footer_at_80_columns_when_it_can_be_timed(situation: Situation) -> None:
+    assert " o Own code " in plain(keys_line(situation, 80))
+
+
+def test_keys_that_do_nothing_now_make_room_for_those_that_do() -> None:
+    shown = plain(keys_line(Situation(live=True, ran=True), 80))
+    assert "space Pause" in shown
+    assert "Own code" not in shown
+    assert "Pause" not in plain(keys_line(Situation(ran=True), 80))
+
+
 def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:
     keys = [key for command in COMMANDS for key in command.keys]
     assert len(keys) == len(set(keys))

@@ -142,6 +142,11 @@ def test_what_the_parts_leave_or_have_too_much_is_named(gpu_ns: float, word: str
     words(line.translate(NO_BARS) for line in squeezed(said) if word in f"{line} ")
 
 
+def test_parts_that_leave_nothing_have_no_line_of_a_rest() -> None:
+    said = section(read(run_of(*timed(gpu_ns=23_700.0, gpu=PARTS))), APART)
+    assert not [line for line in said if "rest" in line or "overlap" in line]
+
+
 def test_kernels_that_run_while_the_host_queues_the_next_say_that_only_their_rest_is_shown(words: GoldenWords) -> None:
     profiled = KernelsProfiled(case=ALL.key, device="cuda:0", count=4, elapsed_ns=8_000.0)
     said = section(read(run_of(*timed(gpu=PARTS), profiled)), APART)

@@ -67,9 +67,13 @@ class MainScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Update the message for a terminal that is too small."""
+        self._show_too_small()
+
+    def _show_too_small(self) -> None:
         width, height = self.size
         columns, rows = LEAST_SIZE
-        text = f"Needs {columns}x{rows}, this is {width}x{height}. A run continues meanwhile."
+        continues = " The run continues meanwhile." if self._state.situation.live else ""
+        text = f"Needs {columns}x{rows}, this is {width}x{height}.{continues}"
         self.query_one("#too-small", Lines).show([((line, "warn"),) for line in textwrap.wrap(text, max(width, 1))])
 
     # ---------------------------------------------------------------- content
@@ -78,6 +82,7 @@ class MainScreen(Screen[None]):
         """Show a state in all panes; each repaints only changed lines."""
         self._state = state
         self._show_welcome(state)
+        self._show_too_small()
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
             title = spelled(
