@@ -21,7 +21,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.size_search import END_ROUNDS
 from cpugpu_tui.timing.timers import CaseError

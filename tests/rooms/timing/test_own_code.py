@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, CodeTraced, RunFinished
-from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation

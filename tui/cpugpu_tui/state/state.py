@@ -8,42 +8,9 @@ from functools import cached_property, wraps
 from sys import intern
 from typing import Any, TypeVar
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.decide.verdict import Comparison, compare
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    DEVICE,
-    PAGEABLE,
-    PINNED,
-    SYNCED,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    Ceilings,
-    CeilingsMeasured,
-    Check,
-    CodeTraced,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    KernelsProfiled,
-    LinesProfiled,
-    MachineRead,
-    PeerMeasured,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    SweepKey,
-    TelemetryRead,
-    TensorsPlaced,
-    place,
-)
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import Comparisons, prime, slot_cached_property
 
@@ -64,14 +31,14 @@ SAME_NS = 2e6
 class Row:
     """One case with its times and outcome."""
 
-    case: Case
+    case: model.Case
     status: str = "pending"
     """`pending`, `active`, `ok`, or the kind of failure."""
     times: Mapping[str, DeviceTimes] = field(default_factory=dict)
     """Device name → times."""
-    check: Check | None = None
-    failure: CaseFailed | None = None
-    started: CaseStarted | None = None
+    check: model.Check | None = None
+    failure: model.CaseFailed | None = None
+    started: model.CaseStarted | None = None
     """Start event, with FLOPs and bytes per call."""
     saved: bool = True
     """False for a settled case that should be in the history but is not."""
@@ -84,7 +51,7 @@ class Row:
     @property
     def gpu(self) -> DeviceTimes | None:
         """Times on the GPU with the lowest number, because GPUs of a parallel run report in any order."""
-        return self.times[min(self.gpus, key=place)] if self.gpus else None
+        return self.times[min(self.gpus, key=model.place)] if self.gpus else None
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -121,7 +88,9 @@ class Row:
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
         others = self.gpu.other_round_ns
-        rounds = GpuRounds(self.gpu.round_ns, *(others.get(name, {}) for name in (PAGEABLE, PINNED, DEVICE)))
+        rounds = GpuRounds(
+            self.gpu.round_ns, *(others.get(name, {}) for name in (model.PAGEABLE, model.PINNED, model.DEVICE))
+        )
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
@@ -134,37 +103,29 @@ class Row:
         marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
         return tuple(marks) if self.saved else (*marks, UNSAVED)
 
-    @slot_cached_property
-    def naive_factor(self) -> float | None:
-        """Paper's error on the GPU: how many times longer the same calls take when the clock waits for the GPU."""
-        if self.gpu is None:
-            return None
-        written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)
-        return true / written if written and true else None
 
-
-prime(Row(Case("", 1)))
+prime(Row(model.Case("", 1)))
 
 
 @dataclass(frozen=True)
 class RunState:
     """A live or saved run, as far as its events are known."""
 
-    run: RunStarted | None = None
-    devices: tuple[Device, ...] = ()
+    run: model.RunStarted | None = None
+    devices: tuple[model.Device, ...] = ()
     no_gpu: str | None = None
     rows: Mapping[str, Row] = field(default_factory=dict)
     """Case key → row, in the plan's order."""
-    current: Progressed | None = None
+    current: model.Progressed | None = None
     """Latest progress of the agent; None once the run has ended."""
-    finished: RunFinished | None = None
+    finished: model.RunFinished | None = None
     settled: int = 0
     """Number of cases that are ok, failed or skipped."""
     failed: int = 0
     """Number of failed cases, without skipped ones."""
-    idle: Mapping[str, EnergyMeasured] = field(default_factory=dict)
+    idle: Mapping[str, model.EnergyMeasured] = field(default_factory=dict)
     """Device → its energy while idle."""
-    peers: Mapping[tuple[str, str], PeerMeasured] = field(default_factory=dict)
+    peers: Mapping[tuple[str, str], model.PeerMeasured] = field(default_factory=dict)
     """(source, target) → copies between two GPUs, including GPUs that run no case."""
 
     @property
@@ -190,12 +151,12 @@ class RunState:
         return self.run is not None and self.run.plan.simulation is not None
 
     @property
-    def gpu(self) -> Device | None:
+    def gpu(self) -> model.Device | None:
         """The first GPU of the run."""
         return next((d for d in self.devices if not d.is_cpu), None)
 
     @cached_property
-    def gpus(self) -> tuple[Device, ...]:
+    def gpus(self) -> tuple[model.Device, ...]:
         """The GPUs of the run, in torch's order."""
         return tuple(d for d in self.devices if not d.is_cpu)
 
@@ -214,9 +175,9 @@ class RunState:
         return max(counts, default=0)
 
     @cached_property
-    def sweeps(self) -> Mapping[SweepKey, tuple[Row, ...]]:
+    def sweeps(self) -> Mapping[model.SweepKey, tuple[Row, ...]]:
         """Rows grouped by everything except size, in plan order."""
-        found: dict[SweepKey, list[Row]] = {}
+        found: dict[model.SweepKey, list[Row]] = {}
         for row in self.rows.values():
             found.setdefault(row.case.sweep, []).append(row)
         return {sweep: tuple(rows) for sweep, rows in found.items()}
@@ -234,48 +195,35 @@ class RunState:
             return self
         return replace(self, run=replace(self.run, number=number), rows=rows)
 
-    def apply(self, event: Event) -> RunState:
+    def apply(self, event: model.Event) -> RunState:
         """Return the state after `event`; other events leave it unchanged."""
         match event:
-            case RunStarted():
+            case model.RunStarted():
                 return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
-            case DevicesFound():
+            case model.DevicesFound():
                 return replace(self, devices=event.devices, no_gpu=event.no_gpu)
-            case Progressed():
+            case model.Progressed():
                 return replace(self, current=event)
-            case RunFinished():
+            case model.RunFinished():
                 return replace(self, finished=event, current=None)
-            case CasesChosen():
+            case model.CasesChosen():
                 return replace(self, rows=_with_cases(self.rows, event.cases))
-            case (
-                CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
-                | LinesProfiled() | TensorsPlaced() | CodeTraced() | MachineRead() | CaseFinished() | CaseFailed()
-            ):  # fmt: skip
-                row = self.rows.get(event.case)
-                return self if row is None else self._with_row(row, _apply_to_row(row, event))
-            case EnergyMeasured():
-                return self._with_energy(event)
-            case CeilingsMeasured():
+            case model.EnergyMeasured(case=""):
+                return replace(self, idle={**self.idle, event.device: event})
+            case model.CeilingsMeasured():
                 return self._with_ceilings(event.ceilings)
-            case PeerMeasured():
+            case model.PeerMeasured():
                 return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
-            case _:
-                return self
+            case _:  # about a case, or without an effect
+                row = self.rows.get(getattr(event, "case", ""))
+                return self if row is None else self._with_row(row, _apply_to_row(row, event))
 
-    def _with_ceilings(self, found: Ceilings) -> RunState:
+    def _with_ceilings(self, found: model.Ceilings) -> RunState:
         """Add peak rates that were measured after the cases; `limited by` needs them."""
         if self.run is None:
             return self
         plan = replace(self.run.plan, ceilings=(*self.run.plan.ceilings, found))
         return replace(self, run=replace(self.run, plan=plan))
-
-    def _with_energy(self, event: EnergyMeasured) -> RunState:
-        if not event.case:
-            return replace(self, idle={**self.idle, event.device: event})
-        row = self.rows.get(event.case)
-        if row is None:
-            return self
-        return self._with_row(row, _with_times(row, replace(_times(row, event.device), energy=event)))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
@@ -297,7 +245,7 @@ def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
     return known
 
 
-def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str, Row]:
+def _with_cases(rows: Mapping[str, Row], cases: tuple[model.Case, ...]) -> Mapping[str, Row]:
     """Insert further cases, each by size within its sweep."""
     ordered = list(rows.values())
     for case in cases:
@@ -318,30 +266,33 @@ def _is_failed(row: Row) -> bool:
     return row.failure is not None and row.failure.kind != "skipped"
 
 
-def _apply_to_row(row: Row, event: Event) -> Row:
+_FIELDS: dict[type[model.Event], str] = {
+    model.Calibrated: "calibrated", model.CodeTraced: "traced", model.EnergyMeasured: "energy",
+    model.KernelsProfiled: "kernels", model.LinesProfiled: "lines", model.TensorsPlaced: "placed",
+}  # fmt: skip
+"""Events that a device of a case has once → their field of `DeviceTimes`."""
+
+
+def _apply_to_row(row: Row, event: model.Event) -> Row:
     match event:
-        case CaseStarted():
+        case model.CaseStarted():
             return Row(row.case, status="active", started=event)
-        case CaseFinished():
+        case model.CaseFinished():
             return _packed(replace(row, status="ok", check=event.check))
-        case CaseFailed():
+        case model.CaseFailed():
             return _packed(replace(row, status=event.kind, failure=event))
-        case Calibrated():
-            return _with_times(row, replace(_times(row, event.device), calibrated=event))
-        case EpochFinished():
+        case model.EpochFinished():
             times = _times(row, event.device)
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
-        case KernelsProfiled():
-            return _with_times(row, replace(_times(row, event.device), kernels=event))
-        case LinesProfiled():
-            return _with_times(row, replace(_times(row, event.device), lines=event))
-        case CodeTraced():
-            return _with_times(row, replace(_times(row, event.device), traced=event))
-        case TensorsPlaced():
-            return _with_times(row, replace(_times(row, event.device), placed=event))
-        case MachineRead():
+        case (
+            model.Calibrated() | model.CodeTraced() | model.EnergyMeasured() | model.KernelsProfiled()
+            | model.LinesProfiled() | model.TensorsPlaced()
+        ):  # fmt: skip
+            found: dict[str, Any] = {_FIELDS[type(event)]: event}
+            return _with_times(row, replace(_times(row, event.device), **found))
+        case model.MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
-        case DeviceSampled():
+        case model.DeviceSampled():
             return _with_times(row, _times(row, event.device).with_half_round(event))
         case _:
             return row
@@ -365,11 +316,11 @@ def _with_times(row: Row, times: DeviceTimes) -> Row:
 class TelemetryState:
     """The latest telemetry and a bounded history of each value."""
 
-    latest: TelemetryRead | None = None
+    latest: model.TelemetryRead | None = None
     history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first; None where a value is missing."""
 
-    def apply(self, event: TelemetryRead) -> TelemetryState:
+    def apply(self, event: model.TelemetryRead) -> TelemetryState:
         """Add one point to each history.
 
         If no reading of a GPU is newer than before, the GPU did not answer: the event repeats old numbers, and its

@@ -15,7 +15,7 @@ from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.state.measured import MeasuredRun
+    from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.store import RunSummary, Store
 
 FIRST_PAGE, NEXT_PAGE = 200, 1000
@@ -199,7 +199,7 @@ class QuietReader:
 
     def measured(self, run_id: str) -> MeasuredRun | None:
         """Return a run with its medians; None if it never began."""
-        from cpugpu_tui.state.measured import measured
+        from cpugpu_tui.state.folding import measured
 
         if run_id in self._cached:
             return self._cached[run_id]
