@@ -150,6 +150,17 @@ def test_a_later_call_with_the_result_of_other_inputs() -> None:
         check_later_call(op)
 
 
+def test_results_may_have_another_size_for_other_inputs() -> None:
+    """As those of `nms` and `nonzero`, which ended with torch's own error."""
+    op, workload = loaded("x[x > 0.5]", VECTOR)
+    examine(op, workload, "cpu", None)
+    assert op.expected is not None
+    assert len({each.shape for each in op.expected}) == 2
+    for _ in range(2):
+        workload.reset("default", op.inputs)
+        check_later_call(op)
+
+
 def test_rounds_take_other_numbers_in_the_same_tensors() -> None:
     op, workload = loaded("x.sum()", VECTOR)
     before, address = op.inputs[0].clone(), op.inputs[0].data_ptr()
