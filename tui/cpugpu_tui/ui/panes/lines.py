@@ -24,7 +24,7 @@ Spans = tuple[tuple[str, str], ...]
 """A line: pairs of text and role. Plain data, so that functions that write lines need no widget."""
 
 ROLES = (
-    "text", "muted", "strong", "title", "cpu", "gpu", "good", "warn", "bad", "key", "tag", "stale", "chosen"
+    "text", "muted", "strong", "title", "cpu", "gpu", "copies", "good", "warn", "bad", "key", "tag", "stale", "chosen"
 )  # fmt: skip
 """All roles; `app.tcss` has a rule `.role--NAME` for each."""
 
