@@ -27,6 +27,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.chart import drawing
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
@@ -151,7 +152,8 @@ def test_the_highlighted_row_has_a_line_and_its_times_in_words() -> None:
 
 def test_without_a_finished_row_under_the_cursor_the_last_finished_one_is_marked() -> None:
     pending = run_of(ALL, *timed(ALL[0]), finished(ALL[0]), *timed(ALL[1]), finished(ALL[1]), *timed(ALL[2]))
-    assert any("n = 32, CPU" in line for line in chart(pending, cursor=ALL[2].key))
+    lines = chart(pending, cursor=ALL[2].key)
+    assert any("largest finished row (dotted line): n = 32, CPU" in line for line in lines), "not the selected one"
 
 
 # -------------------------------------------------------------------- what is left out
@@ -198,6 +200,7 @@ def test_before_anything_has_finished_it_is_one_sentence(words: GoldenWords) -> 
 
 def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
+    drawing._line.cache_clear()
     text = " ".join(chart(whole()))
     assert "import of plotext halted" in text, "the cause"
     assert sentence_of(whole()) in text
@@ -242,7 +245,7 @@ def test_a_low_chart_has_one_line_of_legend_and_labels_that_read(glyphs: Glyphs)
     lines = chart(whole(ALL[:6]), 116, 8, glyphs, in_words=False, cursor=ALL[4].key)
     assert len(lines) == 8
     assert len(field(lines)) == 6
-    for wanted in ("C CPU", "G GPU", "E GPU with copies", "X crossover", "bracket 64 to 128", "selected n = 256"):
+    for wanted in ("C CPU", "G GPU", "E GPU with copies", "X crossover", "between 64 and 128", "selected n = 256"):
         assert wanted in lines[0]
     labels = [line.split(glyphs.tick)[0].strip() for line in lines[1:-1] if glyphs.tick in line[:10]]
     assert labels == ["1 ms", f"100 {glyphs.micro}s", f"10 {glyphs.micro}s", f"1 {glyphs.micro}s"], "every decade"
@@ -252,6 +255,12 @@ def test_a_low_chart_has_one_line_of_legend_and_labels_that_read(glyphs: Glyphs)
 def test_decades_without_a_line_of_their_own_are_left_out_evenly() -> None:
     labels = [line.split("┤")[0].strip() for line in chart(whole(), 116, 8, in_words=False) if "┤" in line]
     assert labels == ["10 ms", "100 µs", "1 µs"]
+
+
+def test_a_narrow_chart_drops_the_times_of_the_selected_row_instead_of_cutting_them() -> None:
+    lines = chart(whole(), 53, 40, in_words=False, cursor=ALL[4].key)
+    assert "selected row (dotted line): n = 256" in lines
+    assert all(len(line) <= 53 for line in lines[1:])
 
 
 def test_the_three_curves_differ_in_sign_and_in_role() -> None:
@@ -330,6 +339,13 @@ def test_sizes_below_the_axis_never_touch_and_the_largest_is_there(sizes: list[i
     assert len(line) <= cells
     assert size_text(max(sizes)) in line.split()
     assert not re.search(r"\S \S", line)
+
+
+def test_the_crossover_is_named_beside_its_place_where_another_size_is_too_close() -> None:
+    line = chart(whole(ALL[:4]), 53, 40, in_words=False)[-1]
+    assert re.search(r"16 .*crossover ≈ 65", line)
+    line = chart(whole(ALL[1:4]), 42, 40, in_words=False)[-1]
+    assert re.search(r"(crossover|X) ≈ 65", line)
 
 
 def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:

@@ -194,6 +194,17 @@ async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size:
         assert f"n = {cases[1].size:,}" in text_of(pilot)
 
 
+async def test_another_row_moves_the_mark_without_drawing_the_curves_again() -> None:
+    async with opened(size=(120, 40)) as pilot:
+        await done_run(pilot)
+        await pilot.press("home")
+        await charted(pilot)
+        before, drawn = columns_of(text_of(pilot), ":"), chart._line.cache_info().misses
+        await pilot.press("j")
+        await settled(pilot, lambda: columns_of(text_of(pilot), ":") not in (before, set()))
+        assert chart._line.cache_info().misses == drawn
+
+
 async def test_a_comparison_with_the_run_before_stays_beside_the_chart() -> None:
     async with opened(size=WIDE) as pilot:
         await done_run(pilot)

@@ -115,14 +115,19 @@ Label = tuple[float, str, str]
 def size_labels(axis: Axis, wanted: Iterable[Label]) -> list[tuple[str, str]]:
     """Return the line below an axis of sizes as spans: the labels that fit, most important first.
 
-    Each is centred below its size, with at least two free cells between two labels.
+    Each is centred below its size, with at least two free cells between two labels. Those in a role of their own may
+    also stand aside, as long as they reach the cell of their size.
     """
     line, placed = " " * axis.cells, dict[int, Label]()
     for size, text, role in wanted:
-        start = min(max(axis.cell(size) - (len(text) - 1) // 2, 0), axis.cells - len(text))
-        if text and start >= 0 and not line[max(start - 2, 0) : start + len(text) + 2].strip():
-            line = line[:start] + text.replace(" ", "_") + line[start + len(text) :]
-            placed[start] = (size, text, role)
+        centre, last = axis.cell(size) - (len(text) - 1) // 2, axis.cells - len(text)
+        reach = 0 if role == "muted" else len(text) // 2
+        for aside in sorted(range(-reach, reach + 1), key=abs):
+            start = min(max(centre + aside, 0), last)
+            if text and start >= 0 and not line[max(start - 2, 0) : start + len(text) + 2].strip():
+                line = line[:start] + "#" * len(text) + line[start + len(text) :]
+                placed[start] = (size, text, role)
+                break
     spans, end = list[tuple[str, str]](), 0
     for start, (_, text, role) in sorted(placed.items()):
         spans += [(" " * (start - end), "muted"), (text, role)]

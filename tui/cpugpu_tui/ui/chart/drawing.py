@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 
@@ -87,7 +88,7 @@ def chart_lines(
         return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
     crossing = world(run, rows, options.what_if)
     marked = marked_row(run, sweep, options.cursor) or rows[-1]
-    legend = _legend(found, axis_of(run, rows), crossing, marked, options.what_if, width, glyphs)
+    legend = _legend(found, axis_of(run, rows), crossing, marked, options, width, glyphs)
     if is_low:
         legend = [_short_legend(run, sweep, found, crossing, marked, options, width, glyphs)]
     room = height - len(title) - len(legend) - len(below) - 1
@@ -153,19 +154,21 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
 
 
 def _legend(
-    found: Sequence[Curve], axis: str, crossing: Crossover, marked: Row, what_if: str, width: int, glyphs: Glyphs
-) -> list[Spans]:
+    found: Sequence[Curve], axis: str, crossing: Crossover, marked: Row, options: ChartOptions, width: int,
+    glyphs: Glyphs,
+) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if what_if == RESIDENT else f" ({BY_KEY[what_if].label})"
+        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
         place = spelled(where(crossing, axis), glyphs)
         items.append(((CROSSING, "warn"), (f" crossover{condition}: {place}", "text")))
         between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
-    items += [((f"selected row (dotted line): {_highlighted(marked, axis, glyphs)}", "text"),)]
+    text = f"{_which(marked, options)} row (dotted line): {_highlighted(marked, axis, glyphs)}"
+    items += [((text if len(text) <= width else text.split(", CPU")[0].split(", GPU")[0], "text"),)]
     lines: list[Spans] = []
     for item in items:
         if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
@@ -186,17 +189,27 @@ def _short_legend(
     items += [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
         condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
-        bracket = f" bracket {size_text(crossing.low)} to {size_text(crossing.high)}"
+        bracket = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((CROSSING, "warn"), (f" crossover{condition}", "text")))
         items.append(((glyphs.empty * 2, "muted"), (bracket, "text")))
     axis = axis_of(run, [marked])
-    items.append(((HIGHLIGHT, "strong"), (f" selected {spelled(named(axis, '=', marked.case.size), glyphs)}", "text")))
+    items.append(
+        (
+            (HIGHLIGHT, "strong"),
+            (f" {_which(marked, options)} {spelled(named(axis, '=', marked.case.size), glyphs)}", "text"),
+        )
+    )
     items += [((SEVERAL, "strong"), (" overlap", "text"))] if len(found) > 1 else []
     line: Spans = items[0]
     for item in items[1:]:
         if width_of(line) + 3 + width_of(item) <= width:
             line = (*line, ("   ", "text"), *item)
     return line
+
+
+def _which(marked: Row, options: ChartOptions) -> str:
+    """Return why a row is marked: the one under the cursor may not have finished yet."""
+    return "selected" if marked.case.key == options.cursor else "largest finished"
 
 
 def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
@@ -304,8 +317,12 @@ def load() -> None:
     _loaded.set()
 
 
-def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[str]:
-    """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII."""
+@lru_cache(maxsize=16)
+def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> tuple[str, ...]:
+    """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII.
+
+    Cached, because a move of the selected row changes no line, and plotext takes most of the time.
+    """
     import plotext
 
     width, height = horizontal.cells, vertical.cells
@@ -323,7 +340,7 @@ def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[s
     figure.draw(figure.signal(xs, ys, marker=marker).lines(True))
     text: str = figure.build().string(colorless=True)
     rows = text.split("\n")[:height]
-    return [row.ljust(width)[:width] for row in rows] + [" " * width] * (height - len(rows))
+    return (*(row.ljust(width)[:width] for row in rows), *[" " * width] * (height - len(rows)))
 
 
 def _thinned(points: Sequence[tuple[int, float]], horizontal: Axis) -> list[tuple[int, float]]:

@@ -17,6 +17,8 @@ from cpugpu_tui.ui.panes.lines import Spans, StatePane, wrapped
 
 NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
 
+ONE_SIZE = "No curve: this run times {} at one size. Select a row of another workload to see its curves."
+
 
 def has_chart(run: RunState) -> bool:
     """Whether a run has, or may still get, rows of several sizes of one workload."""
@@ -81,6 +83,8 @@ class ChartPane(StatePane):
         row = shown_row(run, state.cursor)
         if row is None or not run.settled:
             return wrapped(NOTHING_YET, size.width, "muted")
+        if not self._alone and len({other.case.size for other in run.sweeps[row.case.sweep]}) < 2:
+            return wrapped(ONE_SIZE.format(row.case.workload), size.width, "muted")
         if self._alone and not drawing.is_loaded():
             self._load()
             return wrapped("Loading the chart.", size.width, "muted")

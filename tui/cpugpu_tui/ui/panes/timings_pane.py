@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,8 @@ class TimingsPane(Vertical):
         current = state.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
-        self.chart.show_state(state)
+        # A table that was filled again highlights its first row without telling.
+        self.chart.show_state(replace(state, cursor=state.cursor or self.table.highlighted))
 
     @property
     def chart(self) -> ChartPane:
