@@ -226,7 +226,13 @@ SERIES = (
 )
 
 
-MaxSlowdown = Annotated[str, typer.Option(metavar="PERCENT", help="How much slower than the baseline a case may be.")]
+MaxSlowdown = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT",
+        help="How much slower than the baseline a case may be: 5%, or for each time latency=5%,kernel-time=1%.",
+    ),
+]
 Summary = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary in Markdown to this file.")]
 
 # ------------------------------------------------------------------ fleet
