@@ -145,19 +145,19 @@ def mean_text(label: str, mean: Change) -> str:
 
 
 def bands_text(bands: Mapping[str, float]) -> str:
-    """Return `2 %`, or `2 % (kernel time 0.5 %)` if the bands differ."""
-    kernels = "" if bands[DEVICE] == bands[LATENCY] else f" (kernel time {100 * bands[DEVICE]:g} %)"
+    """Return `2 %`, or `2 % (kernel time: 0.5 %)` if the bands differ."""
+    kernels = "" if bands[DEVICE] == bands[LATENCY] else f" (kernel time: {100 * bands[DEVICE]:g} %)"
     return f"{100 * bands[LATENCY]:g} %{kernels}"
 
 
 def confidence_lines(judged: Sequence[Judged], bands: Mapping[str, float]) -> list[str]:
-    """Return what the verdicts and intervals of a comparison mean; nothing without a verdict."""
-    words = [each.verdict for each in judged if each.confidence is not None]
+    """Return what SAME and the intervals of a comparison mean; nothing without a verdict."""
+    words = {each.verdict for each in judged if each.confidence is not None}
     if not words:
         return []
-    joint = f"{100 * (1 - FALSE_WORDS):g} % together" if len(words) > 1 else f"{100 * (1 - FALSE_WORDS):g} %"
-    same = f", of SAME {100 * (1 - SINGLE):g} % each" if SAME in words else ""
-    return [f"SAME: within ± {bands_text(bands)}. Confidence of the intervals: {joint}{same}."]
+    same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {100 * (1 - SINGLE):g} % confidence."
+    others = f"SLOWER, FASTER and UNDECIDED: all intervals together have {100 * (1 - FALSE_WORDS):g} % confidence."
+    return [*((same,) if SAME in words else ()), *((others,) if words - {SAME} else ())]
 
 
 def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
@@ -165,7 +165,7 @@ def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
     if not any(each.judged.confidence is not None for each in gated):
         return []
     least, most = 100 * (1 - FALSE_WORDS), 100 * (1 - SINGLE)
-    return [f"Confidence of `{AT_LEAST}`: {least:g} % for all verdicts together. Of `{AT_MOST}`: {most:g} % each."]
+    return [f"Confidence of the lower bounds: {least:g} % for all together. Of the upper bounds: {most:g} % for each."]
 
 
 def summary(found: SeriesComparison) -> list[str]:

@@ -175,8 +175,10 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("{filter}", "Type a name, a status, a device, a date or #tag."),
     ),
     "compare": (
-        ("change", "The new median against the old one, with its 95 % interval."),
-        ("verdict", "slower or faster only where the interval excludes no change; otherwise more runs are needed."),
+        ("time", "CPU and GPU: latency. GPU kernels: kernel time."),
+        ("change", "The new mean of the runs against the old one, with the interval that decided the verdict."),
+        ("verdict", "slower or faster only where the interval excludes no change, same where it is narrow enough."
+         " Otherwise more runs are needed."),
     ),
     "claims": (
         ("holds", "The result here agrees with the claim."),
