@@ -63,7 +63,7 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
         assert pilot.app.screen.query_one("#workload").outer_size.height == 1
         assert "Workload 1/" in lines[1]
         assert "quick" in lines[1]
-        for key in ("r Run", "space Pause", "x Stop", "/ Filter", "g Chart", "? Help", "q Quit"):
+        for key in ("r Run", "o Own code", "enter Open", "/ Filter", "g Chart", "? Help", "q Quit"):
             assert key in lines[-1]
 
 

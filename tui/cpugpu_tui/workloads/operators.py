@@ -31,8 +31,9 @@ INDEXING = ("index", "index_put", "index_put_")
 """Operators that do so if they are given a boolean mask: the number of its elements becomes a size."""
 
 FACTORIES = frozenset({
-    "arange", "as_tensor", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full", "hamming_window",
-    "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint", "randn", "randperm",
+    "arange", "as_tensor", "bartlett_window", "blackman_window", "empty", "empty_strided", "eye", "full",
+    "hamming_window", "hann_window", "kaiser_window", "linspace", "logspace", "normal", "ones", "rand", "randint",
+    "randn", "randperm",
     "range", "scalar_tensor", "sparse_coo_tensor", "tensor", "tril_indices", "triu_indices", "zeros",
 })  # fmt: skip
 """Functions of torch that make tensors on the default device, unless they are given one."""
