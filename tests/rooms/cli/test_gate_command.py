@@ -6,7 +6,6 @@ import json
 import re
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,14 +13,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.analysis.compare import BANDS
-from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
-from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.cli.running.modes import turns
-from cpugpu_tui.compare.comparison import compare_series
-from cpugpu_tui.compare.gate import gate_series
-from cpugpu_tui.compare.series import Series, series_named
-from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
     EXIT_CHECK_SAID_NO,
@@ -131,33 +123,6 @@ def test_a_band_decides_what_is_the_same_for_each_time(slowed: CommandLine) -> N
     assert verdicts() == ["CPU latency SAME", "GPU latency SAME", "GPU device SLOWER"]
     assert verdicts("--band", "kernel-time=9%") == ["CPU latency SAME", "GPU latency SAME", "GPU device SAME"]
     assert "SAME" not in " ".join(verdicts("--band", "0%"))
-
-
-def test_the_help_of_compare_names_the_bands_in_force(cpugpu: CommandLine) -> None:
-    out = "".join(cpugpu.here("compare", "--help").out.split())
-    default = re.search(r"\[default:\((latency=[^)]+)\)\]", out)
-    assert default is not None
-    assert parse_bands(default[1], {}) == BANDS
-
-
-def test_a_time_without_its_kernels_on_one_side_is_not_judged_and_says_so(five_runs: CommandLine) -> None:
-    with five_runs.store() as store:
-        base = series_named(store, "main")
-    cases = [{key: replace(case, kernel_ns={}) for key, case in run.cases.items()} for run in base.runs]
-    new = Series("new", tuple(replace(run, run_id=f"new {index}", cases=without)
-                              for index, (run, without) in enumerate(zip(base.runs, cases, strict=True))))  # fmt: skip
-    report = gate_series(base, new, LIMITS)
-    troubles = {each.judged.trouble for each in report.gated if each.judged.metric == "device"}
-    assert troubles == {"no kernel time in the new series"}
-    assert {each.outcome for each in report.gated if each.judged.metric == "device"} == {NOT_JUDGED}
-    assert report.verdict == PASSED
-    # Neither side has any, as in runs of latency alone: no row.
-    both = compare_series(new, Series("", tuple(replace(run, run_id=f"x{run.run_id}") for run in new.runs)))
-    assert {each.metric for each in both.judged} == {"latency"}
-    warm = [replace(run, run_id=f"w{run.run_id}", plan=replace(run.plan, cache="warm")) for run in base.runs]
-    mixed = compare_series(base, Series("", tuple(warm)))
-    (trouble,) = {each.trouble for each in mixed.judged if each.metric == "device"}
-    assert "warm" in trouble
 
 
 @pytest.mark.slow

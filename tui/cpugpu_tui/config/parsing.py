@@ -128,6 +128,8 @@ def parse_bands(text: str, usual: Mapping[str, float]) -> dict[str, float]:
     bands = dict(usual)
     for part in text.split(","):
         name, equals, percent = part.rpartition("=")
+        if not percent.strip():
+            raise UsageError(f"Invalid band {text!r}: a percentage is missing.", "Write for example latency=2%.")
         if not equals:
             bands = dict.fromkeys(bands, parse_percent(percent))
         elif name.strip() in BAND_NAMES:
