@@ -83,7 +83,7 @@ MaxSize = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Largest size of the search. It replaces the larger one of --size.",
+        help="Upper end of the search, in place of the largest size in --size.",
         show_default="the workload's",
     ),
 ]
