@@ -106,7 +106,7 @@ def time(
     The code can use torch, np, F, math, n (the size) and device (the name of the device). Setup runs on the CPU.
     Its tensors are then copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device
     as argument device, and each --let NAME=VALUE as argument NAME. If FUNCTION has further arguments, define a
-    function named inputs in the same file. It is called with n and returns them as a tuple or a dictionary.
+    function `inputs(n)` in the same file that returns their values as a tuple or a dictionary.
 
     A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the
     size, and {k} by the value of --let k=VALUE. If the command does not contain {device}, the GPUs are hidden from
