@@ -169,7 +169,7 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
         f"To read and write 1 MB in its own memory, the CPU takes {time_text(cpu_ns)}, the GPU {time_text(gpu_ns)}. "
-        f"Including a copy of the 1 MB to the GPU, it takes {time_text(copy_ns + gpu_ns)}, so the {side} wins."
+        f"With the copy to it, the GPU takes {time_text(copy_ns + gpu_ns)}, so the {side} wins."
     )
 
 
