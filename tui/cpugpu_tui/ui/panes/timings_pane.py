@@ -105,8 +105,7 @@ class TimingsPane(Vertical):
         current = state.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
-        # A table that was filled again highlights its first row without telling.
-        self.chart.show_state(replace(state, cursor=state.cursor or self.table.highlighted))
+        self._show_chart()
 
     @property
     def chart(self) -> ChartPane:
@@ -116,6 +115,7 @@ class TimingsPane(Vertical):
     def on_resize(self) -> None:
         """Lay the columns out for the new width."""
         self._show_rows()
+        self._show_chart()
 
     def restyle(self) -> None:
         """Colour every cell again, after the theme has changed."""
@@ -169,6 +169,12 @@ class TimingsPane(Vertical):
             if needed <= found and bool(found & changes) == bool(whole & changes):
                 return width
         return 0
+
+    def _show_chart(self) -> None:
+        # A table that was filled again highlights its first row without telling.
+        state = self._state
+        cursor = state.cursor if state.cursor in state.run.rows else self.table.highlighted
+        self.chart.show_state(replace(state, cursor=cursor))
 
     def _may_have_chart(self) -> bool:
         screen = self.screen
