@@ -178,7 +178,7 @@ async def test_the_list_of_workloads_is_whole_before_the_first_run_and_short_bes
 async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size: tuple[int, int]) -> None:
     async with opened(size=size) as pilot:
         session = await start_run(pilot)
-        assert "first finished row" in " ".join(text_of(pilot).split())
+        await settled(pilot, lambda: "first finished row" in " ".join(text_of(pilot).split()))
         cases = session.plan.cases
         for count, case in enumerate(cases[:4], 1):
             session.put(*timed(case), finished(case))
