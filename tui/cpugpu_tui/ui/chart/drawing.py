@@ -85,7 +85,8 @@ def chart_lines(
         legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
         room = height - 1 - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
-        return [title, *wrapped("Not enough room for the chart.", width, "muted"), *below][:height]
+        needs = "Not enough room for the chart. It needs a terminal of at least 60x16."
+        return [title, *wrapped(needs, width, "muted"), *below][:height]
     # The unit follows the first time. On a linear axis it follows the longest, which fills the axis.
     most_ns = max(_times(found))
     unit = next((unit for unit in (S, MS, US) if most_ns >= unit.ns), NS) if options.linear_times else _unit_of(run)

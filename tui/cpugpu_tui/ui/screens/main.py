@@ -24,7 +24,7 @@ from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 
-LEAST_SIZE = (60, 16)
+LEAST_SIZE = (40, 12)
 """Smallest useful terminal, in columns and rows."""
 PANES = ("workload", "timings", "telemetry")
 """Panes that can be focused and zoomed."""
