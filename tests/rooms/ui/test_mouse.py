@@ -91,10 +91,9 @@ async def test_the_wheel_moves_through_a_list_of_one_line() -> None:
     async with opened(size=(40, 12)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         options = pilot.app.screen.query_one(PagedList)
+        x, y = options.region.offset
         place = {"delta_x": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
-        turn = events.MouseScrollDown(
-            options, region.x, region.y, delta_y=1, screen_x=region.x, screen_y=region.y, **place
-        )
+        turn = events.MouseScrollDown(options, x, y, delta_y=1, screen_x=x, screen_y=y, **place)
         pilot.app.post_message(turn)
         await settled(pilot, lambda: options.highlighted == 1)
 
