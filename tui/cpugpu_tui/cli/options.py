@@ -199,6 +199,13 @@ Theme = Annotated[
         show_default="slate",
     ),
 ]  # fmt: skip
+Mouse = Annotated[
+    bool,
+    typer.Option(
+        "--mouse/--no-mouse", envvar="CPUGPU_MOUSE",
+        help="Use the mouse in the app. Without it, the terminal selects text as usual.",
+    ),
+]  # fmt: skip
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Run number, `latest`, or the first characters of a run id.")
 ]

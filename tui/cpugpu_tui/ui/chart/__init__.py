@@ -28,7 +28,7 @@ class ChartScreen(Page, inherit_bindings=False):
         """Yield status line, chart and keys."""
         yield Lines(id="page-title")
         yield ChartPane(self.glyphs, self.state, alone=True, id="chart")
-        yield Lines(id="page-keys")
+        yield Lines(id="page-keys", classes="keys")
 
     def page_title(self) -> Spans:
         """Return the status line, because the run continues."""

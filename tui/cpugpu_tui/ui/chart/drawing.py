@@ -96,7 +96,8 @@ def chart_lines(
         legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
         room = height - len(title) - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
-        return [*title, *wrapped("Not enough room for the chart.", width, "muted"), *below][:height]
+        needs = "Not enough room for the chart. It needs a terminal of at least 60x16."
+        return [*title, *wrapped(needs, width, "muted"), *below][:height]
     try:
         field = _field(found, crossing, marked, width, room, options, glyphs)
     except (ImportError, OSError) as error:  # plotext is compiled and lacks wheels for some machines

@@ -23,7 +23,7 @@ from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 
-LEAST_SIZE = (60, 16)
+LEAST_SIZE = (40, 12)
 """Smallest useful terminal, in columns and rows."""
 LEAST_WORKLOAD = 6
 """Lines of the workload pane above the table, with its border."""
