@@ -34,7 +34,7 @@ WITHOUT_WINNER = {
     TIES: "as fast as the CPU",
     NO_WINNER: "neither clearly faster nor slower",
 }
-"""What follows `the GPU is` if there is no winner."""
+"""What follows `the GPU is` where no device wins."""
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
