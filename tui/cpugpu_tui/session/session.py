@@ -11,7 +11,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.model import CALIBRATION, CaseFailed, CaseFinished, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.model import (
+    CALIBRATION,
+    CaseFailed,
+    CaseFinished,
+    Hello,
+    Plan,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+    WorkloadsLoading,
+)
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
@@ -33,6 +43,12 @@ CEILINGS_S = 3.0
 
 CEILINGS_HANG_S = 5 * CEILINGS_S
 """An agent hangs if it is silent for this long while it measures peak rates."""
+
+IMPORT_LIMIT_S = 60.0
+"""How long the import of a timed function may take unless `case_timeout_s` says otherwise."""
+
+STOP_LIMIT_S = 3.0
+"""How long a person's code may continue after a stop, beyond its block in flight. It may never return."""
 
 KILL_AFTER_S = 1.0
 """A terminated agent is killed if it is still alive after this time."""
@@ -75,6 +91,7 @@ class Session:
         self._agent: Agent | None = None
         self._stop = threading.Event()
         self._kill = threading.Event()
+        self._kill_message = "Stopped at once."
         self._paused = False
         self._plan_sent = False
         self._stream = EventStream(plan, self.saver, saved)
@@ -186,7 +203,7 @@ class Session:
             if outcome.error is not None and not self._kill.is_set():
                 raise outcome.error  # no case caused it, and another agent would fail too
             if self._kill.is_set():
-                return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
+                return RunFinished(status="stopped", message=self._kill_message, exit_code=EXIT_INTERRUPTED)
             self._stream.settle_crash(outcome)
             fruitless = fruitless + 1 if len(self._stream.left.settled) == settled_before else 0
             if fruitless > FRUITLESS_AGENTS:
@@ -308,23 +325,47 @@ class Session:
             self._agent.command("stop")
         elif self._paused:
             self._agent.command("pause")
-        silent_s, killed_s, asked = 0.0, 0.0, time.monotonic()
+        silent_s, stopping_s, killed_s, asked, importing = 0.0, 0.0, 0.0, time.monotonic(), ""
         while True:
             message = self._next(POLL_S)
             # A longer poll means that this process was suspended (ctrl+z), not that the agent was silent.
             waited_s = min(time.monotonic() - asked, 2 * POLL_S)
             asked = time.monotonic()
             silent_s = 0.0 if self._paused else silent_s + waited_s
+            stopping_s += waited_s if self._stop.is_set() else 0.0
             killed_s += waited_s if self._kill.is_set() else 0.0
             if message is None:
+                self._end_endless_code(min(silent_s, stopping_s))
+                if importing:
+                    self._limit_import(importing, silent_s)
                 if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
+            if isinstance(message, WorkloadsLoading):
+                importing = message.source
+                continue
             if not isinstance(message, TelemetryRead):
-                silent_s = 0.0
+                silent_s, importing = 0.0, ""
             if isinstance(message, (Gone, RunFinished)):
                 return message
             self._stream.add(message)
+
+    def _end_endless_code(self, waited_s: float) -> None:
+        """Kill the agent if a person's code has not returned for this long after a stop: one ctrl+c has to do."""
+        estimate_s = (self._stream.blame.estimate_s if self._stream.blame is not None else None) or 0.0
+        is_own = self._plan.codes or self._plan.own_files
+        if is_own and not self._kill.is_set() and waited_s >= STOP_LIMIT_S + 2 * estimate_s:
+            self._kill_message = f"Stopped: the code did not return for {waited_s:.0f} s."
+            self.kill()
+
+    def _limit_import(self, place: str, silent_s: float) -> None:
+        """Raise an error if the import of a timed function takes too long."""
+        limit_s = self._case_timeout_s or IMPORT_LIMIT_S
+        if silent_s >= limit_s and not self._stop.is_set():
+            raise CpuGpuError(
+                f"{place}: The import has not ended after {limit_s:g} s.",
+                "Move the work into the function, or raise --case-timeout.",
+            )
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame
