@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -103,6 +104,7 @@ class DeviceChoice(Lines, can_focus=True):
         self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
+        self._was_open = False
 
     def show_state(self, state: AppState) -> None:
         """Show the devices that are known."""
@@ -160,6 +162,17 @@ class DeviceChoice(Lines, can_focus=True):
         self.chosen = toggled(self.chosen, name)
         self.redraw()
         self.post_message(self.Changed())
+
+    def on_mouse_down(self) -> None:
+        """Note whether the list was on the screen: a press on the closed one opens it, which moves its lines."""
+        self._was_open = self.size.height > 1
+
+    def on_click(self, event: events.Click) -> None:
+        """Select or clear the clicked device."""
+        place = event.get_content_offset(self)
+        if self._was_open and place is not None and place.y < len(option_names(self._asked, self._state.devices)):
+            self._cursor = place.y
+            self.action_choose()
 
     def action_submit(self) -> None:
         """Submit the form."""
