@@ -318,11 +318,12 @@ def load() -> None:
     _loaded.set()
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)
 def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> tuple[str, ...]:
     """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII.
 
-    Cached, because a move of the selected row changes no line, and plotext takes most of the time.
+    Cached, because a move of the selected row changes no line, and plotext takes most of the time. Only the lines of
+    one chart are kept: during a run of 10,000 cases each line holds a megabyte, and soon another one replaces it.
     """
     import plotext
 
