@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,11 +12,14 @@ import psutil
 import pytest
 from tests.helpers.app.fake_run import opened, settled
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.app.saved_runs import app_with, list_runs, stream
 from tests.rooms.ui.test_layouts import done, screen_lines
 from textual import events
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from cpugpu_tui.render.columns import Key
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import PagedList, key_at
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -96,11 +100,35 @@ async def test_the_wheel_moves_through_a_list_of_one_line() -> None:
     async with opened(size=(40, 12)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         options = pilot.app.screen.query_one(PagedList)
-        x, y = options.region.offset
-        place = {"delta_x": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
-        turn = events.MouseScrollDown(options, x, y, delta_y=1, screen_x=x, screen_y=y, **place)
-        pilot.app.post_message(turn)
+        await turn(pilot, events.MouseScrollDown, options)
         await settled(pilot, lambda: options.highlighted == 1)
+
+
+async def turn(pilot: Pilot[Any], kind: type[events.MouseScrollDown | events.MouseScrollUp], widget: Widget) -> None:
+    """Turn the wheel over a widget by one line."""
+    x, y = widget.region.offset
+    pilot.app.post_message(
+        kind(widget, x, y, 0, 1, button=0, shift=False, meta=False, ctrl=False, screen_x=x, screen_y=y)
+    )
+    await pilot.pause()
+
+
+async def test_the_wheel_moves_the_cursor_of_the_palette_and_of_pages(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        for name in ("old", "new"):
+            store.import_run(stream(name))
+        async with opened(app_with(store), size=(80, 24)) as pilot:
+            await pilot.press(":")
+            await wheel_goes_there_and_back(pilot, "#found", "_index")
+            await pilot.press("escape")
+            await list_runs(pilot)
+            await wheel_goes_there_and_back(pilot, "#list", "index")
+
+
+async def wheel_goes_there_and_back(pilot: Pilot[Any], list_id: str, cursor: str) -> None:
+    for kind, place in ((events.MouseScrollDown, 1), (events.MouseScrollUp, 0)):
+        await turn(pilot, kind, pilot.app.screen.query_one(list_id))
+        assert getattr(pilot.app.screen, cursor) == place
 
 
 @pytest.mark.parametrize(
