@@ -115,8 +115,8 @@ def parse_percent(text: str) -> float:
 
 
 SHORT_DTYPES = {
-    "fp64": "float64", "double": "float64", "fp32": "float32", "float": "float32",
-    "bf16": "bfloat16", "fp16": "float16", "half": "float16",
+    "f64": "float64", "fp64": "float64", "double": "float64", "f32": "float32", "fp32": "float32", "float": "float32",
+    "bf16": "bfloat16", "f16": "float16", "fp16": "float16", "half": "float16",
 }  # fmt: skip
 """Other names of dtypes, accepted wherever a dtype is entered."""
 

@@ -32,8 +32,6 @@ class Connected:
         self.remark: str | None = None
         """A notice about the opening: an upgrade and its backup, or a damaged file that was renamed."""
         self._connection = connection
-        # SQLite's own lower() converts ASCII letters only.
-        connection.create_function("lowered", 1, str.lower)
         # Reentrant: a write inside `patience` takes it again.
         self._lock = threading.RLock()
         self._refusal = refusal

@@ -3,61 +3,91 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
-_TEXT = """
-    lowered(run.name || char(10) || run.status || char(10) || run.hostname || char(10) || run.run_id
-        || char(10) || ifnull((SELECT hostname FROM machine WHERE machine_id = run.machine_id), '')
-        || char(10) || ifnull(json_extract(run.environment, '$.fleet_host'), '')
-        || char(10) || ifnull((SELECT group_concat(tag, char(10)) FROM tag WHERE run_number = run.number), '')
-        || char(10) || ifnull((SELECT group_concat(device.label, char(10)) FROM run_device JOIN device USING (device_id)
-            WHERE run_device.run_number = run.number), ''))
-"""
-"""The text that a filter searches."""
-
-_HAS_WORDS = f"AND NOT EXISTS (SELECT 1 FROM json_each(?) AS word WHERE NOT instr({_TEXT}, word.value))"
-_HAS_TAGS = """
-    AND NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
-        SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
-"""
-"""Words are bound as one JSON list, because SQLite refuses a thousand conditions."""
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.model import LATENCY, NO_CORE
+from cpugpu_tui.store.filtering import parse_filter
+from cpugpu_tui.store.row_mapping import from_blob
 
 _SELECT = """
-    WITH chosen AS (
-        SELECT run.number FROM run WHERE run.number < ? {conditions} ORDER BY run.number DESC LIMIT ?
-    )
-    SELECT run.number, run.run_id, run.series_id, run.name, run.status, run.simulated, run.wall_ns,
-        run.finished_wall_ns, run.devices_found, run.hostname,
-        json_extract(run.environment, '$.fleet_host') AS fleet_host,
-        coalesce(sum(result.status = 'ok'), 0) AS cases_ok,
-        coalesce(sum(result.status = 'skipped'), 0) AS cases_skipped,
-        count(result.status) AS cases,
-        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag))
-            AS tags,
+    SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
+        machine.hostname,
+        CASE WHEN instr(environment, '"fleet_host"') THEN json_extract(environment, '$.fleet_host') END,
+        {counts}, {case_keys},
+        -- CROSS JOIN keeps the order of the index, which is that of the positions; sorting takes twice the time.
+        (SELECT json_group_array(json_array(name, label)) FROM run_device CROSS JOIN device USING (device_id)
+            WHERE run_number = run.number),
+        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
         (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
-            ORDER BY name)) AS baselines
-    FROM chosen JOIN run ON run.number = chosen.number LEFT JOIN case_result AS result ON result.run_number = run.number
-    GROUP BY run.number ORDER BY run.number DESC
+            ORDER BY name))
+    FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC LIMIT ?
 """
+_COUNTS = """
+    (SELECT ifnull(sum(status = 'ok'), 0) || ' ' || ifnull(sum(status = 'skipped'), 0) || ' ' || count(*)
+        FROM case_result WHERE run_number = run.number)
+"""
+_CASE_KEYS = "(SELECT group_concat(case_key, char(10)) FROM case_result WHERE run_number = run.number)"
+"""Subqueries that need indexes only. Joining the results took three times as long."""
 
 LAST = 2**63 - 1
 """Above every run number."""
 
 
-def query(
-    limit: int | None, before: int | None, text: str = "", tags: Sequence[str] = ()
-) -> tuple[str, tuple[object, ...]]:
-    """Return the query for `RunSummary.of_row`, newest first, and its parameters.
+FIRST_ROWS, MORE_ROWS = 100, 2000
+"""Rows of the first query and of each further one, of which a filter selects."""
 
-    Each word of `text` must be in a run's name, status, host, id, tags or devices; case is ignored.
+
+def summaries(
+    connection: sqlite3.Connection, limit: int | None, before: int | None, text: str, tags: Sequence[str]
+) -> list[RunSummary]:
+    """Return the newest runs with a number below `before` that match a filter and have all the `tags`.
+
+    Raises:
+        UsageError: the filter is invalid.
     """
-    words = list(dict.fromkeys(text.lower().split()))
-    conditions = (_HAS_WORDS if words else "") + (_HAS_TAGS if tags else "")
-    wanted = [json.dumps(list(each)) for each in (words, tags) if each]
-    values = (LAST if before is None else before, *wanted, -1 if limit is None else min(limit, LAST))
-    return _SELECT.format(conditions=conditions), values
+    wanted, needed = parse_filter(text), set(tags)
+    limit, before = LAST if limit is None else min(limit, LAST), LAST if before is None else before
+    if not text.split() and not needed:
+        return _read(connection, "number < ?", before, limit)
+    numbers: list[int] = []
+    rows = FIRST_ROWS
+    while len(numbers) < limit:
+        page = _read(connection, "number < ?", before, rows, counts="'0 0 0'", needs_cases=wanted.needs_cases)
+        numbers += [run.number for run in page if needed.issubset(run.tags) and wanted.matches(run)]
+        if len(page) < rows:
+            break
+        before, rows = page[-1].number, MORE_ROWS
+    return _read(connection, "number IN (SELECT value FROM json_each(?))", json.dumps(numbers[:limit]), limit)
+
+
+def _read(
+    connection: sqlite3.Connection, which: str, value: object, limit: int, *, counts: str = _COUNTS,
+    needs_cases: bool = True,
+) -> list[RunSummary]:  # fmt: skip
+    """Return the newest runs of those `which`. The cases are not read where a filter does not need them."""
+    select = _SELECT.format(which=which, counts=counts, case_keys=_CASE_KEYS if needs_cases else "NULL")
+    return [RunSummary.of_row(tuple(row)) for row in connection.execute(select, (value, limit))]
+
+
+@lru_cache(maxsize=256)
+def _shapes(case_keys: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Return the dtypes and the sizes in the keys of cases; runs that were repeated share them."""
+    parts = [key.rsplit("/", 3) for key in case_keys.split("\n")]
+    known = [(part[2], int(part[1])) for part in parts if len(part) == 4 and part[1].isdigit()]
+    return tuple(dict.fromkeys(dtype for dtype, _ in known)), tuple(sorted({size for _, size in known}))
+
+
+@lru_cache(maxsize=256)
+def _devices(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the labels of all devices and of the GPUs in the JSON of a row."""
+    devices = json.loads(text)
+    return tuple(label for _, label in devices), tuple(label for name, label in devices if name != "cpu")
 
 
 @dataclass(frozen=True)
@@ -90,22 +120,78 @@ class RunSummary:
     """Names of its series as a baseline."""
     fleet_host: str | None = None
     """Host of the fleet that it ran on, as named in the inventory; None outside a fleet."""
+    machine: str = ""
+    """Host that it ran on."""
+    gpus: tuple[str, ...] = ()
+    """Labels of its GPUs."""
+    dtypes: tuple[str, ...] = ()
+    """Element types of its settled cases."""
+    sizes: tuple[int, ...] = ()
+    """Sizes of its settled cases, smallest first."""
 
     @classmethod
-    def of_row(cls, row: sqlite3.Row) -> RunSummary:
-        """Return the summary in a row of `query`."""
-        finished_wall_ns = row["finished_wall_ns"]
-        devices = json.loads(row["devices_found"])["devices"] if row["devices_found"] else []
+    def of_row(cls, row: tuple[Any, ...]) -> RunSummary:
+        """Return the summary in a row of `_SELECT`."""
+        # By place, because looking up 16 columns by name took a third of the time of a list.
+        (number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, hostname, machine, fleet_host,
+         counts, case_keys, found, tags, baselines) = row  # fmt: skip
+        cases_ok, cases_skipped, cases = map(int, counts.split())
+        devices, gpus = _devices(found)
+        dtypes, sizes = _shapes(case_keys) if case_keys else ((), ())
         return cls(
-            number=row["number"], run_id=row["run_id"], series_id=row["series_id"], name=row["name"],
-            status=row["status"], started_wall_ns=row["wall_ns"],
-            duration_ns=None if finished_wall_ns is None else max(0, finished_wall_ns - row["wall_ns"]),
-            hostname=row["hostname"], cases_ok=row["cases_ok"],
-            cases_failed=row["cases"] - row["cases_ok"] - row["cases_skipped"], cases_skipped=row["cases_skipped"],
-            devices=tuple(device["label"] for device in devices), simulated=bool(row["simulated"]),
-            tags=tuple(row["tags"].split("\n")) if row["tags"] else (),
-            baselines=tuple(row["baselines"].split("\n")) if row["baselines"] else (), fleet_host=row["fleet_host"],
+            number=number, run_id=run_id, series_id=series_id, name=name, status=status, started_wall_ns=wall_ns,
+            duration_ns=None if finished_wall_ns is None else max(0, finished_wall_ns - wall_ns), hostname=hostname,
+            cases_ok=cases_ok, cases_failed=cases - cases_ok - cases_skipped, cases_skipped=cases_skipped,
+            devices=devices, simulated=bool(simulated), tags=tuple(tags.split("\n")) if tags else (),
+            baselines=tuple(baselines.split("\n")) if baselines else (), fleet_host=fleet_host,
+            machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes,
         )  # fmt: skip
+
+
+# ------------------------------------------------------------------ their times
+
+RoundTimes = dict[str, dict[str, dict[int, float]]]
+"""`Case.key` → device → round → median latency, ns."""
+
+_LATENCIES = """
+    SELECT result.case_key, measurement.device, measurement.round_index, measurement.marks, measurement.samples
+    FROM case_result AS result JOIN measurement USING (case_result_id)
+    WHERE result.run_number = ? AND result.status = 'ok' AND measurement.metric = ? AND measurement.round_index > 0
+"""
+
+_EARLIER = """
+    SELECT number FROM run AS earlier WHERE number < ? AND number >= ? AND name = ? AND simulated = ?
+        AND machine_id IS (SELECT machine_id FROM run WHERE number = ?)
+        AND EXISTS (SELECT 1 FROM case_result AS mine JOIN case_result AS theirs USING (case_key)
+            WHERE mine.run_number = ? AND theirs.run_number = earlier.number
+                AND (mine.status, theirs.status) = ('ok', 'ok'))
+    ORDER BY number DESC LIMIT 1
+"""
+MOST_EARLIER = 500
+"""Runs among which the one before is searched."""
+
+
+def round_times(connection: sqlite3.Connection, number: int) -> RoundTimes:
+    """Return the latencies of a run's finished cases, without devices whose threads lacked a core."""
+    found: RoundTimes = {}
+    starved: set[tuple[str, str]] = set()
+    for key, device, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
+        if NO_CORE in marks and NO_CORE in json.loads(marks):
+            starved.add((key, device))
+        values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
+        if values:
+            found.setdefault(key, {}).setdefault(device, {})[index] = median(values)
+    return {
+        key: {device: rounds for device, rounds in devices.items() if (key, device) not in starved}
+        for key, devices in found.items()
+    }
+
+
+def run_before(connection: sqlite3.Connection, run: RunSummary) -> int | None:
+    """Return the last earlier run of the same name on the same machine that has a finished case in common."""
+    values = (run.number, run.number - MOST_EARLIER, run.name, run.simulated, run.number, run.number)
+    found = connection.execute(_EARLIER, values).fetchone()
+    return None if found is None else int(found[0])
 
 
 # ------------------------------------------------------------------ past runs

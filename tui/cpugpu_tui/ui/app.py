@@ -139,6 +139,7 @@ class CpuGpuApp(Shell[AppResult]):
             WorkloadPane.Opened: (self.preparing.open_form,),
             TimingTable.RowChosen: (self.timings.open_row,),
             messages.ClaimWanted: (running.measure_claim,),
+            messages.PairChosen: (self.comparing.open_pair,),
         }  # fmt: skip
         if recording is not None:
             from cpugpu_tui.ui.controllers.demo import DemoRunning

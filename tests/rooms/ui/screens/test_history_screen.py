@@ -29,6 +29,7 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import StoreError
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
@@ -37,6 +38,7 @@ from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
+from cpugpu_tui.ui.screens.compare import PairScreen
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -91,6 +93,46 @@ async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, 
         assert "1 of 30" in text_of(pilot, "#page-title")
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, MainScreen)
+
+
+async def test_a_list_tells_dtype_sizes_answer_and_change_and_is_filtered_by_them(store: Store) -> None:
+    store.import_run(stream("a"))
+    store.import_run(stream("b"))
+    store.import_run(stream("c", build_plan(PlanRequest(("matmul",), sizes="64,128", dtype="bf16"))))
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        await settled(pilot, lambda: "GPU" in listed(pilot)[1])
+        assert "bf16 64-128" in listed(pilot)[0]
+        assert "f32 64-1024" in listed(pilot)[1]
+        assert "+0.0 %" in listed(pilot)[1]
+        assert "%" not in listed(pilot)[2]
+        await pilot.press("slash", *"dtype:bf16")
+        assert [line.split()[1] for line in listed(pilot)] == ["3"]
+        await pilot.press("ctrl+u", *"gpu:h200 n>1000")
+        assert listed(pilot)[-1].startswith("1 ")
+        assert len(listed(pilot)) == 2
+        await pilot.press(*" gpuu:x")
+        assert "Did you mean gpu:?" in said_of(pilot)
+        assert len(listed(pilot)) == 2
+
+
+async def test_two_marked_runs_are_compared_with_enter(store: Store) -> None:
+    for run_id in "abc":
+        store.import_run(stream(run_id))
+    async with opened(app_with(store), (80, 24)) as pilot:
+        await list_runs(pilot)
+        await pilot.press("space", "j", "j", "space")
+        assert [line.startswith(("*", "▸ *", "▸*")) for line in listed(pilot)] == [True, False, True]
+        assert "compare the two" in text_of(pilot, "#page-keys")
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, PairScreen))
+        await settled(pilot, lambda: "run 3 vs run 1" in text_of(pilot, "#page-title"))
+        await pilot.press("b", "escape")
+        assert store.baselines() == {}
+        assert isinstance(pilot.app.screen, HistoryScreen)
+        await pilot.press("escape")
+        assert not any("*" in line for line in listed(pilot))
+        assert isinstance(pilot.app.screen, HistoryScreen)
 
 
 async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) -> None:
@@ -154,7 +196,7 @@ async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
         await pilot.press("G")
         assert listed(pilot)[-1].startswith("▸ 1 ")
         await pilot.press("pageup", "home", "pagedown")
-        assert "20 of 10,000" in text_of(pilot, "#page-title")
+        assert "19 of 10,000" in text_of(pilot, "#page-title")
         await pilot.press("slash", *"n4321")
         assert [line.split()[1] for line in listed(pilot)] == ["4321"]
         assert time.process_time() - began_s < 5  # drawing all lines took 40 s
@@ -284,12 +326,14 @@ async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_l
         await pilot.press("c", "e", "y", "f", "g", "w", "M", "z", "space", "x")
         assert isinstance(pilot.app.screen, HistoryScreen)
         assert len(pilot.app.backend.sessions) == 1
-        await pilot.press("j", "b")
+        await pilot.press("j", "b", "enter")
         await settled(pilot, lambda: "baseline main" in text_of(pilot, "#about"))
         assert store.baselines() == {"main": "of-a"}
         await settled(pilot, lambda: [("baseline main" in line) for line in rows_of(pilot)] == [False, True])
-        await pilot.press("k", "b")
+        await pilot.press("k", "b", "enter")
         await settled(pilot, lambda: [("baseline main" in line) for line in rows_of(pilot)] == [True, False])
+        await pilot.press("b", "ctrl+u", *"v2", "enter")
+        await settled(pilot, lambda: store.baselines() == {"main": "of-b", "v2": "of-b"})
 
 
 def said_of(pilot: Pilot[Any]) -> str:

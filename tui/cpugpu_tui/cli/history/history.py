@@ -8,6 +8,9 @@ import typer
 
 from cpugpu_tui.cli.options import Database, Json, in_range
 
+MOST_RESULTS = 100
+"""Runs up to which their answers are listed."""
+
 commands = typer.Typer()
 
 
@@ -17,7 +20,11 @@ def history(
     text: Annotated[
         str,
         typer.Option(
-            "--filter", metavar="WORDS", help="Only runs with these words in name, status, machine, tags or devices."
+            "--filter",
+            metavar="FILTER",
+            help="Only runs that match, for example 'gpu:h200 dtype:bf16 n>1000'. "
+            "Conditions: n>, n<, gpu:, cpu:, dtype:, name:, status:, date:, host:, tag:, baseline:. Other words are "
+            "searched in name, status, machine, tags and devices.",
         ),
     ] = "",
     tag: Annotated[
@@ -35,16 +42,19 @@ def history(
     from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading, runs_text
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.compare.outcomes import outcomes
 
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
+        # The results of thousands of runs take seconds to read.
+        results = outcomes(store, runs) if not json and len(runs) <= MOST_RESULTS else None
     if json:
         for run in runs:
             print_json(msgspec.to_builtins(run))
         return
     if runs:
-        console().print(history_table(runs))
+        console().print(history_table(runs, results))
     if not total:
         tell("No runs yet. Start one with `cpugpu-tui run`.")
     elif text or tag:

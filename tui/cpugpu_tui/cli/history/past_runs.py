@@ -5,7 +5,7 @@ Import neither agents nor the tables of a run here: a list took 0.6 s with them,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.table import Table
 
 from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
+from cpugpu_tui.compare.outcomes import Outcome
 from cpugpu_tui.errors import print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration
@@ -54,11 +55,13 @@ def say_remark(store: Store) -> None:
         print_notice(f"cpugpu-tui: {store.remark}")
 
 
-def history_table(runs: Sequence[RunSummary]) -> Table:
-    """Return a table with one row per run, in the given order."""
+def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
+    """Return a table with one row per run, in the given order; `results` adds answers and changes."""
     table = new_table()
     add_columns(table, "run", justify="right")
-    add_columns(table, "started", "what", "status")
+    add_columns(table, "started", "what", "dtype", "sizes", "status")
+    if results is not None:
+        add_columns(table, "answer", "change")
     add_columns(table, "cases", "took", justify="right")
     add_columns(table, "devices")
     with_hosts = any(run.fleet_host for run in runs)
@@ -71,12 +74,24 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
         table.add_row(
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, plain(", ".join(run.dtypes) or "–"),
+            plain("–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))), run.status,
+            *_result(run, results), cases,
             plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
             plain(" · ".join(counted(run.devices))), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
             *([plain(", ".join(tags))] if any(words) else []),
         )  # fmt: skip
     return table
+
+
+def _result(run: RunSummary, results: Mapping[int, Outcome] | None) -> list[str]:
+    """Return the answer of a run, and its change against the run before with the number of that run."""
+    found = results.get(run.number) if results is not None else None
+    if results is None or found is None:
+        return []
+    change = f"{found.widest} vs {found.before}" if found.widest else "–"
+    more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
+    return [plain(f"{found.answer or '–'}{more}"), plain(change)]
 
 
 def runs_text(count: int) -> str:
