@@ -13,7 +13,7 @@ from textual.worker import get_current_worker
 
 from cpugpu_tui.compare.outcomes import Outcome, outcomes
 from cpugpu_tui.errors import CpuGpuError, UsageError
-from cpugpu_tui.store.filtering import Filter, parse_filter, searched_text
+from cpugpu_tui.store.filtering import parse_filter, searched_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
@@ -83,9 +83,8 @@ class RunList(ListPage):
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
         self._shown: list[RunSummary] = []
-        self._filter: Filter = parse_filter("")
         self._wrong = ""
-        """Why the typed filter is not applied."""
+        """Why a part of the typed filter is not applied."""
         self._outcomes: dict[int, tuple[RunSummary, Outcome]] = {}
         """Number → outcome, and the summary at the time of reading it."""
         self._telling = False
@@ -257,13 +256,17 @@ class RunList(ListPage):
         self._place.number = self.chosen.number if self.chosen is not None and self.index else None
 
     def _narrow(self) -> None:
-        """Show the runs that match the filter; the cursor stays on its run. A wrong filter changes nothing."""
-        try:
-            self._filter, self._wrong = parse_filter(self._place.wanted), ""
-        except UsageError as error:
-            self._wrong = str(error)
+        """Show the runs that match the filter; the cursor stays on its run. Wrong parts are left out."""
+        parts, self._wrong = [], ""
+        for part in self._place.wanted.split():
+            try:
+                parts.append(parse_filter(part))
+            except UsageError as error:
+                self._wrong = str(error)
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
-        self._shown = [run for run in newest_first if self._filter.matches(run, self._haystacks[run.number])]
+        self._shown = [
+            run for run in newest_first if all(part.matches(run, self._haystacks[run.number]) for part in parts)
+        ]
         wanted = self._place.number
         places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
         self.index = places.get(wanted or 0, min(self.index, max(len(self._shown) - 1, 0)))
