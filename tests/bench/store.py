@@ -39,6 +39,8 @@ def main() -> None:
             ("history", HISTORY_S, times(lambda: command(path, "history"))),
             ("history --filter (matches the oldest only)", HISTORY_S,
              times(lambda: command(path, "history", "--filter", "matmul", "--limit", "10000", "--json"))),
+            ("history --filter (conditions that nothing matches)", HISTORY_S,
+             times(lambda: command(path, "history", "--filter", "gpu:h200 dtype:bf16 n>1000"))),
             ("history --tag", HISTORY_S, times(lambda: command(path, "history", "--tag", "nobody"))),
             ("opening the store", OPENING_S, times(lambda: Store.open(path).close())),
         ]  # fmt: skip
