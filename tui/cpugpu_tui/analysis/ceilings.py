@@ -168,8 +168,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"To read and write 1 MB in its own memory, the CPU takes {time_text(cpu_ns)}, the GPU {time_text(gpu_ns)}. "
-        f"With the copy to it, the GPU takes {time_text(copy_ns + gpu_ns)}, so the {side} wins."
+        f"The CPU reads and writes 1 MB in {time_text(cpu_ns)}, the GPU in {time_text(gpu_ns)}, or in "
+        f"{time_text(copy_ns + gpu_ns)} if the data must first be copied to it. For one use, the {side} wins."
     )
 
 

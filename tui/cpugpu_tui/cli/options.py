@@ -199,6 +199,13 @@ Theme = Annotated[
         show_default="slate",
     ),
 ]  # fmt: skip
+Mouse = Annotated[
+    bool,
+    typer.Option(
+        "--mouse/--no-mouse", envvar="CPUGPU_MOUSE",
+        help="Use the mouse in the app. Without it, the terminal selects text as usual.",
+    ),
+]  # fmt: skip
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Run number, `latest`, or the first characters of a run id.")
 ]
@@ -232,7 +239,8 @@ MaxSlowdown = Annotated[
     str,
     typer.Option(
         metavar="PERCENT",
-        help="How much slower than the baseline a case may be: 5%, or for each time latency=5%,kernel-time=1%.",
+        help="How much slower than the baseline a case may be: one limit such as 5%, or two limits, "
+        "latency=5%,kernel-time=1%.",
     ),
 ]
 Summary = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary in Markdown to this file.")]

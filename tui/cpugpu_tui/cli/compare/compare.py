@@ -30,8 +30,8 @@ def compare(
 ) -> None:
     """Compare two series of runs, case by case.
 
-    Prints the differences between their machines, the change and verdict of each case
-    and time, and the geometric means. Latency and kernel time are judged.
+    Prints how their machines differ, then for each case the change and verdict of latency and of kernel time, then the
+    geometric means of the changes.
     """
     from cpugpu_tui.analysis.compare import BANDS
     from cpugpu_tui.cli.history.past_runs import say_remark

@@ -266,7 +266,10 @@ GLOSSARY: dict[str, str] = {
 ALWAYS = (COUNT, MOVE, SCROLL)
 """Keys without a command that work in many places."""
 
-MOUSE = "The app leaves the mouse to the terminal, so you can select and copy text as usual."
+MOUSE = (
+    "Click a row to select it, double-click to open it, click a heading to sort, click a key in the last line to press"
+    " it. The wheel scrolls. Hold shift to select text, or start with --no-mouse."
+)
 
 MORE = (
     ("docs/", "how to read a result, the method, publications, your own workloads and keys"),
