@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cpugpu_tui.store.summary import RoundTimes
 
 
+MOST_CASES = 1_000
+"""Cases of which a command reads the results: 1,000 take 0.15 s."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The result of one saved run."""
@@ -44,6 +48,16 @@ def change_text(ratio: float) -> str:
     """Return a change of time: `+3.1 %`, `-12 %`, `25.0×`."""
     sign = "+" if ratio >= 1 else "-"
     return f"{sign}{percent(abs(ratio - 1))} %" if ratio < 10 else factor(ratio)
+
+
+def affordable(runs: Sequence[RunSummary]) -> Sequence[RunSummary]:
+    """Return the first of these runs, with at most `MOST_CASES` finished cases together."""
+    cases = 0
+    for index, run in enumerate(runs):
+        cases += run.cases_ok
+        if cases > MOST_CASES:
+            return runs[:index]
+    return runs
 
 
 def outcomes(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:

@@ -21,34 +21,43 @@ STATUSES = ("running", "done", "stopped", "failed", "interrupted")
 
 EXAMPLE = "gpu:h200 dtype:bf16 n>1000"
 
+MOST_PARTS = 50
+"""Parts of a filter. SQLite refuses expressions with a thousand."""
+
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq, ":": operator.eq,
 }  # fmt: skip
 _SIZE = re.compile(r"n(>=|<=|>|<|=|:)(.*)", re.IGNORECASE)
 _SIZE_REMEDY = "Write a whole number, for example n>1000 or n<=1e6."
 
-Test = Callable[["RunSummary"], bool]
+
+@dataclass(frozen=True)
+class Condition:
+    """One part of a filter, for runs in memory and for rows of the table `run`; both must agree."""
+
+    test: Callable[[RunSummary], bool] | None
+    """None for a word, which is searched in the text of a run."""
+    sql: str
+    values: tuple[str | int, ...]
+    """For the question marks in `sql`; for a word its text comes first."""
 
 
 @dataclass(frozen=True)
 class Filter:
     """The parts of a filter; a run must match all of them."""
 
-    words: tuple[str, ...]
-    """Words in lower case that the text of a run must contain."""
-    tests: tuple[Test, ...]
-    """Conditions on dtype, size and other facts."""
-    needs_cases: bool
-    """Whether a condition is about dtype or size, which are facts of cases."""
+    conditions: tuple[Condition, ...] = ()
 
     def matches(self, run: RunSummary, text: str | None = None) -> bool:
         """Whether a run matches; `text` is its `searched_text`, if known."""
-        if not all(test(run) for test in self.tests):
-            return False
-        if not self.words:
-            return True
-        text = searched_text(run) if text is None else text
-        return all(word in text for word in self.words)
+        for condition in self.conditions:
+            if condition.test is None:
+                text = searched_text(run) if text is None else text
+                if str(condition.values[0]) not in text:
+                    return False
+            elif not condition.test(run):
+                return False
+        return True
 
 
 def parse_filter(text: str) -> Filter:
@@ -57,89 +66,159 @@ def parse_filter(text: str) -> Filter:
     Raises:
         UsageError: a condition has an unknown name or an invalid value.
     """
-    words: dict[str, None] = {}
-    tests: list[Test] = []
-    needs_cases = False
-    for part in text.split():
-        size, (name, colon, value) = _SIZE.fullmatch(part), part.lower().partition(":")
-        needs_cases = needs_cases or size is not None or name == "dtype"
-        if size is not None:
-            tests.append(_size_test(size[1], size[2], part))
-        elif re.match(r"\w+[<>]", part):
-            raise UsageError(f"Unknown filter {part!r}.", "Only sizes can be compared, for example n>1000.")
-        elif not colon or name == "text":
-            words[value if colon else name] = None
-        elif name not in _CONDITIONS:
-            near = get_close_matches(name, _CONDITIONS, 1)
-            raise UsageError(
-                f"Unknown filter {name + ':'!r}.",
-                f"Did you mean {near[0]}:?" if near else
-                f"Use {', '.join(f'{known}:' for known in _CONDITIONS)}, n>1000, or text:{part} for the text itself.",
-            )  # fmt: skip
-        elif not value:
-            raise UsageError(f"The filter {part!r} has no value.", f"Write one after the colon, for example {EXAMPLE}.")
-        else:
-            tests.append(_CONDITIONS[name](value))
-    return Filter(tuple(words), tuple(tests), needs_cases)
+    found, error = parse_while_typed(text)
+    if error is not None:
+        raise error
+    return found
+
+
+def parse_while_typed(text: str) -> tuple[Filter, UsageError | None]:
+    """Return the filter in a text without its invalid parts, and the error of the first of them."""
+    # A command line may hold bytes that are no text; SQLite takes text only.
+    parts = list(dict.fromkeys(text.encode("utf-8", "replace").decode().split()))
+    conditions: list[Condition] = []
+    errors: list[UsageError] = []
+    for part in parts[:MOST_PARTS]:
+        try:
+            conditions.append(_condition(part))
+        except UsageError as error:
+            errors.append(error)
+    if len(parts) > MOST_PARTS:
+        errors.append(UsageError(f"The filter has {len(parts):,} parts.", f"Use at most {MOST_PARTS}."))
+    return Filter(tuple(conditions)), errors[0] if errors else None
+
+
+def _condition(part: str) -> Condition:
+    size, (name, colon, value) = _SIZE.fullmatch(part), part.lower().partition(":")
+    shown = _short(part)
+    if size is not None:
+        return _of_size(size[1], size[2], part)
+    if re.match(r"\w+[<>]", part):
+        raise UsageError(f"Unknown filter {shown!r}.", "Only sizes can be compared, for example n>1000.")
+    if not colon or name == "text":
+        return _word(value if colon else name)
+    if name not in _CONDITIONS:
+        near = get_close_matches(name, _CONDITIONS, 1)
+        raise UsageError(
+            f"Unknown filter {shown.partition(':')[0] + ':'!r}.",
+            f"Did you mean {near[0]}:?" if near else
+            f"Use {', '.join(f'{known}:' for known in _CONDITIONS)}, n>1000, or text:{shown} for the text itself.",
+        )  # fmt: skip
+    if not value:
+        raise UsageError(f"The filter {shown!r} has no value.", f"Write one after the colon, for example {EXAMPLE}.")
+    return _CONDITIONS[name](value)
+
+
+def _short(text: str) -> str:
+    """Return a text as an error message can show it."""
+    return text if len(text) <= 40 else f"{text[:40]}…"
 
 
 def searched_text(run: RunSummary) -> str:
     """Return the text in which the words of a filter are searched, in lower case."""
-    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
     parts = [
         str(run.number), run.run_id, run.name, run.status, run.hostname, run.machine, run.fleet_host or "",
-        started.isoformat()[:10], *run.devices, *(f"#{tag}" for tag in run.tags),
-        *(f"baseline {name}" for name in run.baselines), "simulated" if run.simulated else "",
+        _day(run), *run.devices, *(f"#{tag}" for tag in run.tags),
+        *(f"baseline:{name}" for name in run.baselines), "simulated" if run.simulated else "",
     ]  # fmt: skip
     return "\n".join(parts).lower()
+
+
+def shape_of(case_key: str) -> tuple[str, int] | None:
+    """Return dtype and size in the key of a case; None in a key that another program wrote."""
+    parts = case_key.rsplit("/", 3)
+    is_shape = len(parts) == 4 and parts[1].isdecimal() and len(parts[1]) <= 18
+    return (parts[2], int(parts[1])) if is_shape else None
+
+
+FUNCTIONS: dict[str, Callable[[str], str | int | None]] = {
+    "lowered": str.lower,  # SQLite's own lower() converts ASCII letters only
+    "dtype_of": lambda case_key: (shape_of(case_key) or (None, None))[0],
+    "size_of": lambda case_key: (shape_of(case_key) or (None, None))[1],
+}
+"""Functions of one text that the conditions call in SQL."""
 
 
 # ------------------------------------------------------------------ conditions
 
 
-def _size_test(relation: str, value: str, part: str) -> Test:
+FLEET_HOST = (
+    """CASE WHEN instr(run.environment, '"fleet_host"') THEN json_extract(run.environment, '$.fleet_host') END"""
+)
+"""Most runs have none; looking for the word first saves reading the JSON."""
+_SQL_DAY = "strftime('%Y-%m-%d', run.wall_ns / 1000000000, 'unixepoch', 'localtime')"
+
+# The inner queries find few rows (machines, devices, tags, baselines), once for the whole table.
+_TAGS = "run.number IN (SELECT run_number FROM tag WHERE instr('#' || lowered(tag), ?))"
+_BASELINES = "run.series_id IN (SELECT series_id FROM baseline WHERE instr('baseline:' || lowered(name), ?))"
+_NAMED_BASELINES = "run.series_id IN (SELECT series_id FROM baseline WHERE instr(lowered(name), ?))"
+_MACHINES = "run.machine_id IN (SELECT machine_id FROM machine WHERE instr(lowered(hostname), ?))"
+_DEVICES = """run.number IN (SELECT run_number FROM run_device WHERE device_id IN
+    (SELECT device_id FROM device WHERE {which} AND instr(lowered(label), ?)))"""
+_CASES = """run.number IN (SELECT run_number FROM case_result WHERE case_key IN
+    (SELECT case_key FROM (SELECT DISTINCT case_key FROM case_result) WHERE {which}))"""
+_HOST = f"(instr(lowered(run.hostname || char(10) || ifnull({FLEET_HOST}, '')), ?) OR {_MACHINES})"
+_WORD = f"""(instr(lowered(run.number || char(10) || run.run_id || char(10) || run.name || char(10) || run.status
+        || char(10) || ifnull({_SQL_DAY}, '') || char(10) || CASE run.simulated WHEN 1 THEN 'simulated' ELSE '' END), ?)
+    OR {_HOST} OR {_DEVICES.format(which="1")} OR {_TAGS} OR {_BASELINES})"""
+
+
+def _word(word: str) -> Condition:
+    return Condition(None, _WORD, (word,) * _WORD.count("?"))
+
+
+def _of_size(relation: str, value: str, part: str) -> Condition:
     if not value:
-        raise UsageError(f"The filter {part!r} has no number.", _SIZE_REMEDY)
+        raise UsageError(f"The filter {_short(part)!r} has no number.", _SIZE_REMEDY)
     wanted, compare = parse_size(value, remedy=_SIZE_REMEDY), _RELATIONS[relation]
-    return lambda run: any(compare(size, wanted) for size in run.sizes)
+    sql = _CASES.format(which=f"size_of(case_key) {relation.replace(':', '=')} ?")
+    return Condition(lambda run: any(compare(size, wanted) for size in run.sizes), sql, (wanted,))
 
 
-def _dtype(value: str) -> Test:
-    """Return the test for a dtype: its name, another name of it, or the first letters of either."""
+def _dtype(value: str) -> Condition:
+    """Return the condition for a dtype: its name, another name of it, or the first letters of either."""
     names = {**{name: name for name in DTYPES}, **SHORT_DTYPES}
     exact = {names[value]} if value in names else set()
-    wanted = exact or {dtype for name, dtype in names.items() if name.startswith(value)}
+    wanted = sorted(exact or {dtype for name, dtype in names.items() if name.startswith(value)})
     if not wanted:
-        raise UsageError(f"Unknown dtype {value!r}.", f"Use one of: {', '.join(DTYPES)}.")
-    return lambda run: not wanted.isdisjoint(run.dtypes)
+        raise UsageError(f"Unknown dtype {_short(value)!r}.", f"Use one of: {', '.join(DTYPES)}.")
+    sql = _CASES.format(which=f"dtype_of(case_key) IN ({', '.join('?' * len(wanted))})")
+    return Condition(lambda run: not set(wanted).isdisjoint(run.dtypes), sql, tuple(wanted))
 
 
-def _status(value: str) -> Test:
+def _status(value: str) -> Condition:
     if not any(status.startswith(value) for status in STATUSES):
-        raise UsageError(f"Unknown status {value!r}.", f"Use one of: {', '.join(STATUSES)}.")
-    return lambda run: run.status.startswith(value)
+        raise UsageError(f"Unknown status {_short(value)!r}.", f"Use one of: {', '.join(STATUSES)}.")
+    return Condition(lambda run: run.status.startswith(value), "run.status LIKE ? || '%'", (value,))
 
 
-def _date(value: str) -> Test:
-    if re.fullmatch(r"\d{1,4}(-\d{0,2}){0,2}", value) is None:
-        raise UsageError(f"Invalid date {value!r}.", "Write a day, month or year, for example date:2026-01-31.")
-    return lambda run: f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d}".startswith(value)
+def _date(value: str) -> Condition:
+    if re.fullmatch(r"[0-9]{1,4}(-[0-9]{0,2}){0,2}", value) is None:
+        raise UsageError(f"Invalid date {_short(value)!r}.", "Write a day, month or year, for example date:2026-01-31.")
+    return Condition(lambda run: _day(run).startswith(value), f"{_SQL_DAY} LIKE ? || '%'", (value,))
 
 
-def _among(texts: Callable[[RunSummary], tuple[str, ...]]) -> Callable[[str], Test]:
-    """Return a condition that one of a run's texts contains the value."""
-    return lambda value: lambda run: any(value in text.lower() for text in texts(run))
+def _day(run: RunSummary) -> str:
+    """Return the day on which a run began, in local time."""
+    return datetime.fromtimestamp(run.started_wall_ns // 10**9).isoformat()[:10]
 
 
-_CONDITIONS: dict[str, Callable[[str], Test]] = {
-    "gpu": _among(lambda run: run.gpus),
-    "cpu": _among(lambda run: tuple(label for label in run.devices if label not in run.gpus)),
+def _among(texts: Callable[[RunSummary], tuple[str, ...]], sql: str) -> Callable[[str], Condition]:
+    """Return a kind of condition: one of a run's texts contains the value."""
+    return lambda value: Condition(
+        lambda run: any(value in text.lower() for text in texts(run)), sql, (value,) * sql.count("?")
+    )
+
+
+_CONDITIONS: dict[str, Callable[[str], Condition]] = {
+    "gpu": _among(lambda run: run.gpus, _DEVICES.format(which="name <> 'cpu'")),
+    "cpu": _among(lambda run: run.cpus, _DEVICES.format(which="name = 'cpu'")),
     "dtype": _dtype,
-    "name": _among(lambda run: (run.name,)),
+    "name": _among(lambda run: (run.name,), "instr(lowered(run.name), ?)"),
     "status": _status,
     "date": _date,
-    "host": _among(lambda run: (run.hostname, run.machine, run.fleet_host or "")),
-    "tag": _among(lambda run: run.tags),
-    "baseline": _among(lambda run: run.baselines),
+    "host": _among(lambda run: (run.hostname, run.machine, run.fleet_host or ""), _HOST),
+    "tag": _among(lambda run: tuple(f"#{tag}" for tag in run.tags), _TAGS),
+    "baseline": _among(lambda run: run.baselines, _NAMED_BASELINES),
 }
-"""Name before the colon → test for the value after it."""
+"""Name before the colon → condition on the value after it."""

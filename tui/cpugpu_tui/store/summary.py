@@ -12,35 +12,32 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, NO_CORE
-from cpugpu_tui.store.filtering import parse_filter
+from cpugpu_tui.store.filtering import FLEET_HOST, Condition, parse_filter, shape_of
 from cpugpu_tui.store.row_mapping import from_blob
 
-_SELECT = """
+_SELECT = f"""
     SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
-        machine.hostname,
-        CASE WHEN instr(environment, '"fleet_host"') THEN json_extract(environment, '$.fleet_host') END,
-        {counts}, {case_keys},
+        machine.hostname, {FLEET_HOST},
+        -- Subqueries that need indexes only. Joining the results took three times as long.
+        (SELECT ifnull(sum(status = 'ok'), 0) || ' ' || ifnull(sum(status = 'skipped'), 0) || ' ' || count(*)
+            FROM case_result WHERE run_number = run.number),
+        (SELECT group_concat(case_key, char(10)) FROM case_result WHERE run_number = run.number),
         -- CROSS JOIN keeps the order of the index, which is that of the positions; sorting takes twice the time.
         (SELECT json_group_array(json_array(name, label)) FROM run_device CROSS JOIN device USING (device_id)
             WHERE run_number = run.number),
         (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
         (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
             ORDER BY name))
-    FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC LIMIT ?
+    FROM run LEFT JOIN machine USING (machine_id) WHERE {{which}} ORDER BY number DESC LIMIT ?
 """
-_COUNTS = """
-    (SELECT ifnull(sum(status = 'ok'), 0) || ' ' || ifnull(sum(status = 'skipped'), 0) || ' ' || count(*)
-        FROM case_result WHERE run_number = run.number)
+
+_HAS_TAGS = """
+    NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
+        SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
 """
-_CASE_KEYS = "(SELECT group_concat(case_key, char(10)) FROM case_result WHERE run_number = run.number)"
-"""Subqueries that need indexes only. Joining the results took three times as long."""
 
 LAST = 2**63 - 1
 """Above every run number."""
-
-
-FIRST_ROWS, MORE_ROWS = 100, 2000
-"""Rows of the first query and of each further one, of which a filter selects."""
 
 
 def summaries(
@@ -51,35 +48,20 @@ def summaries(
     Raises:
         UsageError: the filter is invalid.
     """
-    wanted, needed = parse_filter(text), set(tags)
-    limit, before = LAST if limit is None else min(limit, LAST), LAST if before is None else before
-    if not text.split() and not needed:
-        return _read(connection, "number < ?", before, limit)
-    numbers: list[int] = []
-    rows = FIRST_ROWS
-    while len(numbers) < limit:
-        page = _read(connection, "number < ?", before, rows, counts="'0 0 0'", needs_cases=wanted.needs_cases)
-        numbers += [run.number for run in page if needed.issubset(run.tags) and wanted.matches(run)]
-        if len(page) < rows:
-            break
-        before, rows = page[-1].number, MORE_ROWS
-    return _read(connection, "number IN (SELECT value FROM json_each(?))", json.dumps(numbers[:limit]), limit)
-
-
-def _read(
-    connection: sqlite3.Connection, which: str, value: object, limit: int, *, counts: str = _COUNTS,
-    needs_cases: bool = True,
-) -> list[RunSummary]:  # fmt: skip
-    """Return the newest runs of those `which`. The cases are not read where a filter does not need them."""
-    select = _SELECT.format(which=which, counts=counts, case_keys=_CASE_KEYS if needs_cases else "NULL")
-    return [RunSummary.of_row(tuple(row)) for row in connection.execute(select, (value, limit))]
+    conditions = [Condition(None, "run.number < ?", (LAST if before is None else before,))]
+    if tags:
+        conditions.append(Condition(None, _HAS_TAGS, (json.dumps(list(tags)),)))
+    conditions += parse_filter(text).conditions
+    values = [value for condition in conditions for value in condition.values]
+    which = " AND ".join(condition.sql for condition in conditions)
+    rows = connection.execute(_SELECT.format(which=which), (*values, LAST if limit is None else min(limit, LAST)))
+    return [RunSummary.of_row(tuple(row)) for row in rows]
 
 
 @lru_cache(maxsize=256)
 def _shapes(case_keys: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """Return the dtypes and the sizes in the keys of cases; runs that were repeated share them."""
-    parts = [key.rsplit("/", 3) for key in case_keys.split("\n")]
-    known = [(part[2], int(part[1])) for part in parts if len(part) == 4 and part[1].isdigit()]
+    known = list(filter(None, map(shape_of, case_keys.split("\n"))))
     return tuple(dict.fromkeys(dtype for dtype, _ in known)), tuple(sorted({size for _, size in known}))
 
 
@@ -128,6 +110,11 @@ class RunSummary:
     """Element types of its settled cases."""
     sizes: tuple[int, ...] = ()
     """Sizes of its settled cases, smallest first."""
+
+    @property
+    def cpus(self) -> tuple[str, ...]:
+        """Labels of its CPUs."""
+        return tuple(label for label in self.devices if label not in self.gpus)
 
     @classmethod
     def of_row(cls, row: tuple[Any, ...]) -> RunSummary:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, in_range
 
-MOST_RESULTS = 100
-"""Runs up to which their answers are listed."""
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.outcomes import Outcome
+    from cpugpu_tui.store import RunSummary, Store
 
 commands = typer.Typer()
 
@@ -42,19 +44,19 @@ def history(
     from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading, runs_text
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
-    from cpugpu_tui.compare.outcomes import outcomes
 
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
-        # The results of thousands of runs take seconds to read.
-        results = outcomes(store, runs) if not json and len(runs) <= MOST_RESULTS else None
+        results = _results(store, runs) if runs and not json else {}
     if json:
         for run in runs:
             print_json(msgspec.to_builtins(run))
         return
     if runs:
         console().print(history_table(runs, results))
+    if len(results) < len(runs):
+        tell(f"Answers of the newest {len(results):,} runs only. `cpugpu-tui show RUN` tells those of the others.")
     if not total:
         tell("No runs yet. Start one with `cpugpu-tui run`.")
     elif text or tag:
@@ -64,3 +66,10 @@ def history(
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
         tell(f"{newest}{runs_text(total)}. Database: {store.path}, {megabytes(size)}.")
+
+
+def _results(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
+    """Return the outcomes of the newest runs. Its imports take 15 ms, which an empty list does without."""
+    from cpugpu_tui.compare.outcomes import affordable, outcomes
+
+    return outcomes(store, affordable(runs))

@@ -9,15 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
-from cpugpu_tui.compare.outcomes import Outcome
 from cpugpu_tui.errors import print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.outcomes import Outcome
 
 
 @contextmanager
@@ -56,12 +59,12 @@ def say_remark(store: Store) -> None:
 
 
 def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
-    """Return a table with one row per run, in the given order; `results` adds answers and changes."""
+    """Return a table with one row per run, in the given order; `results` adds answers and changes of some."""
     table = new_table()
     add_columns(table, "run", justify="right")
-    add_columns(table, "started", "what", "dtype", "sizes", "status")
-    if results is not None:
-        add_columns(table, "answer", "change")
+    add_columns(
+        table, "started", "what", "dtype", "sizes", "status", *(("answer", "change") if results is not None else ())
+    )
     add_columns(table, "cases", "took", justify="right")
     add_columns(table, "devices")
     with_hosts = any(run.fleet_host for run in runs)
@@ -76,7 +79,7 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
         table.add_row(
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, plain(", ".join(run.dtypes) or "–"),
             plain("–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))), run.status,
-            *_result(run, results), cases,
+            *(_result(results.get(run.number)) if results is not None else ()), cases,
             plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
             plain(" · ".join(counted(run.devices))), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
             *([plain(", ".join(tags))] if any(words) else []),
@@ -84,14 +87,13 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
     return table
 
 
-def _result(run: RunSummary, results: Mapping[int, Outcome] | None) -> list[str]:
+def _result(found: Outcome | None) -> tuple[str, str]:
     """Return the answer of a run, and its change against the run before with the number of that run."""
-    found = results.get(run.number) if results is not None else None
-    if results is None or found is None:
-        return []
+    if found is None:
+        return "", ""
     change = f"{found.widest} vs {found.before}" if found.widest else "–"
     more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
-    return [plain(f"{found.answer or '–'}{more}"), plain(change)]
+    return plain(f"{found.answer or '–'}{more}"), plain(change)
 
 
 def runs_text(count: int) -> str:
