@@ -126,7 +126,7 @@ def checked_baseline(name: str) -> str:
         UsageError: the name could be mistaken for a run or a file, or is not printable.
     """
     if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
-        raise UsageError(f"Invalid baseline name {printable(name)!r}.", "Use a word such as main.")
+        raise UsageError(f"Invalid baseline name {printable(name, 40)!r}.", "Use a word such as main.")
     return name
 
 

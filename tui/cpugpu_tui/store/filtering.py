@@ -75,7 +75,7 @@ def parse_filter(text: str) -> Filter:
 def parse_while_typed(text: str) -> tuple[Filter, UsageError | None]:
     """Return the filter in a text without its invalid parts, and the error of the first of them."""
     # A command line may hold bytes that are no text; SQLite takes text only.
-    parts = list(dict.fromkeys(text.encode("utf-8", "replace").decode().split()))
+    parts = list(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode().split()))
     conditions: list[Condition] = []
     errors: list[UsageError] = []
     for part in parts[:MOST_PARTS]:

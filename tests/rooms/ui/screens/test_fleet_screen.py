@@ -242,7 +242,7 @@ def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) 
 def test_a_name_of_wide_letters_moves_no_column() -> None:
     state = FleetState.of(hosts_of(["gpu1,計算機一号"]))
     lines = [
-        plain(host_line(each, name_width(state), 100, UNICODE, chosen=chosen))
+        plain(host_line(each, name_width(state, 100), 100, UNICODE, chosen=chosen))
         for each in state.hosts.values()
         for chosen in (False, True)
     ]

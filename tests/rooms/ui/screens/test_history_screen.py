@@ -112,8 +112,17 @@ async def test_a_list_tells_dtype_sizes_answer_and_change_and_is_filtered_by_the
         assert listed(pilot)[-1].startswith("1 ")
         assert len(listed(pilot)) == 2
         await pilot.press(*" gpuu:x")
-        assert "Did you mean gpu:?" in said_of(pilot)
+        assert "Did you mean gpu:?" in text_of(pilot, "#wrong")
+        assert under_each_other(pilot, "#line-field", "#wrong")
         assert len(listed(pilot)) == 2
+        await pilot.press(*["backspace"] * 7)
+        assert text_of(pilot, "#wrong") == ""
+
+
+def under_each_other(pilot: Pilot[Any], above: str, below: str) -> bool:
+    """Whether one widget ends where the other begins."""
+    regions = [pilot.app.screen.query_one(each).region for each in (above, below)]
+    return regions[0].bottom == regions[1].y
 
 
 async def test_two_marked_runs_are_compared_with_enter(store: Store) -> None:
@@ -123,7 +132,7 @@ async def test_two_marked_runs_are_compared_with_enter(store: Store) -> None:
         await list_runs(pilot)
         await pilot.press("space", "j", "j", "space")
         assert [line.startswith(("*", "▸ *", "▸*")) for line in listed(pilot)] == [True, False, True]
-        assert "compare the two" in text_of(pilot, "#page-keys")
+        assert "enter compare both" in text_of(pilot, "#page-keys")
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(pilot.app.screen, PairScreen))
         await settled(pilot, lambda: "run 3 vs run 1" in text_of(pilot, "#page-title"))

@@ -17,7 +17,7 @@ from cpugpu_tui.ui.panes.lines import Lines, Spans, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
 WIDTH = 54
-"""Cells of the text in a box."""
+"""Most cells of the text in a box."""
 
 
 class BaselineBox(Box[str]):
@@ -40,10 +40,15 @@ class BaselineBox(Box[str]):
             yield LineField(self._proposed, id="name", select_on_focus=False)
             yield Lines(id="hint")
 
-    def on_mount(self) -> None:
-        """Write the question."""
-        self.query_one("#question", Lines).show(wrapped("Name of the baseline that this series becomes:", WIDTH))
+    def on_resize(self) -> None:
+        """Write the question and what stands below the field."""
+        question = wrapped("Name of the baseline that this series becomes:", self._width)
+        self.query_one("#question", Lines).show(question)
         self._show()
+
+    @property
+    def _width(self) -> int:
+        return min(WIDTH, self.size.width - 4)
 
     @on(Input.Changed)
     def _changed(self, event: Input.Changed) -> None:
@@ -64,7 +69,8 @@ class BaselineBox(Box[str]):
         try:
             name = checked_baseline(self.query_one("#name", Input).value.strip())
         except UsageError as error:
-            hint.show([*wrapped(str(error), WIDTH, "bad"), keys])
+            hint.show([*wrapped(str(error), self._width, "bad"), keys])
             return None
-        hint.show([*wrapped("Later runs are compared with it; compare and gate take its name.", WIDTH, "muted"), keys])
+        told = "Later runs are compared with it; compare and gate take its name."
+        hint.show([*wrapped(told, self._width, "muted"), keys])
         return name

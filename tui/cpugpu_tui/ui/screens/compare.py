@@ -111,6 +111,7 @@ class PairScreen(CompareScreen):
         *keys.bindings([*(name for name in keys.OF_RUN if name != "compare"), "baseline"], "nothing"),
         *keys.bindings(["compare"], "app.pop_screen"),
     ]
+    TOPIC = "pair"
 
     def action_nothing(self) -> None:
         """Do nothing: this key acts on the run in the panes."""

@@ -99,6 +99,11 @@ PANES: dict[str, PaneKeys] = {
         (OwnKey("o n", COMPARE, "Compare with an older or a newer series."),
          OwnKey("{back} {compare}", GO, "Return to the panes."), SCROLL),
     ),
+    "pair": PaneKeys(
+        "the comparison of two marked runs",
+        ("claims", *OPEN),
+        (OwnKey("{back} {compare}", GO, "Return to the history."), SCROLL),
+    ),
     "claims": PaneKeys(
         "the claims page",
         ("stop", "machine", "history", "back", *OPEN),
@@ -203,7 +208,7 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 """Topic → (word, explanation); ids in braces stand for the keys in force."""
 
-WORDS |= {"gpu": WORDS["telemetry"], "host": WORDS["fleet"]}
+WORDS |= {"gpu": WORDS["telemetry"], "host": WORDS["fleet"], "pair": WORDS["compare"]}
 
 TERMS: dict[str, tuple[str, ...]] = {
     "workload": ("workload", "preset", "size", "variant", "case", "series", "crossover"),
@@ -213,6 +218,7 @@ TERMS: dict[str, tuple[str, ...]] = {
     "chart": ("latency", "crossover", "bracket"),
     "history": ("run", "series", "baseline", "simulated"),
     "compare": ("series", "baseline", "kernel time", "verdict", "band", "interval, `±`"),
+    "pair": ("kernel time", "verdict", "band", "interval, `±`"),
     "claims": ("claim", "paper's clock", "paper's error"),
     "fleet": ("fleet", "host", "agent"),
     "host": ("fleet", "host", "case"),

@@ -11,6 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from cpugpu_tui.compare.series import checked_baseline
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.store.filtering import EXAMPLE
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
@@ -60,10 +61,10 @@ class HistoryScreen(RunList):
         if self._line.typing:
             return (("enter", "set" if self._line.sign != "/" else "keep"), ("esc", "cancel"))
         if len(self._place.marked) == 2:
-            return (("enter", "compare the two"), ("{pause}", "mark"), ("esc", "clear marks"), ("j k", "move"))
+            return (("enter", "compare both"), ("esc", "clear marks"), ("{pause}", "mark"), ("j k", "move"))
         again = (("{run}", "again"),) if self.state.situation.may_start else ()
         return (
-            ("enter", "open"), *again, ("{filter}", "filter"), ("{pause}", "mark"), ("esc", self._escape_label),
+            ("enter", "open"), ("{pause}", "mark"), ("esc", self._escape_label), ("{filter}", "filter"), *again,
             ("d", "delete"), ("l", "tags"), ("{baseline}", "baseline"), ("j k", "move"),
         )  # fmt: skip
 
@@ -91,7 +92,7 @@ class HistoryScreen(RunList):
             marked[:] = [*marked[-1:], run.number]
         text = "Mark another run, then press {open} to compare both." if marked else ""
         if len(marked) == 2:
-            text = f"Press {{open}} to compare run {max(marked)} with run {min(marked)}."
+            text = f"Press {{open}} to compare runs {min(marked)} and {max(marked)}."
         self._said = (self.state.keymap.with_keys(text), "text")
         self.redraw()
 
@@ -120,7 +121,7 @@ class HistoryScreen(RunList):
             from cpugpu_tui.compare.series import series_of_id
             from cpugpu_tui.render.comparison import left_out
 
-            saved.store.set_baseline(checked_baseline(name), run.series_id)
+            saved.store.set_baseline(name, run.series_id)
             without = left_out(series_of_id(saved.store, run.series_id))
             return self.Read(
                 with_baseline(shown, name, run.series_id),
@@ -178,6 +179,18 @@ class HistoryScreen(RunList):
         if self._line.sign == "/" and event.value != self._place.wanted:
             self._place.wanted = event.value
             self._narrow()
+        elif self._line.sign == BASELINE_SIGN:
+            self._baseline_error(event.value)
+
+    def _baseline_error(self, name: str) -> bool:
+        """Show what is wrong with the name of a baseline; return whether anything is."""
+        error = None
+        try:
+            checked_baseline(name.strip())
+        except UsageError as found:
+            error = found
+        self.show_wrong(error)
+        return error is not None
 
     @on(Input.Submitted, "#line-field")
     def _kept(self, event: Input.Submitted) -> None:
@@ -186,6 +199,8 @@ class HistoryScreen(RunList):
         if self._line.sign == "/" and event.value.strip():
             self.set_focus(None)
             self.redraw()
+            return
+        if self._line.sign == BASELINE_SIGN and self._baseline_error(event.value):
             return
         if self._line.sign == BASELINE_SIGN and run is not None:
             self._set_baseline(run, event.value.strip())
@@ -207,10 +222,9 @@ class HistoryScreen(RunList):
 
     def _close_line(self) -> None:
         """Close the line for typing; a filter that was there before tags were typed comes back."""
-        was_filter = self._line.sign == "/"
-        self.set_focus(None)
-        if was_filter:
+        if self._line.sign == "/":
             self._place.wanted = ""
-            self._narrow()
+        self.set_focus(None)
+        self._narrow()  # which also shows again what is wrong with the filter, or nothing
         self._line.show_sign("/" if self._place.wanted else "", self._place.wanted)
         self.call_after_refresh(self.redraw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,10 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
 
-NUMBER, DTYPE, SIZES, CASES, TOOK = 5, 4, 9, 7, 7
+NUMBER, DTYPE, SIZES, CHANGE, CASES, TOOK = 5, 4, 9, 10, 7, 7
 """Cells of the columns with a fixed width."""
+TAGS = "tags, devices"
+"""Heading of the last column, which has the rest of the line."""
 MARK = "*"
 """Before a run that is marked to be compared."""
 AGE, DATE = 6, 16
@@ -31,78 +33,79 @@ DATE_WIDTH = 100
 SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 """Dtype → its short name, which a filter also accepts."""
 
-SPACIOUS = 140
-"""Columns from which two cells separate the columns."""
+NARROW, MEDIUM, SPACIOUS = 74, 50, 140
+"""Columns below which a line has no age and no sizes, below which it has no change, and from which gaps are wider."""
+
+FEWEST_OF_TAGS = 12
+"""Cells below which tags and devices are left out, because nothing readable would remain."""
+
+RIGHT = ("run", "change", "cases", "took")
+"""Headings of the columns that are aligned to the right."""
 
 
-@dataclass(frozen=True)
-class Widths:
-    """Cells of the columns at one width of the terminal."""
-
-    gap: str
-    """Between two columns."""
-    when: int
-    what: int
-    answer: int
-    change: int
-    tags: int
-    """The rest of the line; tags come before the devices."""
-    is_wide: bool
-    """Whether there is room for cases and duration."""
-
-    @classmethod
-    def of(cls, width: int) -> Widths:
-        """Return the columns for a line of `width` cells."""
-        is_wide = width >= DATE_WIDTH
-        when, gap = DATE if is_wide else AGE, "  " if width >= SPACIOUS else " "
-        fixed = 2 + NUMBER + when + DTYPE + SIZES + (CASES + TOOK if is_wide else 0)
-        left = max(width - fixed - (9 if is_wide else 7) * len(gap), 40)
-        what, change = min(max(left // 5, 11), 24), 10
-        answer = min(max((left - what - change) // 2, 19), 32)
-        return cls(gap, when, what, answer, change, max(left - what - change - answer, 0), is_wide)
+def columns(width: int) -> dict[str, int]:
+    """Return heading → cells of the columns that fit a line of `width` cells, in order; "" is the status."""
+    gap = _gap(width)
+    if width < NARROW:
+        found = {"run": NUMBER, "what": 9 if width < MEDIUM else 12, "type": DTYPE, "answer": 0}
+        found |= {"change": CHANGE} if width >= MEDIUM else {}
+        return found | {"answer": width - 2 - sum(found.values()) - (len(found) - 1) * gap}
+    is_wide = width >= DATE_WIDTH
+    found = {
+        "run": NUMBER,
+        **({"started": DATE} if is_wide else {"age": AGE}),
+        "what": 0,
+        "type": DTYPE,
+        "sizes": SIZES,
+    }
+    found |= {"": 1, "answer": 0, "change": CHANGE, **({"cases": CASES, "took": TOOK} if is_wide else {}), TAGS: 0}
+    room = width - 2 - sum(found.values()) - (len(found) - 1) * gap
+    found["what"] = min(max((room + CHANGE) // 5, 11), 24)
+    found["answer"] = min(max((room - found["what"]) // 2, 17), 30)
+    found[TAGS] = room - found["what"] - found["answer"]
+    if found[TAGS] < FEWEST_OF_TAGS:
+        found["answer"] += found.pop(TAGS) + gap
+    return found
 
 
 def heads(width: int) -> Spans:
     """Return the headings."""
-    widths = Widths.of(width)
-    wide = (f"{'cases':>{CASES}}", f"{'took':>{TOOK}}") if widths.is_wide else ()
-    cells = (
-        f"{'run':>{NUMBER}}", f"{'started' if widths.is_wide else 'age':<{widths.when}}", f"{'what':<{widths.what}}",
-        f"{'type':<{DTYPE}}", f"{'sizes':<{SIZES}}", f"{'answer':<{widths.answer}}", f"{'change':>{widths.change}}",
-        *wide, "tags, devices",
-    )  # fmt: skip
-    return ((f"  {widths.gap.join(cells)}"[:width], "muted"),)
+    cells = (f"{name:>{room}}" if name in RIGHT else f"{name:<{room}}" for name, room in columns(width).items())
+    return ((f"  {(_gap(width) * ' ').join(cells)}", "muted"),)
 
 
 def run_line(
     run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, now_ns: int, *, chosen: bool, marked: bool
 ) -> Spans:  # fmt: skip
     """Return a run in one line of the list; its outcome is None until it was read."""
-    widths = Widths.of(width)
-    pad = widths.gap
     sign, role = status_sign(run.status, glyphs)
     total = run.cases_ok + run.cases_failed + run.cases_skipped
-    cases = str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}"
-    took = glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9)
-    wide = [(f"{cases:>{CASES}}{pad}", "warn" if run.cases_failed else "text"), (f"{took:>{TOOK}}{pad}", "text")]
-    change = spelled(outcome.widest, glyphs) if outcome is not None else ""
-    devices = cut(f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), widths.tags, glyphs)
-    parts: list[tuple[str, str]] = [
-        (glyphs.cursor if chosen else " ", "text"),
-        (MARK if marked else " ", "strong"),
-        (f"{run.number:>{NUMBER}}{pad}", "text"),
-        (f"{_when(run, now_ns, is_wide=widths.is_wide):<{widths.when}}{pad}", "muted"),
-        (f"{cut(named(run.name, glyphs), widths.what, glyphs):<{widths.what}}{pad}", "text"),
-        (f"{cut(dtypes_text(run, glyphs), DTYPE, glyphs):<{DTYPE}}{pad}", "text"),
-        (f"{cut(sizes_text(run, glyphs), SIZES, glyphs):<{SIZES}}{pad}", "text"),
-        (f"{sign} ", role),
-        (f"{cut(_answer(run, outcome, glyphs), widths.answer - 2, glyphs):<{widths.answer - 2}}{pad}",
-         "text" if run.status == "done" else role),
-        (f"{cut(change, widths.change, glyphs):>{widths.change}}{pad}", "text"),
-        *(wide if widths.is_wide else ()),
-        (devices, "muted"),
-    ]  # fmt: skip
+    texts = {
+        "run": (str(run.number), "text"),
+        "started": (f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}", "muted"),
+        "age": (age_text(run.started_wall_ns, now_ns) or "now", "muted"),
+        "what": (named(run.name, glyphs), "text"),
+        "type": (dtypes_text(run, glyphs), "text"),
+        "sizes": (sizes_text(run, glyphs), "text"),
+        "": (sign, role),
+        "answer": (_answer(run, outcome, glyphs), "text" if run.status == "done" else role),
+        "change": (spelled(outcome.widest, glyphs) if outcome is not None else "", "text"),
+        "cases": (str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}",
+                  "warn" if run.cases_failed else "text"),
+        "took": (glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9), "text"),
+        TAGS: (f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), "muted"),
+    }  # fmt: skip
+    parts = [(glyphs.cursor if chosen else " ", "text"), (MARK if marked else " ", "strong")]
+    for place, (name, room) in enumerate(columns(width).items()):
+        text, role = texts[name]
+        text = f"{text:>{room}}" if name in RIGHT else text
+        parts.append((f"{' ' * _gap(width) if place else ''}{cut(text, room, glyphs)}", role))
     return (("".join(text for text, _ in parts), "chosen"),) if chosen else tuple(parts)
+
+
+def _gap(width: int) -> int:
+    """Return the blank cells between two columns."""
+    return 2 if width >= SPACIOUS else 1
 
 
 def dtypes_text(run: RunSummary, glyphs: Glyphs) -> str:
@@ -129,8 +132,10 @@ def _answer(run: RunSummary, outcome: Outcome | None, glyphs: Glyphs) -> str:
     return " ".join(filter(None, ("" if run.status == "done" and answer else run.status, answer)))
 
 
-def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs) -> list[Spans]:
+def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, now_ns: int) -> list[Spans]:
     """Return lines about a run with the facts that its line has no room for."""
+    if width < NARROW:
+        return _about_in_short(run, outcome, width, glyphs, now_ns)
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
     elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
     simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
@@ -148,13 +153,25 @@ def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs) 
     return [*lines, *wrapped(spelled(_result(run, outcome), glyphs), width, lines=1)]
 
 
+def _about_in_short(
+    run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, now_ns: int
+) -> list[Spans]:  # fmt: skip
+    """Return age, sizes and change of a run, and its tags and devices, in a line each."""
+    age = age_text(run.started_wall_ns, now_ns)
+    change = f"{outcome.widest} vs {outcome.before}" if outcome is not None and outcome.widest else ""
+    first = [f"{age} ago" if age else "just now", sizes_text(run, glyphs), spelled(change, glyphs)]
+    second = [_tags_text(run, glyphs), _short_devices(run, glyphs)]
+    lines = [f" {glyphs.dot} ".join(filter(None, parts)) for parts in (first, second)]
+    return [((cut(line, width, glyphs).rstrip(), role),) for line, role in zip(lines, ("text", "muted"), strict=True)]
+
+
 def _result(run: RunSummary, outcome: Outcome | None) -> str:
     """Return sizes, dtypes, answer and change in words."""
     if outcome is None:
         return "reading its result"
-    sizes = f"{run.sizes[0]:,} to {run.sizes[-1]:,}" if len(run.sizes) > 1 else "".join(f"{n:,}" for n in run.sizes)
+    sizes = "–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))
     changes = ", ".join(f"{name} {change_text(ratio)}" for name, ratio in outcome.changes.items())
-    against = f"time vs run {outcome.before}: {changes}" if changes else "no earlier run to compare with"
+    against = f"vs run {outcome.before}: {changes}" if changes else "no earlier run to compare with"
     answer = f"{outcome.answer}{f' (first of {outcome.sweeps} sweeps)' if outcome.sweeps > 1 else ''}"
     return "; ".join(filter(None, (", ".join(run.dtypes), sizes and f"sizes {sizes}", answer, against)))
 
@@ -173,12 +190,6 @@ def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list
 def named(text: str, glyphs: Glyphs) -> str:
     """Return a name from the database, which may not be trusted, as this terminal can show it."""
     return stranger(spelled(text, glyphs), 200, glyphs)
-
-
-def _when(run: RunSummary, now_ns: int, *, is_wide: bool) -> str:
-    if is_wide:
-        return f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}"
-    return age_text(run.started_wall_ns, now_ns) or "now"
 
 
 def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:

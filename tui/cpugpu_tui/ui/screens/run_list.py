@@ -12,19 +12,26 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from cpugpu_tui.compare.outcomes import Outcome, outcomes
-from cpugpu_tui.errors import CpuGpuError, UsageError
-from cpugpu_tui.store.filtering import parse_filter, searched_text
+from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.store.filtering import parse_while_typed, searched_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
 from cpugpu_tui.ui.panes.fields import TypingLine
-from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
+from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.screens.page import ListPage
 from cpugpu_tui.ui.screens.run_line import about, heads, run_line
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
+
+LOW = 16
+"""Lines of a terminal below which a line being typed takes the place of the facts of the run under the cursor."""
+
+TOLD_AT_ONCE = 8
+"""Runs whose outcomes are read at once. Those of large runs take a second each, so the first must not wait for all."""
 
 LOOK_S = 1.0
 """How often the first page is read again while another terminal runs one of its runs."""
@@ -83,8 +90,6 @@ class RunList(ListPage):
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
         self._shown: list[RunSummary] = []
-        self._wrong = ""
-        """Why a part of the typed filter is not applied."""
         self._outcomes: dict[int, tuple[RunSummary, Outcome]] = {}
         """Number → outcome, and the summary at the time of reading it."""
         self._telling = False
@@ -96,10 +101,11 @@ class RunList(ListPage):
     # ---------------------------------------------------------------- reading
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the run under the cursor, the line for typing and the keys."""
+        """Yield title, list, the run under the cursor, the line for typing, what is wrong with it, and the keys."""
         *above, keys = super().compose()
         yield from above
         yield TypingLine()
+        yield Lines(id="wrong")
         yield keys
 
     def on_mount(self) -> None:
@@ -164,7 +170,7 @@ class RunList(ListPage):
     def _tell(self) -> None:
         """Read the outcomes of the visible runs on a thread; those of thousands would take a minute."""
         wanted = [run for run in self._shown[self._in_sight.start : self._in_sight.stop]
-                  if self._outcomes.get(run.number, (None,))[0] != run]  # fmt: skip
+                  if self._outcomes.get(run.number, (None,))[0] != run][:TOLD_AT_ONCE]  # fmt: skip
         if not wanted or self._telling:
             return
         self._telling = True
@@ -231,17 +237,18 @@ class RunList(ListPage):
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
         """Return a run."""
-        now_ns = self._now_ns() if self._now_ns is not None else 0
-        run = self._shown[index]
+        run, now_ns = self._shown[index], self._now_ns() if self._now_ns is not None else 0
         is_marked = run.number in self._place.marked
         return run_line(run, self._outcome(run), width, self.glyphs, now_ns, chosen=chosen, marked=is_marked)
 
     def about_lines(self, width: int) -> list[Spans]:
         """Return the facts of the run under the cursor, and the notice of the last key press."""
-        run = self.chosen
-        facts = about(run, self._outcome(run), width, self.glyphs) if run is not None else []
-        text, role = (self._wrong, "bad") if self._wrong else self._said
-        return facts + wrapped(spelled(text, self.glyphs), width, role, lines=4)
+        run, now_ns = self.chosen, self._now_ns() if self._now_ns is not None else 0
+        if run is None or (self._line.typing and self.size.height < LOW):
+            facts = []
+        else:
+            facts = about(run, self._outcome(run), width, self.glyphs, now_ns)
+        return facts + wrapped(spelled(self._said[0], self.glyphs), width, self._said[1], lines=4)
 
     @property
     def _line(self) -> TypingLine:
@@ -257,17 +264,17 @@ class RunList(ListPage):
 
     def _narrow(self) -> None:
         """Show the runs that match the filter; the cursor stays on its run. Wrong parts are left out."""
-        parts, self._wrong = [], ""
-        for part in self._place.wanted.split():
-            try:
-                parts.append(parse_filter(part))
-            except UsageError as error:
-                self._wrong = str(error)
+        wanted, error = parse_while_typed(self._place.wanted)
+        self.show_wrong(error)
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
-        self._shown = [
-            run for run in newest_first if all(part.matches(run, self._haystacks[run.number]) for part in parts)
-        ]
-        wanted = self._place.number
-        places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
-        self.index = places.get(wanted or 0, min(self.index, max(len(self._shown) - 1, 0)))
+        self._shown = [run for run in newest_first if wanted.matches(run, self._haystacks[run.number])]
+        under = self._place.number
+        places = {run.number: index for index, run in enumerate(self._shown)} if under is not None else {}
+        self.index = places.get(under or 0, min(self.index, max(len(self._shown) - 1, 0)))
         self.redraw()
+
+    def show_wrong(self, error: CpuGpuError | None) -> None:
+        """Show below the field what is wrong with the typed text; None: nothing is."""
+        line, text = self.query_one("#wrong", Lines), stranger(str(error or ""), 400, self.glyphs)
+        line.display = bool(text)
+        line.show(wrapped(spelled(text, self.glyphs), self.text_width, "bad", lines=3))
