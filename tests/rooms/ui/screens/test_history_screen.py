@@ -29,7 +29,6 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
@@ -38,7 +37,6 @@ from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
-from cpugpu_tui.ui.screens.compare import PairScreen
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -93,55 +91,6 @@ async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, 
         assert "1 of 30" in text_of(pilot, "#page-title")
         await pilot.press("escape")
         assert isinstance(pilot.app.screen, MainScreen)
-
-
-async def test_a_list_tells_dtype_sizes_answer_and_change_and_is_filtered_by_them(store: Store) -> None:
-    store.import_run(stream("a"))
-    store.import_run(stream("b"))
-    store.import_run(stream("c", build_plan(PlanRequest(("matmul",), sizes="64,128", dtype="bf16"))))
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await list_runs(pilot)
-        await settled(pilot, lambda: "GPU" in listed(pilot)[1])
-        assert "bf16 64-128" in listed(pilot)[0]
-        assert "f32 64-1024" in listed(pilot)[1]
-        assert "+0.0 %" in listed(pilot)[1]
-        assert "%" not in listed(pilot)[2]
-        await pilot.press("slash", *"dtype:bf16")
-        assert [line.split()[1] for line in listed(pilot)] == ["3"]
-        await pilot.press("ctrl+u", *"gpu:h200 n>1000")
-        assert listed(pilot)[-1].startswith("1 ")
-        assert len(listed(pilot)) == 2
-        await pilot.press(*" gpuu:x")
-        assert "Did you mean gpu:?" in text_of(pilot, "#wrong")
-        assert under_each_other(pilot, "#line-field", "#wrong")
-        assert len(listed(pilot)) == 2
-        await pilot.press(*["backspace"] * 7)
-        assert text_of(pilot, "#wrong") == ""
-
-
-def under_each_other(pilot: Pilot[Any], above: str, below: str) -> bool:
-    """Whether one widget ends where the other begins."""
-    regions = [pilot.app.screen.query_one(each).region for each in (above, below)]
-    return regions[0].bottom == regions[1].y
-
-
-async def test_two_marked_runs_are_compared_with_enter(store: Store) -> None:
-    for run_id in "abc":
-        store.import_run(stream(run_id))
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await list_runs(pilot)
-        await pilot.press("space", "j", "j", "space")
-        assert [line.startswith(("*", "▸ *", "▸*")) for line in listed(pilot)] == [True, False, True]
-        assert "enter compare both" in text_of(pilot, "#page-keys")
-        await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, PairScreen))
-        await settled(pilot, lambda: "run 3 vs run 1" in text_of(pilot, "#page-title"))
-        await pilot.press("b", "escape")
-        assert store.baselines() == {}
-        assert isinstance(pilot.app.screen, HistoryScreen)
-        await pilot.press("escape")
-        assert not any("*" in line for line in listed(pilot))
-        assert isinstance(pilot.app.screen, HistoryScreen)
 
 
 async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) -> None:

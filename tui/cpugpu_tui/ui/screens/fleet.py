@@ -44,8 +44,8 @@ CASE_WIDTH, GPU_WIDTH = (20, 32), 4
 NARROW = 60
 """Columns below which a host's line ends with its cases, and a case's line has no times and no interval."""
 
-NARROW_NAME, NARROW_CASE, NARROW_SPEEDUP = 10, 14, 9
-"""Most cells of a host's name there, and those of a case's name and of a speedup."""
+NARROW_NAME, NARROW_SPEEDUP = 10, 8
+"""Most cells of a host's name there, and those of a speedup; the case has the rest."""
 
 LOW, MOST_FACTS = 16, (3, 6)
 """Lines of a terminal below which a host has few lines of facts, and their number there and elsewhere."""
@@ -86,10 +86,22 @@ def name_width(state: FleetState, width: int) -> int:
     return min(max(fewest, *map(cell_len, state.hosts)), NARROW_NAME if width < NARROW else most)
 
 
-def case_width(width: int) -> int:
-    """Return the cells of the cases' names for this width of the screen."""
+def host_name(name: str, width: int, glyphs: Glyphs) -> str:
+    """Return a host's name in `width` cells, cut in the middle: names differ at the end, or before the domain."""
+    if cell_len(name) <= width:
+        return set_cell_size(name, width)
+    room, tail = width - len(glyphs.ellipsis), name
+    while cell_len(tail) > 2 * room // 3:
+        tail = tail[1:]
+    return set_cell_size(name, room - cell_len(tail)) + glyphs.ellipsis + tail
+
+
+def case_width(names: int, width: int) -> int:
+    """Return the cells of the cases' names beside hosts' names of `names` cells, 0 for one host."""
     fewest, most = CASE_WIDTH
-    return NARROW_CASE if width < NARROW else min(max(fewest, width // 5), most)
+    if width < NARROW:
+        return min(width - (2 + 1 + (names + 1 if names else 0) + GPU_WIDTH + 1 + NARROW_SPEEDUP), most)
+    return min(max(fewest, width // 5), most)
 
 
 def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
@@ -113,7 +125,7 @@ def host_heads(state: FleetState, width: int) -> Spans:
 def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
     """Return a host in one line: state, progress, GPUs, and its current work or result."""
     state = f"{state_sign(each, glyphs)} {each.state:<{STATE_WIDTH - 2}}"
-    before = f"{glyphs.cursor if chosen else ' '} {cut(each.host.host, names, glyphs)} "
+    before = f"{glyphs.cursor if chosen else ' '} {host_name(each.host.host, names, glyphs)} "
     cases = f"{each.run.done}/{len(each.run.rows)}" if each.run.rows else ""
     if each.failed:
         cases = f"{cases} {each.failed}{glyphs.no}"
@@ -145,7 +157,7 @@ def timed_columns(names: int, width: int) -> list[str]:
     """Return the columns that fit beside case, host and GPU."""
     if width < NARROW:
         return [Key.SPEEDUP]
-    columns, room = list(TIMED), width - (2 + case_width(width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
+    columns, room = list(TIMED), width - (2 + case_width(names, width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
     for name in OPTIONAL:
         if sum(TIMED[each][1] + 1 for each in columns) <= room:
             break
@@ -156,7 +168,7 @@ def timed_columns(names: int, width: int) -> list[str]:
 def case_heads(names: int, width: int) -> Spans:
     """Return the headings of cases; `names` are the cells of hosts' names, 0 for one host."""
     host = f"{'host':<{names}} " if names else ""
-    text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
+    text = f"  {'case':<{case_width(names, width)}} {host}{'GPU':<{GPU_WIDTH}}"
     for key in timed_columns(names, width):
         heading, cells = TIMED[key][0], _cells(key, width)
         text += f" {heading:<{cells}}" if key == Key.VERDICT else f" {heading:>{cells}}"
@@ -165,8 +177,8 @@ def case_heads(names: int, width: int) -> Spans:
 
 def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
     """Return a case on one GPU of one host."""
-    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(width), glyphs)} "
-    before += f"{cut(row.host, names, glyphs)} " if names else ""
+    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(names, width), glyphs)} "
+    before += f"{host_name(row.host, names, glyphs)} " if names else ""
     before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
     if row.why:
         why = spelled(row.why, glyphs)

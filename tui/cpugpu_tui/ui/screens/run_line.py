@@ -33,7 +33,7 @@ DATE_WIDTH = 100
 SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 """Dtype → its short name, which a filter also accepts."""
 
-NARROW, MEDIUM, SPACIOUS = 74, 50, 140
+NARROW, MEDIUM, SPACIOUS = 74, 54, 140
 """Columns below which a line has no age and no sizes, below which it has no change, and from which gaps are wider."""
 
 FEWEST_OF_TAGS = 12
