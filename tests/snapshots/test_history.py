@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.store import Store
 
-SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
+SIZES = pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 
 
 @pytest.fixture
