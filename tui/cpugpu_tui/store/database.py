@@ -14,8 +14,9 @@ from cpugpu_tui.store import row_mapping, schema, summary
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.row_mapping import find_run, load_run
+from cpugpu_tui.store.run_summary import RunSummary
 from cpugpu_tui.store.saved_runs import SavedRuns
-from cpugpu_tui.store.summary import FinishedCases, RoundTimes, RunSummary, TimedRun, finished_cases, timed_runs
+from cpugpu_tui.store.summary import FinishedCases, RoundTimes, TimedRun, finished_cases, timed_runs
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""

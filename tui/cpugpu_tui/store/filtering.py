@@ -8,14 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from cpugpu_tui.config.parsing import SHORT_DTYPES, parse_size
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
-
-if TYPE_CHECKING:
-    from cpugpu_tui.store.summary import RunSummary
+from cpugpu_tui.store.run_summary import RunSummary, shape_of
 
 STATUSES = ("running", "done", "stopped", "failed", "interrupted")
 
@@ -122,13 +119,6 @@ def searched_text(run: RunSummary) -> str:
         *(f"baseline:{name}" for name in run.baselines), "simulated" if run.simulated else "",
     ]  # fmt: skip
     return "\n".join(parts).lower()
-
-
-def shape_of(case_key: str) -> tuple[str, int] | None:
-    """Return dtype and size in the key of a case; None in a key that another program wrote."""
-    parts = case_key.rsplit("/", 3)
-    is_shape = len(parts) == 4 and parts[1].isdecimal() and len(parts[1]) <= 18
-    return (parts[2], int(parts[1])) if is_shape else None
 
 
 FUNCTIONS: dict[str, Callable[[str], str | int | None]] = {
