@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -76,6 +77,7 @@ def test_too_many_parts_are_refused() -> None:
     parse_filter(" ".join(map(str, range(MOST_PARTS))))
     with pytest.raises(UsageError):
         parse_filter(" ".join(map(str, range(MOST_PARTS + 1))))
+    assert len(parse_while_typed(" ".join(map(str, range(5_000))))[0].conditions) == MOST_PARTS
 
 
 def test_while_it_is_typed_a_wrong_part_is_left_out_and_told() -> None:
@@ -122,6 +124,7 @@ def store() -> Iterator[Store]:
                 ]
             )  # fmt: skip
             store.tag(f"ID{index}", [f"tag{index}", name])
+        store._connection.execute("UPDATE run SET hostname = 'Saver' WHERE number = 2")  # it ran on node1
         store.set_baseline("Main", "s0")
         for name in HOSTILE:
             store.set_baseline(name, "s2")
@@ -132,7 +135,7 @@ def store() -> Iterator[Store]:
     "text",
     ["", EXAMPLE, "matmul", "MATMUL", "gpu:h200", "gpu:xeon", "cpu:xeon", "cpu:h200", "cpu:1", "dtype:bf16", "dtype:f",
      "dtype:half", "n>1000", "n<65", "n=64", "n:128", "n>=1e6", "n<=100 dtype:bf16", "status:st", "status:done",
-     "date:2025-12", "date:2026-01-0", "date:2026-1", "2026-01-02", "host:node1", "host:rack3", "host:RACK", "rack6",
+     "date:2025-12", "date:2026-01-0", "date:2026-1", "2026-01-02", "host:node1", "host:saver", "saver", "node1", "host:rack3", "host:RACK", "rack6",
      "name:dot", "tag:tag1", "#tag1", "tag:#tag2", "baseline:main", "baseline", "text:baseline", "simulated",
      "id1", "7", "done xeon", "stopped", "n>1 n<1e12 status:done gpu:h200", *HOSTILE, "ς", "%", "_", "?", "'", '"',
      *(f"{name}:{value}" for name in ("gpu", "name", "host", "tag", "baseline") for value in HOSTILE)],
@@ -140,6 +143,21 @@ def store() -> Iterator[Store]:
 def test_the_database_finds_the_runs_that_match_in_memory(store: Store, text: str) -> None:
     wanted = parse_filter(text)
     assert [run.number for run in store.runs(text=text)] == [run.number for run in store.runs() if wanted.matches(run)]
+
+
+@pytest.mark.parametrize("zone", ["UTC-9", "UTC+9"])
+def test_a_day_is_that_of_the_local_time(store: Store, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        days = [f"2026-01-0{day}" for day in range(1, 8)]
+        found = [[run.number for run in store.runs(text=f"date:{day}")] for day in days]
+        in_memory = [[run.number for run in store.runs() if parse_filter(f"date:{day}").matches(run)] for day in days]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == in_memory
+    assert found != [[run.number for run in store.runs(text=f"date:{day}")] for day in days]
 
 
 def test_bytes_that_are_no_text_and_very_long_words_do_no_harm(store: Store) -> None:
