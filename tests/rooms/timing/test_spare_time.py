@@ -1,0 +1,134 @@
+"""`quick` gives its spare seconds to the case with the widest interval first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pytest
+from tests.helpers.runs.recorder import Recorder
+
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+from cpugpu_tui.timing import scheduler
+from cpugpu_tui.timing.case_run import CaseRun
+from cpugpu_tui.timing.channel import Control
+from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.timing.size_search import SPARE_CASES, WIDE, plus_minus
+from cpugpu_tui.timing.timers import CaseError
+
+NOISY = Simulation(noise=0.02, cpu_drift=0.06)
+"""A CPU whose rounds differ by 6 %, as on a server with 16 threads."""
+
+
+@dataclass
+class Ran:
+    """What a search did: half-width, rounds and time of each case at its end."""
+
+    plan: Plan
+    recorder: Recorder
+    widths: dict[int, float] = field(default_factory=dict)
+    rounds: dict[int, int] = field(default_factory=dict)
+    spent_s: float = 0.0
+
+    @property
+    def widest(self) -> float:
+        return max(self.widths.values())
+
+    @property
+    def budget_s(self) -> float:
+        return 2 * self.plan.budget_s * len(self.recorder.of(CaseStarted))
+
+
+def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare: int = SPARE_CASES) -> Ran:
+    """Run `quick` on the noisy machine with so much spare time."""
+    plan = build_plan(PlanRequest(("quick",), simulation=Simulation(seed=seed, noise=0.02, cpu_drift=0.06)))
+    ran = Ran(plan, Recorder())
+    honest = CaseRun.finish
+
+    def finish(case_run: CaseRun) -> None:
+        ran.widths[case_run.case.size] = plus_minus(case_run)
+        ran.rounds[case_run.case.size] = case_run.rounds_complete
+        ran.spent_s += sum(run.spent_ns for run in case_run.runs) / 1e9
+        honest(case_run)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CaseRun, "finish", finish)
+        patched.setattr(scheduler, "SPARE_CASES", spare)
+        assert Scheduler(plan, SimulatedMachine(plan), ran.recorder, Control()).run() == "done"
+    return ran
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_widest_interval_becomes_narrower_within_the_same_budget(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    without, ran = quick(monkeypatch, seed, spare=0), quick(monkeypatch, seed)
+    assert without.widest > 2 * WIDE
+    assert ran.widest < without.widest / 2
+    assert ran.spent_s < ran.budget_s
+    # One round is granted by its expected time, and may take a little more.
+    assert ran.spent_s < without.spent_s + 1.1 * SPARE_CASES * 2 * ran.plan.budget_s
+    assert quick(monkeypatch, seed).rounds == ran.rounds
+
+
+def test_narrow_cases_get_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    without, ran = quick(monkeypatch, spare=0), quick(monkeypatch)
+    assert any(width <= WIDE for width in without.widths.values())
+    for size, width in without.widths.items():
+        assert (ran.rounds[size] > without.rounds[size]) == (width > WIDE), size
+
+
+def test_the_widest_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A little time goes to one case alone."""
+    without, ran = quick(monkeypatch, spare=0), quick(monkeypatch, spare=0.4)  # type: ignore[arg-type]
+    more = {size for size in ran.rounds if ran.rounds[size] > without.rounds[size]}
+    assert max(without.widths, key=lambda size: without.widths[size]) in more
+    assert len(more) < sum(width > WIDE for width in without.widths.values())
+
+
+def test_every_case_ends_once_and_after_a_failure_in_spare_time_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: list[str] = []
+    honest = CaseRun.half_rounds
+
+    def failing(case_run: CaseRun):  # type: ignore[no-untyped-def]
+        if case_run.budget_ns > 0.4e9 and not broken:
+            broken.append(case_run.case.key)
+            raise CaseError("error", "planted")
+        return honest(case_run)
+
+    monkeypatch.setattr(CaseRun, "half_rounds", failing)
+    recorder = quick(monkeypatch).recorder
+    assert [event.case for event in recorder.of(CaseFailed)] == broken
+    ended = [event.case for event in recorder.of(CaseFinished, CaseFailed)]
+    assert sorted(ended) == sorted(event.case for event in recorder.of(CaseStarted))
+
+
+def test_what_waits_is_finished_where_a_later_size_needs_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try of the last size fails while another case waits for spare seconds."""
+    refused: list[int] = []
+    honest = SimulatedMachine.make_inputs
+
+    def short(self: SimulatedMachine, case: Case) -> object:
+        if case.size == 2048 and not refused:
+            refused.append(case.size)
+            raise CaseError("oom", "Needs 18 GB, 12 GB free.")
+        return honest(self, case)
+
+    monkeypatch.setattr(SimulatedMachine, "make_inputs", short)
+    ran = quick(monkeypatch)
+    assert refused == [2048]
+    assert not ran.recorder.of(CaseFailed)
+    assert 2048 in ran.rounds
+
+
+def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = Control()
+    plan = build_plan(PlanRequest(("quick",), simulation=NOISY))
+    monkeypatch.setattr(
+        scheduler, "grant_round", lambda case_run: (setattr(case_run, "budget_ns", math.inf), control.obey("stop"))
+    )
+    recorder = Recorder()
+    assert Scheduler(plan, SimulatedMachine(plan), recorder, control).run() == "stopped"
+    assert len(recorder.of(CaseFinished)) == len(recorder.of(CaseStarted))
