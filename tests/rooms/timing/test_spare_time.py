@@ -15,7 +15,7 @@ from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.size_search import SPARE_CASES, WIDE, plus_minus
+from cpugpu_tui.timing.size_search import SPARE_NS, WIDE, plus_minus
 from cpugpu_tui.timing.timers import CaseError
 
 NOISY = Simulation(noise=0.02, cpu_drift=0.06)
@@ -41,7 +41,7 @@ class Ran:
         return 2 * self.plan.budget_s * len(self.recorder.of(CaseStarted))
 
 
-def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare: int = SPARE_CASES) -> Ran:
+def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare_ns: float = SPARE_NS) -> Ran:
     """Run `quick` on the noisy machine with so much spare time."""
     plan = build_plan(PlanRequest(("quick",), simulation=Simulation(seed=seed, noise=0.02, cpu_drift=0.06)))
     ran = Ran(plan, Recorder())
@@ -55,7 +55,7 @@ def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare: int = SPARE_CAS
 
     with monkeypatch.context() as patched:
         patched.setattr(CaseRun, "finish", finish)
-        patched.setattr(scheduler, "SPARE_CASES", spare)
+        patched.setattr(scheduler, "SPARE_NS", spare_ns)
         assert Scheduler(plan, SimulatedMachine(plan), ran.recorder, Control()).run() == "done"
     return ran
 
@@ -64,17 +64,17 @@ def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare: int = SPARE_CAS
 def test_the_widest_interval_becomes_narrower_within_the_same_budget(
     monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    without, ran = quick(monkeypatch, seed, spare=0), quick(monkeypatch, seed)
+    without, ran = quick(monkeypatch, seed, spare_ns=0.0), quick(monkeypatch, seed)
     assert without.widest > 2 * WIDE
     assert ran.widest < without.widest / 2
     assert ran.spent_s < ran.budget_s
     # One round is granted by its expected time, and may take a little more.
-    assert ran.spent_s < without.spent_s + 1.1 * SPARE_CASES * 2 * ran.plan.budget_s
+    assert ran.spent_s < without.spent_s + 1.1 * SPARE_NS / 1e9
     assert quick(monkeypatch, seed).rounds == ran.rounds
 
 
 def test_narrow_cases_get_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    without, ran = quick(monkeypatch, spare=0), quick(monkeypatch)
+    without, ran = quick(monkeypatch, spare_ns=0.0), quick(monkeypatch)
     assert any(width <= WIDE for width in without.widths.values())
     for size, width in without.widths.items():
         assert (ran.rounds[size] > without.rounds[size]) == (width > WIDE), size
@@ -82,7 +82,7 @@ def test_narrow_cases_get_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_widest_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A little time goes to one case alone."""
-    without, ran = quick(monkeypatch, spare=0), quick(monkeypatch, spare=0.4)  # type: ignore[arg-type]
+    without, ran = quick(monkeypatch, spare_ns=0.0), quick(monkeypatch, spare_ns=0.3e9)
     more = {size for size in ran.rounds if ran.rounds[size] > without.rounds[size]}
     assert max(without.widths, key=lambda size: without.widths[size]) in more
     assert len(more) < sum(width > WIDE for width in without.widths.values())

@@ -12,7 +12,7 @@ from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
-from cpugpu_tui.timing.size_search import SPARE_CASES, SizeSearch, grant_round, left_ns, next_round_ns
+from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_round, left_ns, next_round_ns
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
@@ -107,8 +107,7 @@ class Scheduler:
             return False
         budget_ns = self._plan.budget_s * 1e9
         spare_ns = self._left_ns + sum(left_ns(case_run, budget_ns) for case_run in self._waiting)
-        most_ns = SPARE_CASES * len(self._machine.devices) * budget_ns - self._granted_ns
-        widest = self._search.widest(self._waiting, min(spare_ns, most_ns))
+        widest = self._search.widest(self._waiting, min(spare_ns, SPARE_NS - self._granted_ns))
         if widest is None:
             self._finish_waiting()
             self._left_ns = self._granted_ns = 0.0

@@ -22,8 +22,8 @@ with 16 threads, a crossover at 250 was bracketed as 215 to 234."""
 WIDE = 0.05
 """Relative half-width of an interval from which a case waits for the spare seconds of a search."""
 
-SPARE_CASES = 2
-"""Most spare seconds of a sweep, in budgets of a case. On a GPU server `quick` has 1.6 s."""
+SPARE_NS = 1.5e9
+"""Most spare time of a sweep, ns: `quick` has to end within seconds."""
 
 
 @dataclass
