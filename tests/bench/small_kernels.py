@@ -122,7 +122,7 @@ class Stand:
         self.timer = machine.timer(device)
         self.side = torch.cuda.Stream()
         self._bytes = properties.L2_cache_size
-        self._buffer: Any = torch.empty(2 * self._bytes, dtype=torch.int8, device=device)
+        self._buffer: Any = torch.empty(-(-2 * self._bytes // 4096) * 4096, dtype=torch.int8, device=device)
         self._rows: Any = self._buffer.view(torch.int32).view(1024, -1)
         self._sums = torch.empty(1024, dtype=torch.int64, device=device)
         self._tiny = torch.empty(properties.multi_processor_count * 512, device=device)
@@ -336,16 +336,12 @@ def report(
     def rows() -> Any:
         yield (f"{OURS}, us", *(f"{ours[label]:.2f}" for label in labels), *gaps(lambda label: ours[label]))
         if theirs:
-            yield (f"{NVBENCH}, us", *(f"{fmean(theirs[label]):.2f}" for label in labels), "0", "0")
-            yield (NVBENCH, *(f"{fmean(theirs[label]) - ours[label]:+.2f}" for label in labels), "0", "0")
-            if middle:
-                near = gaps(lambda label: fmean(middle[label]))
-                differences = (f"{fmean(middle[label]) - ours[label]:+.2f}" for label in labels)
-                yield (f"{NVBENCH}, its median", *differences, *near)
-            yield (
-                f"{NVBENCH}, largest - smallest",
-                *(f"{max(theirs[label]) - min(theirs[label]):.2f}" for label in labels), "", "",
-            )  # fmt: skip
+            yield (f"{NVBENCH}, us", *(cell(theirs, label, fmean, "{:.2f}") for label in labels), "0", "0")
+            for name, values in ((NVBENCH, theirs), (f"{NVBENCH}, its median", middle)):
+                near = gaps(lambda label, values=values: fmean(values.get(label, theirs[label])))  # type: ignore[misc]
+                yield (name, *(cell(values, label, lambda us, o=ours[label]: fmean(us) - o) for label in labels), *near)  # type: ignore[misc]
+            spread = (cell(theirs, label, lambda us: max(us) - min(us), "{:.2f}") for label in labels)
+            yield (f"{NVBENCH}, largest - smallest", *spread, "", "")
         for name in ("ours, result allocated in the call", *(way.label for way in WAYS)):
             apart = {
                 label: median([a - b for a, b in zip(seen.us[label][name], seen.us[label][OURS], strict=True)])
@@ -361,6 +357,13 @@ def report(
         f"Difference from ours, us; medians of {len(next(iter(seen.us.values()))[OURS])} visits of {SAMPLES} samples"
     )
     table(title, ("way", *labels, "mean - NVBench", "largest - NVBench"), rows())
+
+
+def cell(
+    values: dict[str, list[float]], label: str, number: Callable[[list[float]], float], form: str = "{:+.2f}"
+) -> str:
+    """Return a number of a kernel's values; a dash where NVBench skipped it."""
+    return form.format(number(values[label])) if values.get(label) else "–"
 
 
 if __name__ == "__main__":

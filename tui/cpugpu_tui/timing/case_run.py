@@ -48,8 +48,6 @@ class CaseRun:
         """`should_stop` is polled by long operations; `without_cpu` leaves the CPU out of this case."""
         self.case = case
         self._plan = plan
-        self.budget_ns = plan.budget_s * 1e9
-        """Time limit of each device; a search raises it from spare time."""
         self._machine = machine
         self._emit = emit
         self._control = control
@@ -93,7 +91,7 @@ class CaseRun:
     def is_exhausted(self) -> bool:
         """Return whether some device has spent its rounds or its budget."""
         # The first exhausted device ends the case: rounds without a partner do not contribute to the comparison.
-        return any(run.exhausted(self.budget_ns) for run in self.runs) or not self.runs
+        return any(run.exhausted(self._plan.budget_s * 1e9) for run in self.runs) or not self.runs
 
     def begin(self, *, check: bool, exact: bool, warmed: set[str]) -> None:
         """Run the publication's clock, create inputs, make the first call on each device, check results, warm up.
@@ -247,7 +245,7 @@ class CaseRun:
         for run in runs:
             self.device = run.name
             # A slow device, or one that is timed once, may have finished while the others still need rounds.
-            if len(run.round_ns) < run.rounds or not run.exhausted(self.budget_ns):
+            if len(run.round_ns) < run.rounds or not run.exhausted(self._plan.budget_s * 1e9):
                 while not self._emit_half_round(run, is_last=run is runs[-1]):
                     yield
             yield

@@ -12,7 +12,7 @@ from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
-from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_round, left_ns, next_round_ns
+from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
@@ -102,18 +102,18 @@ class Scheduler:
             self._emit.flush()
 
     def _grant_spare(self) -> bool:
-        """Let the case with the widest interval run another round in spare time; without any, finish all that wait."""
+        """Let the case with the widest interval run on in spare time; without one, finish all that wait."""
         if self._search is None:
             return False
         budget_ns = self._plan.budget_s * 1e9
         spare_ns = self._left_ns + sum(left_ns(case_run, budget_ns) for case_run in self._waiting)
-        widest = self._search.widest(self._waiting, min(spare_ns, SPARE_NS - self._granted_ns))
+        spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
+        widest = self._search.widest(self._waiting, spare_ns)
         if widest is None:
             self._finish_waiting()
             self._left_ns = self._granted_ns = 0.0
             return False
-        self._granted_ns += next_round_ns(widest)
-        grant_round(widest)
+        self._granted_ns += grant_rounds(widest, spare_ns)
         self._waiting.remove(widest)
         self._active.append(widest)
         return True

@@ -189,7 +189,13 @@ def next_round_ns(case_run: CaseRun) -> float:
     return sum(run.spent_ns / len(run.round_ns) for run in case_run.runs if run.round_ns)
 
 
-def grant_round(case_run: CaseRun) -> None:
-    """Raise the budget of a case so that another round fits."""
-    had = [(run.spent_ns, len(run.round_ns)) for run in case_run.runs if run.round_ns]
-    case_run.budget_ns = max(case_run.budget_ns, *(spent * (count + 1) / count for spent, count in had))
+def grant_rounds(case_run: CaseRun, spare_ns: float) -> float:
+    """Give a case up to half as many rounds again as it had, as many as fit; return their expected time, ns.
+
+    Not one by one: an interval that is looked at after every round stops when it is narrow by chance.
+    """
+    had, round_ns = case_run.rounds_complete, next_round_ns(case_run)
+    rounds = max(1, min(had // 2, int(spare_ns / round_ns)))
+    for run in case_run.runs:
+        run.rounds = min(len(run.round_ns) + rounds, run.max_rounds)
+    return rounds * round_ns
