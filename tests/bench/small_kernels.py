@@ -1,4 +1,4 @@
-"""Which step of the protocol makes kernels of 4 to 60 us read longer here than in NVBench.
+"""Which step of the protocol makes kernels of 4 to 60 us read otherwise here than in NVBench.
 
 All ways to time a kernel alternate in one process, in random order, before and after each measurement of NVBench. One
 line per way, as its difference from ours. What NVBench does between flush and start (host waits, hold, a small kernel
@@ -58,8 +58,8 @@ class Way:
     """Whether a small kernel follows the end event."""
     waits: bool = False
     """Whether the host waits for the flush, and the hold comes after it, as in NVBench."""
-    alone: bool = False
-    """Whether each sample has a hold of its own."""
+    together: bool = False
+    """Whether one hold is before all samples, instead of one before each."""
     holds: float = 1.0
     """Length of the hold relative to the usual; 0 for none."""
     side_stream: bool = False
@@ -74,7 +74,8 @@ class Way:
 
 WAYS = (
     Way("same steps as ours, by this script"),
-    Way("+ own hold for each sample", alone=True),
+    Way(f"one hold for {SAMPLES} samples", together=True),
+    Way(f"one hold for {SAMPLES} samples, small kernel between", between="kernel", together=True),
     Way("+ hold 4 times as long", holds=4),
     Way("no hold (plain events)", holds=0),
     Way("+ small kernel between flush and start", between="kernel"),
@@ -172,7 +173,7 @@ class Stand:
         return self._batches(way, call)
 
     def _batches(self, way: Way, call: Call) -> float:
-        hold_us = way.holds * (HOLD_NS * (1 if way.waits or way.alone else SAMPLES) + 200_000.0) / 1e3
+        hold_us = way.holds * (HOLD_NS * (SAMPLES if way.together else 1) + 100_000.0) / 1e3
         while True:
             samples, starved = self._batch(way, call, hold_us)
             if not starved or not hold_us or hold_us >= SPIN_CAP_NS / 1e3:
@@ -195,7 +196,7 @@ class Stand:
                 if way.waits:
                     self.flush(way.flush)
                     stream.synchronize()
-                if hold_us and (way.waits or way.alone or index == 0):
+                if hold_us and (not way.together or index == 0):
                     self.spin_us(hold_us)
                 if not way.waits:
                     self.flush(way.flush)
@@ -207,7 +208,7 @@ class Stand:
                 if way.after:
                     self._small("kernel")
                 starved = starved or start.query()
-                if way.waits or way.alone or not hold_us:
+                if not way.together:
                     stream.synchronize()
         torch.cuda.synchronize()
         return [start.elapsed_time(end) * 1e3 for start, end in pairs], starved
