@@ -123,7 +123,9 @@ class Form(Box[T]):
             line.show(wrapped(text, self.width - indent, "bad" if error else "muted"))
             line.display = bool(text)
             if has_focus:
-                self.call_after_refresh(self._bring_into_sight, line, self.field(name))
+                is_last = name == list(self._labels)[-1]
+                below = (self.query_one("#outcome"),) if is_last else ()
+                self.call_after_refresh(self._bring_into_sight, *below, line, self.field(name))
 
     def _bring_into_sight(self, *lines: Widget) -> None:
         for line in lines:
@@ -135,7 +137,9 @@ class Form(Box[T]):
         pairs: list[Spans] = [((key, "key"), (f" {does}  ", "text")) for key, does in keys.items()]
         while len(pairs) > 2 and sum(map(width_of, pairs)) > self.width + 3:
             pairs.pop()
-        self.query_one("#outcome", Lines).show(lines)
+        outcome = self.query_one("#outcome", Lines)
+        outcome.show(lines)
+        outcome.display = bool(lines)
         self.query_one("#form-keys", Lines).show([tuple(part for pair in pairs for part in pair)])
 
     def fact_lines(self, facts: Mapping[str, tuple[str, str]]) -> list[Spans]:

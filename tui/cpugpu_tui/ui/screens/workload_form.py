@@ -30,7 +30,7 @@ DEVICES = "devices"
 FIELDS: dict[str, tuple[str, str]] = {
     "sizes": ("sizes", "16,32,64, or 16:4096 to search, or 16:4096:16 in steps of 16"),
     "dtype": ("dtype", "left and right choose, or type a name such as bf16 or half"),
-    "variant": ("variant", "ways to write the same work"),
+    "variant": ("variant", "ways to write the same work; left and right choose"),
     "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both"),
     DEVICES: ("devices", "up and down move, space chooses"),
     "repeat": ("repeats", "runs in one series"),
@@ -186,6 +186,8 @@ class WorkloadForm(Form[Filled | None]):
         super().__init__(labels, state, glyphs)
         self._entry, self._options = entry, options
         self._first = dict(draft or texts_of(request))
+        self._wrong: Mapping[str, str] = {}
+        """Field → its error."""
         plan = plan_of(PlanRequest(request.names, request.sizes if request.own.codes else None, own=request.own))
         rounds = f"{plan.rounds} to {plan.max_rounds}"
         self._hints = {name: hint.replace("{rounds}", rounds) for name, (_, hint) in FIELDS.items()}
@@ -225,6 +227,7 @@ class WorkloadForm(Form[Filled | None]):
         return Filled(request, texts)
 
     def _show(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
+        self._wrong = wrong
         if not self.is_shown:
             return
         about: list[Spans] = []
@@ -265,6 +268,8 @@ class WorkloadForm(Form[Filled | None]):
         filled = self.check()
         if filled.request is not None:
             self.dismiss(replace(filled, starts=self._state.situation.may_start))
+        for name in self._wrong:
+            self.field(name).focus()  # it may be out of sight
 
     def action_leave(self) -> None:
         """Close and keep what was typed."""
