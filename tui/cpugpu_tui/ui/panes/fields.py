@@ -207,8 +207,8 @@ class Choice(Chooser):
         self._is_opening = not self.has_focus and len(self._rows()) > 1
         return True
 
-    def on_click(self, event: events.Click) -> None:
-        """Choose the word that was clicked."""
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Choose the word under the mouse. Not when the button is released: hints come and go, and the field moves."""
         place, rows = event.get_content_offset(self), self._rows()
         if self._is_opening or place is None or place.y >= len(rows):
             return
