@@ -177,14 +177,14 @@ def test_inputs_that_the_step_changes_are_restored_before_each_call(
     assert made.throughput_block(op, 3) is None
 
 
-def test_results_of_every_form_are_copied_into_buffers_of_their_own() -> None:
-    for result in (torch.ones(3), (torch.ones(3), [torch.arange(2)])):
-        copy_back = copier(result, pinned=False)
-        copy_back(result, non_blocking=False)
-        cells = [cell.cell_contents for cell in getattr(copy_back, "__closure__", None) or ()]
-        targets = cells[0] if cells else [copy_back.__self__]  # type: ignore[attr-defined]
-        assert [target.tolist() for target in targets] == [each.tolist() for each in tensors(result)]
-        assert all(target is not each for target, each in zip(targets, tensors(result), strict=True))
+def test_results_of_every_form_and_size_are_copied_into_buffers_of_their_own() -> None:
+    small, large = torch.ones(3), torch.arange(12.0).reshape(4, 3)
+    for results in ((small, large, small[:2], small), ((small, [large]), (large, [small]), (small[:1], [large]))):
+        copy_back = copier(results[0], pinned=False)
+        for result in results:
+            copied = list(tensors(copy_back(result, non_blocking=False)))
+            assert [target.tolist() for target in copied] == [each.tolist() for each in tensors(result)]
+            assert all(target is not each for target, each in zip(copied, tensors(result), strict=True))
 
 
 # ------------------------------------------------------------------ memory

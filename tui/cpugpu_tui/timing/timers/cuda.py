@@ -226,7 +226,7 @@ class CudaTimer:
     def _copy_result(self, op: Operation, host: tuple[Any, ...], *, pinned: bool) -> Callable[..., Any]:
         """Return what copies a result to the host, into buffers with their pages mapped.
 
-        The buffers are made for the host's inputs: the result of `nms` has another size for the next set of inputs.
+        The buffers are made for the host's inputs, because a result of `nms` has another size for other inputs.
         """
         if pinned not in op.copy_result:
             op.copy_result[pinned] = copier(op.step(*self._copy_inputs(op, host)), pinned=pinned)
@@ -313,19 +313,41 @@ class CudaTimer:
 
 
 def copier(result: Any, *, pinned: bool) -> Callable[..., Any]:
-    """Return what copies results like this one into host buffers of their own."""
+    """Return what copies results like this one into host buffers of their own, and returns these.
+
+    The results of data-dependent code (`nms`, a boolean mask) have another size for other inputs, so a buffer grows
+    when a result does not fit.
+    """
     import torch
 
+    def copy_one(at: int, each: Any, non_blocking: bool) -> Any:
+        if targets[at].shape != each.shape:
+            targets[at] = reshaped(targets[at], each, pinned=pinned)
+        return targets[at].copy_(each, non_blocking=non_blocking)
+
+    def copy_only(found: Any, *, non_blocking: bool = False) -> Any:
+        if found.shape == shape:  # 0.1 µs, and a walk through containers would add 2 µs to a call
+            return copy_first(found, non_blocking)
+        return copy_one(0, found, non_blocking)
+
+    def copy_all(found: Any, *, non_blocking: bool = False) -> list[Any]:
+        return [copy_one(at, each, non_blocking) for at, each in enumerate(tensors(found))]
+
     targets = [torch.zeros(each.shape, dtype=each.dtype, pin_memory=pinned) for each in tensors(result)]
-    if isinstance(result, torch.Tensor):  # a walk through containers would add to the time of a call
-        single: Callable[..., Any] = targets[0].copy_
-        return single
+    if not isinstance(result, torch.Tensor):
+        return copy_all
+    shape, copy_first = result.shape, targets[0].copy_
+    return copy_only
 
-    def copy(found: Any, *, non_blocking: bool = False) -> None:
-        for target, each in zip(targets, tensors(found), strict=True):
-            target.copy_(each, non_blocking=non_blocking)
 
-    return copy
+def reshaped(buffer: Any, result: Any, *, pinned: bool) -> Any:
+    """Return a host buffer in the shape of a result: this buffer's memory if it suffices, else twice what is needed."""
+    import torch
+
+    if buffer.untyped_storage().nbytes() < result.nbytes:
+        buffer = torch.zeros(2 * result.numel(), dtype=result.dtype, pin_memory=pinned)
+    made: Any = torch.empty(0, dtype=result.dtype)
+    return made.set_(buffer.untyped_storage(), 0, result.shape)
 
 
 def timing_event() -> Any:
