@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,15 @@ from tests.helpers.golden import GoldenWords
 from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
-from cpugpu_tui.config import config_file
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, check_dtype, parse_sizes
+from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.estimate_lines import plan_of
-from cpugpu_tui.ui.panes.fields import Choice
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, sizes_text, texts_of
-from cpugpu_tui.workloads import PRESETS, catalogue
+from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, texts_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 80 << 30)))
@@ -40,6 +36,13 @@ async def open_form(pilot: Pilot[Any]) -> WorkloadForm:
     await pilot.press("enter")
     await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm) and not pilot.app.state.surveying)
     return pilot.app.screen  # type: ignore[no-any-return]
+
+
+async def at(pilot: Pilot[Any], field: str) -> Any:
+    widget = pilot.app.screen.query_one(f"#{field}")
+    widget.focus()
+    await pilot.pause()
+    return widget
 
 
 def said(pilot: Pilot[Any]) -> str:
@@ -179,7 +182,7 @@ async def test_the_time_is_for_all_repeats() -> None:
         form = await open_form(pilot)
         pilot.app.change(earlier=earlier(PlanRequest(), 60.0))
         form.query_one("#repeat").focus()
-        await pilot.press("backspace", "5")
+        await pilot.press("5")
         assert "5:00 min" in said(pilot)
         assert "5 runs" in said(pilot)
 
@@ -224,123 +227,6 @@ def test_an_error_of_a_field_names_its_value_then_the_remedy(words: GoldenWords)
         assert repr(text) in str(caught.value)
         said.append(f"{field}: {caught.value}")
     words(said)
-
-
-# ------------------------------------------------------------------ choosers
-
-
-async def at(pilot: Pilot[Any], field: str) -> Any:
-    widget = pilot.app.screen.query_one(f"#{field}")
-    widget.focus()
-    await pilot.pause()
-    return widget
-
-
-@pytest.mark.parametrize(
-    ("keys", "chosen"),
-    [
-        (("right",), "tf32"),
-        (("space", "space"), "bfloat16"),
-        (("left", "left"), "float16"),  # around the end
-        (tuple("half"), "float16"),
-        (tuple("BF16"), "bfloat16"),
-        (("b",), "bfloat16"),
-        (tuple("f64"), "float64"),
-        ((*"fp16", "backspace", "backspace", *"64"), "float64"),
-    ],
-)
-async def test_a_dtype_is_chosen_with_arrows_space_or_any_of_its_names(keys: tuple[str, ...], chosen: str) -> None:
-    async with opened(size=(80, 24)) as pilot:
-        await open_form(pilot)
-        await at(pilot, "dtype")
-        await pilot.press(*keys)
-        assert f"[{chosen}]" in said(pilot)
-        await pilot.press("enter")
-        session = await session_of(pilot)
-        assert {case.dtype for case in session.plan.cases} == {chosen}
-
-
-@pytest.mark.parametrize("alias", [*DTYPE_ALIASES, "torch.half", "BF16", "Float32"])
-def test_the_command_line_and_a_config_know_the_same_aliases_as_the_form(alias: str, tmp_path: Path) -> None:
-    matmul = next(info for info in catalogue() if info.name == "matmul")
-    full = check_dtype(matmul, alias)
-    assert full in matmul.dtypes
-    config = tmp_path / "config.toml"
-    config.write_text(f'[presets.mine]\nworkload = "matmul"\nsizes = 64\ndtypes = "{alias}"\n')
-    assert config_file.read(config).presets[0].dtypes == (full,)
-
-
-async def test_any_number_of_threads_may_be_typed_and_a_wrong_one_is_told_at_once() -> None:
-    async with opened(size=(80, 24)) as pilot:
-        await open_form(pilot)
-        await at(pilot, "threads")
-        await pilot.press("1", "2")
-        assert "[12]" in said(pilot)
-        await pilot.press("x")
-        assert "'12x'" in text_of(pilot, "#threads-hint")
-        await pilot.press("backspace", "enter")
-        assert {case.threads for case in (await session_of(pilot)).plan.cases} == {12}
-
-
-async def test_a_click_chooses_a_word_and_where_words_do_not_fit_the_first_click_shows_them() -> None:
-    async with opened(size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        await pilot.click("#scale", offset=(8, 0))
-        assert form.query_one("#scale", Choice).value == "small"
-    async with opened(size=(40, 12)) as pilot:
-        form = await open_form(pilot)
-        dtype = form.query_one("#dtype", Choice)
-        assert "or 4 others" in said(pilot)
-        await pilot.click("#dtype", offset=(2, 0))
-        assert dtype.value == "float32"
-        await pilot.click("#dtype", offset=(2, 0))
-        assert dtype.value == "float64"
-
-
-async def test_a_field_without_a_choice_is_left_out() -> None:
-    async with opened(new_app(PlanRequest(("transfer",))), size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        assert not form.query("#dtype")  # only float32 can be copied
-        assert form.query_one("#variant", Choice).value == "all 7"
-
-
-# ------------------------------------------------------------------ editable defaults
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_the_texts_of_a_preset_mean_the_preset(name: str) -> None:
-    request = PlanRequest((name,))
-    texts = texts_of(request)
-    assert request_from(texts, request) == request
-    first = PRESETS[name].parts[0].sizes
-    assert parse_sizes(texts["sizes"]) == (tuple(range(*first)) if PRESETS[name].is_search else first)
-    asked = PlanRequest((name,), sizes=texts["sizes"], threads="1,all", devices=("cpu",), rounds=9, scale="small")
-    assert request_from(texts_of(asked), asked) == asked
-
-
-@pytest.mark.parametrize(
-    ("sizes", "text"),
-    [
-        ((16, 32), "16,32"),
-        ((1, 2, 3, 4, 5), "1:6:1"),
-        (tuple(range(1, 10_000, 50)), "1:10000:50"),
-        ((100_000, 1_000_000, 123_456), "1e5,1e6,123456"),
-    ],
-)
-def test_sizes_are_written_as_short_as_they_can_be_typed(sizes: tuple[int, ...], text: str) -> None:
-    assert sizes_text(sizes) == text
-    assert parse_sizes(text) == sizes
-
-
-async def test_a_default_is_text_that_can_be_continued_and_an_empty_field_shows_it_again() -> None:
-    async with opened(new_app(PlanRequest(("vector-dot",))), size=(80, 24)) as pilot:
-        form = await open_form(pilot)
-        assert "100,1000,10000,1e5,1e6,1e7,1e8" in said(pilot)
-        await pilot.press(*",200")
-        assert form.check().request.sizes.endswith("1e8,200")
-        await pilot.press("ctrl+u")
-        assert "100,1000,10000,1e5,1e6,1e7,1e8" in said(pilot)
-        assert form.check().request.sizes is None
 
 
 # ------------------------------------------------------------------ leaving, and small terminals
@@ -399,3 +285,15 @@ async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size:
                 assert wanted in text, wanted
             await pilot.press("down")
         assert form.focused.id == "sizes"
+
+
+async def test_what_was_scrolled_to_stays_while_telemetry_arrives() -> None:
+    async with opened(size=(40, 12)) as pilot:
+        form = await open_form(pilot)
+        box = form.query_one("#box")
+        await pilot.press("pagedown", "pagedown")
+        await settled(pilot, lambda: box.scroll_y == box.max_scroll_y > 0)
+        pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
+        await settled(pilot, lambda: "about 9.1 s" in said(pilot))
+        assert box.scroll_y == box.max_scroll_y
+        assert "enter run" in said(pilot)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
+from textual.events import DescendantFocus
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -55,6 +57,10 @@ class Form(Box[T]):
 
     def check(self) -> object:
         """Show hints, errors and the estimate for what is typed."""
+        raise NotImplementedError
+
+    def submit(self) -> None:
+        """Close and run what is typed, or show why it cannot be run."""
         raise NotImplementedError
 
     def action_leave(self) -> None:
@@ -122,15 +128,32 @@ class Form(Box[T]):
             line = self.query_one(f"#{name}-hint", Lines)
             line.show(wrapped(text, self.width - indent, "bad" if error else "muted"))
             line.display = bool(text)
-            if has_focus:
-                is_last = name == list(self._labels)[-1]
-                below = (self.query_one("#outcome"),) if is_last else ()
-                self.call_after_refresh(self._bring_into_sight, *below, line, self.field(name))
 
-    def _bring_into_sight(self, *lines: Widget) -> None:
-        for line in lines:
-            if line.is_attached and line.display:
+    @on(Input.Changed)
+    @on(Chooser.Changed)
+    @on(DescendantFocus)
+    def _changed(self, event: Input.Changed | Chooser.Changed | DescendantFocus) -> None:
+        event.stop()
+        if self.is_shown:
+            self.check()
+            self.call_after_refresh(self._bring_into_sight)
+
+    def _bring_into_sight(self) -> None:
+        """Scroll to the field with the focus and its hint, below the last field also to the estimate."""
+        names = list(self._labels)
+        name = self.focused.id if self.is_shown and self.focused is not None else None
+        if name not in names:
+            return
+        for wanted in (*(["outcome"] if name == names[-1] else []), f"{name}-hint", name):
+            line = self.query_one(f"#{wanted}")
+            if line.display:
                 line.scroll_visible(animate=False, immediate=True)
+
+    @on(Input.Submitted)
+    @on(Chooser.Submitted)
+    def _submitted(self, event: Input.Submitted | Chooser.Submitted) -> None:
+        event.stop()
+        self.submit()
 
     def show_outcome(self, lines: Sequence[Spans], keys: Mapping[str, str]) -> None:
         """Show the lines below the fields, and as many of the keys (key → label) as fit, the first ones first."""

@@ -7,19 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from textual import on
-from textual.events import DescendantFocus
 from textual.widget import Widget
-from textual.widgets import Input
 
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.fields import Choice, Chooser, DeviceChoice, LineField
+from cpugpu_tui.ui.panes.fields import Choice, DeviceChoice, LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
 from cpugpu_tui.ui.screens.form import Form
@@ -42,6 +39,9 @@ FIELDS: dict[str, tuple[str, str]] = {
 
 CHOICES = ("dtype", "variant", "threads", "scale")
 """Fields with a `Choice`."""
+
+USUAL_CORES = 8
+"""CPU threads that are offered before an agent has reported its own number."""
 
 FEWEST_IN_RANGE = 5
 """From so many sizes with equal steps on, they are written as a range."""
@@ -123,6 +123,7 @@ def texts_of(request: PlanRequest) -> dict[str, str]:
     """Return field → text: what was asked for, else the default."""
     asked = {name: str(getattr(request, name) or "") for name in FIELDS}
     asked["max_seconds"] = f"{request.max_seconds:g}" if request.max_seconds else ""
+    asked["dtype"] = full_dtype(asked["dtype"])
     asked[DEVICES] = ",".join(request.devices)
     return {name: asked[name] or default for name, default in default_texts(request).items()}
 
@@ -179,8 +180,8 @@ class WorkloadForm(Form[Filled | None]):
         self, entry: Entry, state: AppState, glyphs: Glyphs, draft: Mapping[str, str] | None = None
     ) -> None:  # fmt: skip
         """Edit this entry's request, or what was typed for it before; the state has devices and facts."""
-        request = entry.request
-        options = options_of(request, int(state.environment.get("threads") or 8))
+        request, threads = entry.request, state.environment.get("threads")
+        options = options_of(request, threads if isinstance(threads, int) else USUAL_CORES)
         # Without a choice there is nothing to ask.
         labels = {name: label for name, (label, _) in FIELDS.items() if len(options.get(name, (0, 0))) > 1}
         super().__init__(labels, state, glyphs)
@@ -201,7 +202,8 @@ class WorkloadForm(Form[Filled | None]):
             yield Choice(text, self._options[name], DTYPE_ALIASES if name == "dtype" else None, id=name)
         else:
             default = default_texts(self._entry.request)[name]
-            yield LineField(text, placeholder=default, id=name, select_on_focus=False)
+            # Sizes are continued more often than replaced; a digit after `none` would be wrong.
+            yield LineField(text, placeholder=default, id=name, select_on_focus=name != "sizes")
 
     def on_mount(self) -> None:
         """Set the title."""
@@ -253,18 +255,8 @@ class WorkloadForm(Form[Filled | None]):
             "memory": memory_words(found, free_bytes(self._state, plan)),
         })  # fmt: skip
 
-    @on(Input.Changed)
-    @on(Chooser.Changed)
-    @on(DescendantFocus)
-    def _changed(self, event: Input.Changed | Chooser.Changed | DescendantFocus) -> None:
-        event.stop()
-        if self.is_shown:
-            self.check()
-
-    @on(Input.Submitted)
-    @on(Chooser.Submitted)
-    def _submitted(self, event: Input.Submitted | Chooser.Submitted) -> None:
-        event.stop()
+    def submit(self) -> None:
+        """Close and run, or keep the changes while nothing can be run."""
         filled = self.check()
         if filled.request is not None:
             self.dismiss(replace(filled, starts=self._state.situation.may_start))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from textual import on
-from textual.events import DescendantFocus, Key, Paste
+from textual.events import Key, Paste
 from textual.widget import Widget
 from textual.widgets import Input
 
@@ -18,7 +17,7 @@ from cpugpu_tui.session.typed_code import LINE_BREAK, CodeFields, request_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of, time_words
-from cpugpu_tui.ui.panes.fields import Choice, Chooser, LineField
+from cpugpu_tui.ui.panes.fields import Choice, LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, visible, wrapped
 from cpugpu_tui.ui.screens.form import LABEL_WIDTH, Form
 
@@ -203,13 +202,6 @@ class CodeForm(Form[Typed | None]):
 
     # ---------------------------------------------------------------- keys
 
-    @on(Input.Changed)
-    @on(Chooser.Changed)
-    @on(DescendantFocus)
-    def _changed(self, event: Input.Changed | Chooser.Changed | DescendantFocus) -> None:
-        event.stop()
-        self.check()
-
     def _move(self, step: int) -> None:
         """Choose the next or previous offer; without offers, go to the next or previous field."""
         self._find_offers()
@@ -255,10 +247,8 @@ class CodeForm(Form[Typed | None]):
         if offer.fields is not None:
             self._in_place.choose(offer.fields.in_place or "no")
 
-    @on(Input.Submitted)
-    @on(Chooser.Submitted)
-    def _submitted(self, event: Input.Submitted | Chooser.Submitted) -> None:
-        event.stop()
+    def submit(self) -> None:
+        """Take the chosen offer, or close and run the code."""
         if self._index is not None:
             self._take(self._offers[self._index])
             return
