@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
-from cpugpu_tui.config.parsing import SHORT_DTYPES, parse_size
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, parse_size
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
 from cpugpu_tui.store.run_summary import RunSummary, shape_of
@@ -167,7 +167,7 @@ def _of_size(relation: str, value: str, part: str) -> Condition:
 
 def _dtype(value: str) -> Condition:
     """Return the condition for a dtype: its name, another name of it, or the first letters of either."""
-    names = {**{name: name for name in DTYPES}, **SHORT_DTYPES}
+    names = {**{name: name for name in DTYPES}, **DTYPE_ALIASES}
     exact = {names[value]} if value in names else set()
     wanted = sorted(exact or {dtype for name, dtype in names.items() if name.startswith(value)})
     if not wanted:
