@@ -91,8 +91,8 @@ def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan
 
 
 def play(
-    plan: Plan, agents: Sequence[Agents], names: Sequence[str], outbox: Outbox | None, judge: Judge, *, see: See,
-    case_timeout_s: float | None = None, max_seconds: float | None = None,
+    plan: Plan, agents: Sequence[Agents], names: Sequence[str], outbox: Outbox | None, judge: Judge, *,
+    see: See = lambda _state, _event: None, case_timeout_s: float | None = None, max_seconds: float | None = None,
 ) -> Played:  # fmt: skip
     """Run pairs of agents until every case is decided, and return their runs."""
     duet_id, series_ids = new_id(), [new_id() for _ in agents]
