@@ -12,7 +12,7 @@ from typing import TypeVar
 
 Found = TypeVar("Found")
 
-LOOKS = {5: 0.1, 7: 0.3, 10: 0.6}
+LOOKS = {5: 0.05, 7: 0.15, 10: 0.8}
 """Number of pairs at a look → its share of the level. Together 1."""
 
 VISITS = 4
