@@ -62,7 +62,7 @@ class Pair:
     trouble: str = ""
     """Why it cannot be compared, one clause; empty if it can."""
     is_lost: bool = False
-    """Whether the base has times but the case failed in the new series."""
+    """Whether the base has times but the case failed in the new series; in a duet, whether it failed on a side."""
     is_unreached: bool = False
     """Whether the base has times but the new series stopped before the case."""
     is_chosen: bool = False

@@ -181,8 +181,9 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="Largest change to call SAME: 1%, or a band for each time: latency=1%,kernel-time=0.5%.",
-        show_default="latency=2%,kernel-time=0.5%; in duets latency=0.7%",
+        help="Largest change to call SAME: 1%, or a band for each time: latency=1%,kernel-time=0.5%. In duets the "
+        "latency band is 0.7%.",
+        show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
 Simulate = Annotated[

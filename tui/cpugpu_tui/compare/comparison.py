@@ -170,10 +170,10 @@ def _pairs(key: str, device: str, found: Sequence[Mapping[str, MeasuredCase]], c
 
 
 def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> Pair:
-    is_duet = bool(base.keys() & new.keys())
+    is_failed = bool(base.keys() & new.keys()) and (_failed(base) or _failed(new))
     base_ns, new_ns = (
         {run: case.median_ns[device] for run, case in side.items()
-         if device in case.median_ns and not (is_duet and _failed(side))}
+         if device in case.median_ns and not (is_failed and _failed(side))}
         for side in (base, new)
     )  # fmt: skip
     untimed = [
@@ -186,7 +186,8 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
     return Pair(
         key, device, *sides, cases[0].case.sweep, cases[0].case.size,
         " and ".join(untimed) or _other_work(base, new),
-        is_lost=lost and bool(statuses - {"ok", *UNREACHED}), is_unreached=lost and bool(statuses & {*UNREACHED}),
+        is_lost=is_failed or (lost and bool(statuses - {"ok", *UNREACHED})),
+        is_unreached=lost and bool(statuses & {*UNREACHED}),
         is_chosen=any(case.is_chosen for case in cases), is_starved=any(device in case.starved for case in cases),
     )  # fmt: skip
 

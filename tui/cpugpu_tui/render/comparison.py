@@ -223,7 +223,8 @@ def gate_sentence(report: GateReport) -> str:
     if outcome == SLOWER:
         return f"Not passed: {counts[SLOWER]} of {total} slower by more than {most}."
     if outcome == FAILED:
-        return f"Not passed: {counts[FAILED]} of {total} cases failed, although the baseline has times for them."
+        although = "" if report.found.is_duet else ", although the baseline has times for them"
+        return f"Not passed: {counts[FAILED]} of {total} cases failed{although}."
     if outcome == PASSED:
         others = f"; {left_out} {'was' if left_out == 1 else 'were'} not judged" if left_out else ""
         return f"Passed: none of {total} is slower by more than {most}{others}."

@@ -80,7 +80,9 @@ def gate(
     simulate: opt.Simulate = None,
     workloads: opt.Workloads = None,
 ) -> None:
-    """Run a series and fail if a case is slower than the baseline, or than with another Python.
+    """Run a series and fail if a case became slower.
+
+    It is compared with a baseline, or with another Python that runs at the same time.
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
