@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, FASTER, SLOWER, Judged, Pair, judge
 from cpugpu_tui.analysis.gating import gated, judge_slowdowns, verdict
-from cpugpu_tui.decide.looks import MOST_PAIRS, VISITS
+from cpugpu_tui.analysis.looks import MOST_PAIRS, VISITS
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, LATENCY
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import fmean
 
-from cpugpu_tui.decide.looks import FIRST_LOOK, first_word
+from cpugpu_tui.analysis.looks import FIRST_LOOK, first_word
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY
 

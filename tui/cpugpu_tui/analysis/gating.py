@@ -18,7 +18,7 @@ from cpugpu_tui.analysis.compare import (
     judge,
     together,
 )
-from cpugpu_tui.decide.looks import FIRST_LOOK, MOST_PAIRS
+from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
 
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 

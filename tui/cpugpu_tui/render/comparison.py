@@ -23,10 +23,10 @@ from cpugpu_tui.analysis.compare import (
     change,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
+from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.decide.looks import FIRST_LOOK, MOST_PAIRS
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.model.quantities import factor, time_text
