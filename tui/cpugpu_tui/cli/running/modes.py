@@ -98,7 +98,8 @@ def run_in_turn(
         try:
             show_duet(compared(played.series), played, as_json=as_json)
         except (UsageError, UnfitError) as error:  # no case was timed on both sides; the runs are saved anyway
-            print_notice(f"No comparison: {error}")
+            if not played.is_over:  # that reason is known already
+                print_notice(f"No comparison: {error}")
             code = code or EXIT_UNFIT
         return save_rest(outbox, code)
 
@@ -113,9 +114,7 @@ def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: boo
             print_json({**comparison_data(each), "duet": played.data})
         else:
             show_comparison(each)
-    if not found:
-        print_notice("No comparison: a side has no finished run.")
-    elif not as_json:
+    if found and not as_json:
         console().print(plain(played.text), soft_wrap=True)
 
 
