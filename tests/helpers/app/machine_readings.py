@@ -7,7 +7,7 @@ from typing import Any
 
 from cpugpu_tui.machine.nvml.value_names import KEYS, SLOW_KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
-from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.ui.roles import Spans, plain
 
 H200: dict[str, float] = {

@@ -155,7 +155,7 @@ METHODS: dict[str, Callable[[Array], Distances]] = {
 NO_CORRECTION, OWN, POOLED = "none", "own", "pooled"
 """None; the case's own lag-1 correlation as it is (as until now); the upper bound of all cases that run together."""
 
-MEMORY, MOST_CORRELATION, BOUND = 0.8, 0.9, 1.645
+MEMORY, MOST_CORRELATION, BOUND = 0.6, 0.9, 1.645
 
 
 def correlations(values: Array) -> Array:

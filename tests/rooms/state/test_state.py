@@ -38,7 +38,8 @@ from cpugpu_tui.model import (
     TelemetryRead,
 )
 from cpugpu_tui.render.answers import answer_lines, answers
-from cpugpu_tui.state.state import HISTORY, RunState, TelemetryState
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.telemetry_state import HISTORY, TelemetryState
 from cpugpu_tui.telemetry.sampler import aged
 
 CASES = (Case("matmul", 16), Case("matmul", 32))

@@ -59,16 +59,16 @@ class Crossover:
 def crossover(points: Iterable[SweepPoint]) -> Crossover:
     """Return the crossover of a sweep; points in any order. Of a repeated size the point with most rounds counts."""
     usable = _usable(points)
-    decided = [point for point in usable if point.comparison.verdict in (CPU_WINS, GPU_WINS)]
+    decided = [point for point in usable if point.comparison.winner is not None]
     if not decided:
         return Crossover(_without_winner(usable), points=usable)
-    wins = [point.size for point in decided if point.comparison.verdict == GPU_WINS]
-    changes = [(a, b) for a, b in pairwise(decided) if a.comparison.verdict != b.comparison.verdict]
+    wins = [point.size for point in decided if point.comparison.winner == GPU_WINS]
+    changes = [(a, b) for a, b in pairwise(decided) if a.comparison.winner != b.comparison.winner]
     first_win = min(wins, default=None)
     if not changes:
         return Crossover(ALWAYS if wins else NEVER, first_win=first_win, rises=bool(wins), points=usable)
     below, above = changes[-1]
-    rises = above.comparison.verdict == GPU_WINS
+    rises = above.comparison.winner == GPU_WINS
     kind = SEVERAL if len(changes) > 1 else RISES if rises else FALLS
     inside = [point for point in usable if below.size <= point.size <= above.size]
     return Crossover(

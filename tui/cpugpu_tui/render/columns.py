@@ -115,7 +115,7 @@ def alone_plus_minus(row: Row) -> float | None:
     if len(row.times) != 1 or row.status == "mismatch":
         return None
     (times,) = row.times.values()
-    return verdict.plus_minus(times.round_ns)
+    return verdict.plus_minus(times.round_ns, row.shared)
 
 
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:

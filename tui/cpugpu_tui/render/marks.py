@@ -49,7 +49,7 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     if "not-converged" not in marks:
         return marks
     devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
-    usable = is_usable([each.round_ns for each in devices], is_compared=row.comparison is not None)
+    usable = is_usable([each.round_ns for each in devices], row.shared, is_compared=row.comparison is not None)
     return tuple(mark for mark in marks if mark != "not-converged" or not usable)
 
 

@@ -16,7 +16,7 @@ from cpugpu_tui.config.parsing import (
     parse_threads,
 )
 from cpugpu_tui.decide.crossover import grid
-from cpugpu_tui.decide.stats import MIN_ROUNDS
+from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,

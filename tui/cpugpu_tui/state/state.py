@@ -9,7 +9,8 @@ from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
-from cpugpu_tui.decide.verdict import Comparison, compare
+from cpugpu_tui.decide.interval import ALONE, NONE, Correlation, Shared
+from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,
@@ -40,24 +41,16 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
     SweepKey,
-    TelemetryRead,
     TensorsPlaced,
     place,
 )
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.packed import Comparisons, prime, slot_cached_property
+from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
 T = TypeVar("T")
 
 UNSAVED = "not saved"
 """Mark of a settled case that is not in the history."""
-
-HISTORY = 240
-"""Telemetry points kept per value: four minutes at 1 Hz."""
-HELD_S = 12.5
-"""Age up to which an old reading is repeated: 2.5 times the longest interval between readings, which is 5 s."""
-SAME_NS = 2e6
-"""Readings closer than this count as simultaneous, because traces store ages in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +68,10 @@ class Row:
     """Start event, with FLOPs and bytes per call."""
     saved: bool = True
     """False for a settled case that should be in the history but is not."""
+    correlation: Correlation = NONE
+    """Correlation of its rounds, once it has finished."""
+    shared: Shared = ALONE
+    """What its intervals take from the run: the cases that finished before it, and all once the run has ended."""
 
     @property
     def cpu(self) -> DeviceTimes | None:
@@ -96,6 +93,11 @@ class Row:
         return replace(self, times={name: times for name, times in self.times.items() if name in ("cpu", gpu)})
 
     @property
+    def is_compared(self) -> bool:
+        """Whether the CPU and a GPU have times."""
+        return self.cpu is not None and self.gpu is not None
+
+    @property
     def is_starved(self) -> bool:
         """Whether threads lacked a core on any device. The row has no winner then."""
         return any(times.is_starved for times in self.times.values())
@@ -113,7 +115,7 @@ class Row:
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
             return None
-        return compare(self.cpu.round_ns, self.gpu.round_ns)
+        return compare(self.cpu.round_ns, self.gpu.round_ns, self.shared)
 
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
@@ -125,7 +127,7 @@ class Row:
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds))
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.shared)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -166,6 +168,8 @@ class RunState:
     """Device → its energy while idle."""
     peers: Mapping[tuple[str, str], PeerMeasured] = field(default_factory=dict)
     """(source, target) → copies between two GPUs, including GPUs that run no case."""
+    correlation: Correlation = NONE
+    """Correlation of the rounds of all finished cases."""
 
     @property
     def status(self) -> str:
@@ -238,21 +242,27 @@ class RunState:
         """Return the state after `event`; other events leave it unchanged."""
         match event:
             case RunStarted():
-                return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
+                shared = Shared(sizes=event.plan.searched_sizes)
+                return RunState(run=event, rows={c.key: Row(c, shared=shared) for c in event.plan.cases})
             case DevicesFound():
                 return replace(self, devices=event.devices, no_gpu=event.no_gpu)
             case Progressed():
                 return replace(self, current=event)
             case RunFinished():
-                return replace(self, finished=event, current=None)
+                return replace(self, finished=event, current=None).with_shared_correlation()
             case CasesChosen():
-                return replace(self, rows=_with_cases(self.rows, event.cases))
+                sizes = self.run.plan.searched_sizes if self.run is not None else 1
+                return replace(self, rows=_with_cases(self.rows, event.cases, Shared(sizes=sizes)))
             case (
                 CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
                 | LinesProfiled() | TensorsPlaced() | CodeTraced() | MachineRead() | CaseFinished() | CaseFailed()
             ):  # fmt: skip
                 row = self.rows.get(event.case)
-                return self if row is None else self._with_row(row, _apply_to_row(row, event))
+                if row is None:
+                    return self
+                if isinstance(event, CaseFinished):
+                    return self._with_finished(row, event)
+                return self._with_row(row, _apply_to_row(row, event))
             case EnergyMeasured():
                 return self._with_energy(event)
             case CeilingsMeasured():
@@ -277,6 +287,23 @@ class RunState:
             return self
         return self._with_row(row, _with_times(row, replace(_times(row, event.device), energy=event)))
 
+    def _with_finished(self, row: Row, event: CaseFinished) -> RunState:
+        """Finish a row, whose correlation joins that of the cases before it."""
+        others = self.correlation.minus(row.correlation)
+        devices = sorted(row.times.values(), key=lambda each: place(each.device))
+        own = case_correlation([each.round_ns for each in devices], is_compared=row.is_compared)
+        done = replace(_apply_to_row(row, event), correlation=own, shared=replace(row.shared, others=others))
+        return replace(self._with_row(row, done), correlation=others.plus(own))
+
+    def with_shared_correlation(self) -> RunState:
+        """Base the intervals of all rows on all finished cases."""
+        whole = self.correlation
+
+        def shared(row: Row) -> Row:
+            return replace(row, shared=replace(row.shared, others=whole.minus(row.correlation)))
+
+        return replace(self, rows=Made(self.rows, shared))
+
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
@@ -297,11 +324,11 @@ def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
     return known
 
 
-def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...]) -> Mapping[str, Row]:
+def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...], shared: Shared) -> Mapping[str, Row]:
     """Insert further cases, each by size within its sweep."""
     ordered = list(rows.values())
     for case in cases:
-        new = Row(case)
+        new = Row(case, shared=shared)
         if case.key in rows:
             continue
         same = [index for index, row in enumerate(ordered) if row.case.sweep == case.sweep]
@@ -321,7 +348,7 @@ def _is_failed(row: Row) -> bool:
 def _apply_to_row(row: Row, event: Event) -> Row:
     match event:
         case CaseStarted():
-            return Row(row.case, status="active", started=event)
+            return Row(row.case, status="active", started=event, shared=row.shared)
         case CaseFinished():
             return _packed(replace(row, status="ok", check=event.check))
         case CaseFailed():
@@ -359,34 +386,3 @@ def _times(row: Row, device: str) -> DeviceTimes:
 
 def _with_times(row: Row, times: DeviceTimes) -> Row:
     return replace(row, times={**row.times, times.device: times})
-
-
-@dataclass(frozen=True)
-class TelemetryState:
-    """The latest telemetry and a bounded history of each value."""
-
-    latest: TelemetryRead | None = None
-    history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
-    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first; None where a value is missing."""
-
-    def apply(self, event: TelemetryRead) -> TelemetryState:
-        """Add one point to each history.
-
-        If no reading of a GPU is newer than before, the GPU did not answer: the event repeats old numbers, and its
-        point is None. Otherwise values that are read every 5 s are repeated until they are `HELD_S` old.
-        """
-        now = TelemetryState(event)
-        values: dict[str, float | None] = {f"host/{key}": r.value for key, r in event.host.items()}
-        for gpu in event.gpus:
-            has_answered = now._newest_ns(gpu.index) - self._newest_ns(gpu.index) > SAME_NS
-            points = {key: r.value if has_answered and r.age_s <= HELD_S else None for key, r in gpu.readings.items()}
-            values |= {f"gpu{gpu.index}/{key}": value for key, value in points.items()}
-        keys = dict.fromkeys([*self.history, *values])
-        history = {key: (*self.history.get(key, ()), values.get(key))[-HISTORY:] for key in keys}
-        return TelemetryState(event, history)
-
-    def _newest_ns(self, index: int) -> float:
-        """Return the time of a GPU's newest reading, in ns of the events' monotonic clock."""
-        gpus = (gpu for gpu in (self.latest.gpus if self.latest is not None else ()) if gpu.index == index)
-        ages_s = [reading.age_s for gpu in gpus for reading in gpu.readings.values() if reading.value is not None]
-        return self.latest.mono_ns - min(ages_s) * 1e9 if self.latest is not None and ages_s else float("-inf")

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, TelemetryRead
 from cpugpu_tui.state.folding import folded as run_of
-from cpugpu_tui.state.state import RunState, TelemetryState
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.telemetry_state import TelemetryState
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.model import Device
-from cpugpu_tui.state.state import TelemetryState
+from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import StatePane, wrapped

@@ -1,0 +1,121 @@
+"""Trials of the product's intervals and words on simulated rounds, whose truth is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.helpers.bench.interval_study import LEAST, MOST, rounds
+
+from cpugpu_tui.decide.crossover import is_clear
+from cpugpu_tui.decide.interval import MIN_ROUNDS, Pool
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import (
+    CPU_OBSERVED,
+    GPU_OBSERVED,
+    Comparison,
+    case_correlation,
+    compare,
+    is_converged,
+)
+
+SEARCH_ROUNDS = 24
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Of the intervals of many cases when their rounds ended."""
+
+    share: float
+    half_width: float
+    rounds: float
+
+    def text(self) -> str:
+        """`95.1 % ± 1.02 %, 12`."""
+        return f"{100 * self.share:.1f} % ± {100 * self.half_width:.2f} %, {self.rounds:g}"
+
+
+def coverage(
+    shape: str, rho: float, *, together: int, cases: int, noise: float = 1.0, speedup: float = 1.0, seed: int = 19
+) -> Coverage:  # fmt: skip
+    """Time `cases` in runs of `together`, each until its interval is narrow or 40 rounds are over."""
+    logs = noise * rounds(shape, rho, cases, MOST, seed)
+    held, halves, counts = 0, [], []
+    for start in range(0, cases, together):
+        for found, count in _run(logs[start : start + together], speedup):
+            assert found.low is not None
+            assert found.high is not None
+            held += found.low <= speedup <= found.high
+            halves.append(math.log(found.high / found.low) / 2)
+            counts.append(count)
+    return Coverage(held / len(counts), median(halves), median(counts))
+
+
+def _run(logs: Any, speedup: float) -> list[tuple[Comparison, int]]:
+    """Time the cases of one run in turn; return the comparison and the rounds of each when the run has ended."""
+    pool = Pool()
+    counts = [LEAST] * len(logs)
+    active = set(range(len(logs)))
+    while active:
+        for case in sorted(active):
+            cpu_ns, gpu_ns = _times(logs[case], counts[case], speedup)
+            own = case_correlation([cpu_ns, gpu_ns], is_compared=True)
+            shared = pool.shared(str(case), own, sizes=1)
+            if counts[case] == MOST or is_converged([cpu_ns, gpu_ns], shared):
+                active.discard(case)
+            else:
+                counts[case] += 1
+    ended = []
+    for case, count in enumerate(counts):
+        times = _times(logs[case], count, speedup)
+        shared = pool.shared(str(case), case_correlation(times, is_compared=True), sizes=1)
+        found = compare(*times, shared)
+        assert found is not None
+        ended.append((found, count))
+    return ended
+
+
+def _times(logs: Any, count: int, speedup: float) -> tuple[Mapping[int, float], Mapping[int, float]]:
+    """Return the first rounds of a CPU with these logarithms of noise, and of a GPU without noise."""
+    cpu_ns = {index: 1e6 * speedup * math.exp(log) for index, log in enumerate(logs[:count])}
+    return cpu_ns, dict.fromkeys(cpu_ns, 1e6)
+
+
+def false_winners(
+    shape: str, rho: float, *, sizes: int, searches: int = 400, noise: float = 1.0, seed: int = 20
+) -> float:
+    """Return the share of searches that name a winner although both devices are equal at all of `sizes` sizes."""
+    logs = noise * rounds(shape, rho, sizes * searches, SEARCH_ROUNDS, seed)
+    return sum(_names_winner(logs[start : start + sizes]) for start in range(0, len(logs), sizes)) / searches
+
+
+def _names_winner(logs: Sequence[Any]) -> bool:
+    """Look after every round from the sixth on, as a search does, until each size is clear."""
+    pool, active = Pool(), set(range(len(logs)))
+    for count in range(MIN_ROUNDS, SEARCH_ROUNDS + 1):
+        for size in sorted(active):
+            times = _times(logs[size], count, 1.0)
+            shared = pool.shared(str(size), case_correlation(times, is_compared=True), sizes=len(logs))
+            found = compare(*times, shared)
+            if found is not None and found.faster is not None:
+                return True
+            if is_clear(found):
+                active.discard(size)
+    return False
+
+
+def wrongly_observed(
+    shape: str, rho: float, *, count: int, trials: int = 10_000, noise: float = 1.0, seed: int = 21
+) -> float:
+    """Return the share of pairs of equal devices, `count` rounds each, of which one is observed as faster."""
+    one, other = (noise * rounds(shape, rho, trials, count, each) for each in (seed, seed + 1))
+    return sum(observed(first, second) for first, second in zip(one, other, strict=True)) / trials
+
+
+def observed(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether few rounds, as logarithms of time, show a winner without an interval."""
+    times = ({index: 1e6 * math.exp(log) for index, log in enumerate(each)} for each in (one, other))
+    found = compare(*times)
+    return found is not None and found.verdict in (CPU_OBSERVED, GPU_OBSERVED)
