@@ -38,7 +38,7 @@ def assert_one_line(err: str, *words: str) -> None:
         (("--size", "10:1:2"), ("'10:1:2'", "start:stop:step")),
         (("--size", "abc"), ("'abc'", "1:10000:50")),
         (("--size", "1e30"), ("'1e30'", "1,000,000,000,000")),
-        (("--size", "1:1e12"), ("10,000",)),
+        (("--size", "1:1e12:1"), ("10,000",)),
         (("matmull",), ("'matmull'", "matmul")),
         (("--device", "tpu"), ("'tpu'", "cuda:0")),
         (("--dtype", "int8"), ("'int8'", "float32")),

@@ -72,8 +72,8 @@ def test_overheads_and_pcie_are_bars_in_proportion() -> None:
     assert bar(lines, "one launch") == pytest.approx(bar(lines, "one round trip") / 2, abs=1)
     assert bar(lines, "one synchronisation") == pytest.approx(bar(lines, "one round trip") * 0.4, abs=1)
     assert row(lines, "one CPU call").endswith("1.30 µs")
-    assert row(lines, "pageable to the GPU").endswith("7.00 GB/s, start-up 11.0 µs")
-    assert row(lines, "pinned to the host").endswith("55.0 GB/s, start-up 9.70 µs")
+    assert row(lines, "pageable to the GPU").endswith("7.00 GB/s, plus 11.0 µs a copy")
+    assert row(lines, "pinned to the host").endswith("55.0 GB/s, plus 9.70 µs a copy")
     assert bar(lines, "pinned to the GPU") > 6 * bar(lines, "pageable to the GPU")
 
 
@@ -122,7 +122,7 @@ def test_ascii_will_do() -> None:
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:
-    assert "it once" in " ".join(shown(CPU, GPU))
+    assert "1 MB once" in " ".join(shown(CPU, GPU))
 
 
 # ------------------------------------------------------------------ what is missing

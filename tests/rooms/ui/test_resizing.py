@@ -62,7 +62,7 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
             if size[0] < 60 or size[1] < 16:
                 await settled(pilot, lambda: any("Needs 60x16" in line for line in screen_lines(pilot)))
                 continue
-            told = re.compile(rf" {done} (of at most \d+ )?points")
+            told = re.compile(rf" {done} (of at most \d+ )?cases")
             await settled(pilot, lambda told=told: any(told.search(line) for line in screen_lines(pilot)))
             await settled(pilot, lambda: not blank_panes(pilot))
             table = pilot.app.screen.query_one(TimingTable)

@@ -27,12 +27,16 @@ def train(x: Any) -> Any:
     return net(x)
 
 
+def twice(x: Any) -> Any:
+    return forward(forward(x))
+
+
 def closure() -> Callable[..., Any]:
     inner = torch.full((4,), 3.0)
     return lambda x: sum(x * inner for _ in range(2))
 
 
-@pytest.mark.parametrize("function", [forward, closure()], ids=["globals", "closure"])
+@pytest.mark.parametrize("function", [forward, closure(), twice], ids=["globals", "closure", "function beside it"])
 def test_what_it_uses_goes_where_its_arguments_go(function: Callable[..., Any]) -> None:
     made, x = with_captured(function), torch.rand(2, 4)
     assert torch.equal(made(x), function(x))

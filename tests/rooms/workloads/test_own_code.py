@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from cpugpu_tui.errors import UsageError
+from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened
+from cpugpu_tui.workloads.containers import doubled
 from cpugpu_tui.workloads.own_code import LONGEST, info_of, own_code, place_of
 
 
@@ -97,3 +101,32 @@ def test_values_of_parameters_are_part_of_the_name() -> None:
     names = {own_code("x.sum()", "x = torch.rand(n)", (("k", value),)).name for value in ("1", "2")}
     assert len(names) == 2
     assert all(f"k={value}" in " ".join(names) for value in ("1", "2"))
+
+
+def test_functions_of_the_setup_take_their_models_along() -> None:
+    workload, inputs = made("f(x)", "m = torch.nn.Linear(n, n)", "f = lambda x: m(x)", "x = torch.rand(n)")
+    exact = workload.reference("default", doubled(inputs))
+    assert exact.dtype == torch.float64
+    assert torch.allclose(exact.float(), inputs.function(*inputs), atol=1e-5)
+
+
+@pytest.mark.parametrize("draw", ["np.random.rand(n)", "random.random()"])
+def test_what_draws_on_the_host_is_not_compared(draw: str) -> None:
+    assert made(draw, "import random")[0].draws
+    assert not made("x.sum()", "x = np.random.rand(n)")[0].draws
+
+
+def test_constants_of_a_module_that_the_setup_imports_are_plain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Costs ask for shapes first, on the meta device: torchdiffeq's tables stayed there."""
+    (tmp_path / "own_constants.py").write_text("import torch\nTABLE = torch.tensor([1.0, 2.0])\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
+    plain_imports.install()
+    workload = CodeWorkload(own_code("x * TABLE", "from own_constants import TABLE\nx = torch.rand(2)"))
+    workload.costs("default", 2, 8)
+    inputs = workload.inputs(2, torch.float64, torch.Generator().manual_seed(1))
+    table = sys.modules.pop("own_constants").TABLE
+    assert (table.device.type, table.dtype) == ("cpu", torch.float32)
+    assert inputs.function(*inputs).shape == (2,)

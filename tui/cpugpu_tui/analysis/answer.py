@@ -96,7 +96,7 @@ def _aside(comparison: Comparison) -> str:
     """Return the interval of a speedup, or why it has none, to follow in brackets."""
     reason, spread = not_judged(comparison), _spread(comparison)
     if comparison.faster and reason:
-        return f"only {reason}, too few for a ± value"
+        return f"timed this way in only {reason}, too few for a ± value"
     return f"{reason}, not judged" if reason else plus_minus(spread or 0.0)
 
 

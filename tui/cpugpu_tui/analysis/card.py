@@ -120,7 +120,7 @@ def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
     lines: list[list[Part]] = [[("PCIe", "title")]]
     for name, line in gpu.transfers.items():
         way, _, memory = name.partition("_")
-        text = f"{_bytes(line.bytes_per_s)}, start-up {time_text(line.alpha_ns)}"
+        text = f"{_bytes(line.bytes_per_s)}, plus {time_text(line.alpha_ns)} a copy"
         lines.append(bar(f"{memory} {ways.get(way, way)}", line.bytes_per_s, most, text, "text"))
     return lines
 
@@ -149,7 +149,7 @@ def sentences(cpu: Ceilings | None, gpu: Ceilings | None) -> list[str]:
     operations = gpu.round_trip_ns * cpu.flops["float32"] / 1e9
     side = (operations / 2) ** (1 / 3)
     texts = [
-        f"One GPU round trip takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
+        f"The shortest GPU call takes {time_text(gpu.round_trip_ns)}. In that time, the CPU can multiply two "
         f"square matrices of size {side:,.0f}. For smaller work, the CPU wins."
     ]
     line = gpu.transfers.get("h2d_pageable")
@@ -163,8 +163,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"Copying 1 MB to the GPU takes {time_text(copy_ns)}. Reading and writing it once takes {time_text(gpu_ns)} "
-        f"on the GPU, {time_text(cpu_ns)} on the CPU. With the copy, the {side} wins."
+        f"The memory of the CPU reads and writes 1 MB in {time_text(cpu_ns)}, that of the GPU in {time_text(gpu_ns)}. "
+        f"Copying the 1 MB to the GPU takes {time_text(copy_ns)}. For data that is used once, the {side} wins."
     )
 
 

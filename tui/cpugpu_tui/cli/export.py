@@ -37,7 +37,12 @@ Out = Annotated[
         "--out", "-o", metavar="PATH", help="File, folder (one file per run), or - for stdout.", show_default="-"
     ),
 ]
-Samples = Annotated[bool, typer.Option("--samples", help="With csv: write one row per sample instead of per metric.")]
+Samples = Annotated[
+    bool,
+    typer.Option(
+        "--samples", help="With csv: write one row for each single measurement instead of one for each metric."
+    ),
+]
 Anonymize = Annotated[
     bool, typer.Option("--anonymize", help="Remove paths, UUIDs, and the names of machines and people.")
 ]

@@ -40,15 +40,13 @@ Sizes = Annotated[
         show_default="the workload's",
     ),
 ]  # fmt: skip
+DTYPE_HELP = "float64, float32, tf32, bfloat16 or float16."
 Dtype = Annotated[
-    str | None,
-    typer.Option(metavar="DTYPE", help="float64, float32, tf32, bfloat16 or float16.", show_default="the preset's"),
+    str | None, typer.Option(metavar="DTYPE", help=DTYPE_HELP, show_default="float32, if the preset sets none")
 ]
+THREADS_HELP = "CPU threads: all, a number, or several such as 1,all."
 Threads = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COUNT", help="CPU threads: all, a number, or several such as 1,all.", show_default="the preset's"
-    ),
+    str | None, typer.Option(metavar="COUNT", help=THREADS_HELP, show_default="all, if the preset sets none")
 ]
 Variant = Annotated[
     str | None,
@@ -83,7 +81,9 @@ FindCrossover = Annotated[
 ]
 MaxSize = Annotated[
     str | None,
-    typer.Option(metavar="SIZE", help="Largest size that --find-crossover tries.", show_default="the workload's"),
+    typer.Option(
+        metavar="SIZE", help="Upper end of the search, instead of that of --size.", show_default="the workload's"
+    ),
 ]
 Full = Annotated[
     bool,
@@ -93,14 +93,13 @@ Resume = Annotated[
     bool,
     typer.Option(
         "--resume",
-        help="Finish an interrupted run. Give its number instead of a preset (default: the newest unfinished run).",
+        help="Finish an interrupted run: `run --resume NUMBER`. Without NUMBER, finish the newest one.",
     ),
 ]
+REPEAT_HELP = "Repeat the whole run this many times."
 Repeat = Annotated[
     int | None,
-    typer.Option(
-        metavar="COUNT", help="Number of runs in the series.", show_default="1; with more than one --python, 5 for each"
-    ),
+    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1, or 5 for each of several --python"),
 ]
 MaxSeconds = Annotated[
     float | None,
@@ -127,7 +126,7 @@ Mnist = Annotated[
     Path | None,
     typer.Option(
         metavar="DIR", envvar="CPUGPU_MNIST", help="Folder with your own MNIST idx files.",
-        show_default="digits drawn by the program",
+        show_default="artificial digits",
     ),
 ]  # fmt: skip
 Cache = Annotated[
@@ -148,22 +147,22 @@ TakeCeilings = Annotated[
     bool,
     typer.Option(
         "--ceilings/--no-ceilings", envvar="CPUGPU_CEILINGS",
-        help="Measure peak rates after the first run on a machine, once, in at most 3 s. "
-        "The column `limited by` needs them.",
+        help="After the first run on a machine, measure its peak rates. This happens once and takes at most 3 s. "
+        "The column `limited by` needs the rates.",
     ),
 ]  # fmt: skip
 Worker = Annotated[
     str,
     typer.Option(
         metavar="MODE", envvar="CPUGPU_WORKER",
-        help="Where kernels run: process (separate) or thread (inside this program).",
+        help="Run the timed code in a `process` of its own or in a `thread` of this program.",
     ),
 ]  # fmt: skip
 Python = Annotated[
     str | None,
     typer.Option(
         metavar="PATH", envvar="CPUGPU_PYTHON",
-        help="Python that runs the kernels; it needs torch. With `auto`, search for a Python that can use the GPU.",
+        help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU.",
         show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
@@ -171,7 +170,7 @@ Pythons = Annotated[
     list[str] | None,
     typer.Option(
         "--python", metavar="PATH",
-        help="Python that runs the kernels; it needs torch. With `auto`, search for a Python that can use the GPU. "
+        help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU. "
         "Repeat the option to run several in turn and compare them.  [env var: CPUGPU_PYTHON]",
         show_default="the Python of cpugpu-tui",
     ),
@@ -222,8 +221,8 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is all the runs of one command. Select it by one of its runs (number, first characters of the id, or "
-    "`latest`), a tag, a baseline's name, or FILE:RUN for another database."
+    "A series is the runs that one command made (see --repeat). Give one of its runs (number, first characters of "
+    "the id, or `latest`), a tag, or a baseline's name. FILE:RUN is a run in another database."
 )
 
 

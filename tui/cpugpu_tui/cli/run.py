@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Run presets or workloads and print a table.
 
-    With --json, print the events of the run.
+    With --json, print each event of the run as a line of JSON instead.
     """
     if resume:
         from cpugpu_tui.cli.running.resume import resume_run

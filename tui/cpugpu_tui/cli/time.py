@@ -34,12 +34,14 @@ Statement = Annotated[
     typer.Argument(
         metavar="STATEMENT | -- COMMAND",
         show_default=False,
-        help="Python to time, such as 'x @ x', FILE.py:FUNCTION, or -- and a command.",
+        help="What to time: Python code such as 'x @ x', a function as FILE.py:FUNCTION, or `--` and then a command.",
     ),
 ]
 Setup = Annotated[
     list[str] | None,
-    typer.Option("--setup", "-s", help="Python that makes the inputs, run once for each size. Repeat for more lines."),
+    typer.Option(
+        "--setup", "-s", help="Python code that makes the inputs. It runs once for each size. Repeat for more lines."
+    ),
 ]
 CodeSizes = Annotated[
     str | None,
@@ -49,19 +51,23 @@ CodeSizes = Annotated[
 ]
 Lets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--let", help="Further parameter as NAME=VALUE. Several values, k=1,2, are timed one after the other."
-    ),
+    typer.Option("--let", help="Further parameter as NAME=VALUE. With k=1,2 each value is timed in turn."),
 ]
 Startup = Annotated[
     str | None,
     typer.Option(
-        help="Command that starts like yours and exits at once. Its time is shown as the start-up time "
-        "(default for Python: import torch)."
+        help="A second command that does only the start-up part of the timed command. Its time is shown as "
+        "start-up time. For a Python command, the default is a command that only imports torch."
     ),
 ]
+CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=opt.DTYPE_HELP, show_default="float32")]
+CodeThreads = Annotated[
+    str | None, typer.Option("--threads", metavar="COUNT", help=opt.THREADS_HELP, show_default="all")
+]
+CodeRepeat = Annotated[int, typer.Option("--repeat", metavar="COUNT", help=opt.REPEAT_HELP)]
 InPlace = Annotated[
-    bool, typer.Option("--in-place", help="Allow the statement to change its inputs; restore them before each call.")
+    bool,
+    typer.Option("--in-place", help="Allow the statement to change its inputs. They are restored before each call."),
 ]
 
 
@@ -76,12 +82,12 @@ def time(
     startup: Startup = None,
     device: opt.DeviceNames = None,
     parallel: opt.Parallel = False,
-    dtype: opt.Dtype = None,
-    threads: opt.Threads = None,
+    dtype: CodeDtype = None,
+    threads: CodeThreads = None,
     find_crossover: opt.FindCrossover = False,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
-    repeat: opt.Repeat = None,
+    repeat: CodeRepeat = 1,
     max_seconds: opt.MaxSeconds = None,
     case_timeout: opt.CaseTimeout = None,
     energy: opt.Energy = False,
@@ -97,13 +103,14 @@ def time(
 ) -> None:
     """Time your own code or command on CPU and GPU.
 
-    The code can use torch, np, F, math, the size n and the name of the device. Setup runs on the CPU. Its tensors are
-    then copied to each device. Arguments of a function with the names n, device or a name of --let get that value. All
-    others come from a function named inputs in the same file.
+    The code can use torch, np, F, math, n (the size) and device (its name). Setup runs on the CPU. Its tensors are then
+    copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device as argument device,
+    and each --let NAME=VALUE as argument NAME. Other arguments come from a function inputs(n) that you write in
+    the same file.
 
-    A command is timed from start to exit. In its words, {device} becomes cpu or cuda:0, {n} becomes the size, and {k}
-    becomes the value of --let k=VALUE. Without {device}, the command sees no GPU in its CPU runs and one GPU in its GPU
-    runs. What the command prints is kept in a temporary folder, cpugpu-tui-output-*.
+    A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the size, and
+    {k} by the value of --let k=VALUE. If the command does not contain {device}, its CPU runs cannot see any GPU. The
+    output of the command is kept in a temporary folder, cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.run import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
@@ -120,7 +127,7 @@ def time(
     request = PlanRequest(
         names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads,
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
-        repeat=1 if repeat is None else repeat, cache=cache, simulation=simulation(simulate),
+        repeat=repeat, cache=cache, simulation=simulation(simulate),
         find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
     )  # fmt: skip
     options = RunOptions(

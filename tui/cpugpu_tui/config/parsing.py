@@ -110,7 +110,7 @@ def parse_percent(text: str) -> float:
     percent = float(found.group(1)) if found else 0.0
     reason = ": it is below 0" if percent < 0 else ": it is above 1000" if percent > 1000 else ""
     if not found or reason:
-        raise UsageError(f"Invalid percentage {text!r}{reason}.", "Use for example 5%.")
+        raise UsageError(f"Invalid percentage {text!r}{reason}.", "Write a number and %, for example 5%.")
     return percent / 100
 
 

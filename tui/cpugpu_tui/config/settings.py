@@ -41,7 +41,7 @@ KEYS = (
     Key("python", "CPUGPU_PYTHON", "interpreter with torch, or auto to search for one", "that of the app"),
     Key("worker", "CPUGPU_WORKER", "where the agent runs: process or thread", "process"),
     Key("device", "CPUGPU_DEVICE", "devices to time", "auto", is_list=True),
-    Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "digits drawn by the program", is_path=True),
+    Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "artificial digits", is_path=True),
     Key("workloads", "CPUGPU_WORKLOADS", "files of your own workloads", "none", is_path=True, is_list=True),
     Key(
         "case_timeout",

@@ -22,12 +22,12 @@ def on_host(function: Callable[..., Any]) -> Any:
     return moved(with_captured(function), "cpu") if "torch" in sys.modules else function
 
 
-def with_captured(function: Callable[..., Any]) -> Any:
+def with_captured(function: Callable[..., Any], callers: tuple[FunctionType, ...] = ()) -> Any:
     """Return a function as a torch module whose parameters and buffers are what it uses; itself if that is nothing.
 
     Such a module is placed, copied and converted like any other.
     """
-    if not isinstance(function, FunctionType) or not (values := captured(function)):
+    if not isinstance(function, FunctionType) or not (values := captured(function, callers)):
         return function
     plain: FunctionType = function
     import torch
@@ -63,8 +63,10 @@ def with_captured(function: Callable[..., Any]) -> Any:
     return Captured(values)
 
 
-def captured(function: FunctionType) -> dict[str, Any]:
-    """Return the tensors and modules that a function uses by name.
+def captured(function: FunctionType, callers: tuple[FunctionType, ...] = ()) -> dict[str, Any]:
+    """Return the tensors and modules that a function uses by name, itself or through functions beside it.
+
+    `callers`: functions that lead to this one, which are not followed again.
 
     Raises:
         UsageError: it uses an optimizer, which would go on with the parameters of the original module.
@@ -73,6 +75,10 @@ def captured(function: FunctionType) -> dict[str, Any]:
 
     code, spaces = function.__code__, function.__globals__
     found = {name: spaces[name] for name in names_in(code) if name in spaces}
+    seen = (*callers, function)
+    for name, value in found.items():  # what the functions beside it use
+        if isinstance(value, FunctionType) and value.__globals__ is spaces and value not in seen:
+            found[name] = with_captured(value, seen)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         try:
             found[name] = cell.cell_contents

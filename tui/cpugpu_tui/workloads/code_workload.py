@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
+from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
-from cpugpu_tui.workloads.captured_values import on_host
+from cpugpu_tui.workloads.captured_values import on_host, with_captured
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
@@ -108,6 +109,9 @@ class CodeWorkload(Workload):
                     "Use an option instead, such as --threads or --dtype.",
                 )
         taken = {name for name in self._compiled.names if name in space and name not in LIBRARIES}
+        for name in taken:  # functions of the setup take their models along
+            if getattr(space[name], "__globals__", None) is space:
+                space[name] = with_captured(space[name])
         made = sorted(name for name in taken if _holds_tensors(space[name]))
         made += [DEVICE] if DEVICE in self._compiled.names else []
         return CodeInputs.of((space[name] for name in made), self._compiled.function(tuple(made), space), ())
@@ -255,6 +259,8 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
 
 def register(codes: tuple[OwnCode, ...]) -> None:
     """Make workloads of typed code, in this process."""
+    if codes:
+        plain_imports.install()
     for code in codes:
         REGISTRY[code.name] = CommandWorkload(code) if code.argv else CodeWorkload(code)
         SOURCES[code.name] = "typed code"

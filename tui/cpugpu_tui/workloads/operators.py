@@ -6,6 +6,9 @@ The watcher sits in torch's dispatcher. Unlike a profiler it leaves nothing behi
 from __future__ import annotations
 
 import os
+import pickle
+import random
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -184,8 +187,16 @@ def watched_operators(kind: str) -> Iterator[Operators]:
         seen.note(func, args, result)
         return result
 
+    before = host_random_states()
     with intercepted(run):
         yield seen
+    seen.draws |= host_random_states() != before
+
+
+def host_random_states() -> tuple[Any, ...]:
+    """Return the states of the random generators of Python and, where it is loaded, numpy."""
+    numpy = sys.modules.get("numpy")
+    return random.getstate(), None if numpy is None else pickle.dumps(numpy.random.get_state())
 
 
 def settings() -> dict[str, Any]:

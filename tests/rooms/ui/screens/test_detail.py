@@ -190,7 +190,7 @@ def test_a_mismatch_shows_no_time_of_the_row(words: GoldenWords) -> None:
 
 
 def test_each_world_has_its_speedup_and_its_winner(words: GoldenWords) -> None:
-    said = squeezed(section(read(run_of(*timed(gpu=PARTS | MOVES))), "What if"))
+    said = squeezed(section(read(run_of(*timed(gpu=PARTS | MOVES))), "The GPU's speedup"))
     assert "0.375× ±" in said[0]
     assert "▼" in said[0]
     assert any("0.155×" in line and "▼" in line for line in said)
@@ -212,7 +212,7 @@ def test_one_thread_comes_from_the_row_beside_it(words: GoldenWords) -> None:
 
 
 def test_in_few_columns_the_winner_is_one_word() -> None:
-    said = section(read(run_of(*timed(gpu=PARTS | MOVES)), 50), "What if")
+    said = section(read(run_of(*timed(gpu=PARTS | MOVES)), 50), "The GPU's speedup")
     assert said[0].endswith("▼ CPU")
     assert max(map(len, said)) <= 50
 
@@ -347,7 +347,7 @@ def test_nothing_is_cut_at_any_width_and_the_signs_are_the_terminals(width: int,
 
 def test_the_answer_comes_first_then_why_then_each_device() -> None:
     lines = read(everything())
-    headings = ("speedup", APART, "What if", "CPU  ", "cuda:0  ", "Results", "Environment")
+    headings = ("speedup", APART, "The GPU's speedup", "CPU  ", "cuda:0  ", "Results", "Environment")
     at = [next(index for index, line in enumerate(lines) if line.startswith(heading)) for heading in headings]
     assert at == sorted(at)
     assert at[0] == 0

@@ -28,7 +28,7 @@ def baseline(
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Name a series as a baseline, or list the baselines.
+    """Name a series of runs as a baseline, or list the baselines.
 
     `compare` and `gate` take the name. Without RUN, nothing is changed.
     """

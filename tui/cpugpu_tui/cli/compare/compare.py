@@ -20,7 +20,7 @@ def compare(
     json: Json = False,
     database: Database = None,
 ) -> None:
-    """Compare two series case by case.
+    """Compare two series of runs, case by case.
 
     Prints the differences between their machines, the ratio and verdict of each case,
     and the geometric mean of the ratios.

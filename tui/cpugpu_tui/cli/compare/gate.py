@@ -27,7 +27,7 @@ def gate(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="the baseline's plan"
+            metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="what the baseline ran"
         ),
     ] = None,
     baseline_name: Annotated[

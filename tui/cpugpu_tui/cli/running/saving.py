@@ -104,6 +104,6 @@ def _missing(left: Unsaved) -> str:
         return left.final_text
     runs = dict.fromkeys(left.cases)
     numbers = [str(left.numbers[run_id]) for run_id in runs if run_id in left.numbers]
-    which = f"run {numbers[0]}" if len(runs) == len(numbers) == 1 else f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    which = (f" of run {numbers[0]}" if numbers else "") if len(runs) == 1 else f" of {len(runs)} runs"
     lack = "1 case" if cases == 1 else f"{cases:,} cases"
-    return f"{left.final_text} {lack} of {which} {'was' if cases == 1 else 'were'} not saved."
+    return f"{left.final_text} {lack}{which} {'was' if cases == 1 else 'were'} not saved."

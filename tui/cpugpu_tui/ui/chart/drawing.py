@@ -156,7 +156,7 @@ def _legend(
         items.append(((CROSSING, "warn"), (f" crossover{condition}: {place}", "text")))
         between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
-    several: Spans = ((SEVERAL, "muted"), (" several", "text"))
+    several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
     items += [((f"selected row (dotted line): {_highlighted(marked, axis, glyphs)}", "text"),)]
     lines: list[Spans] = []

@@ -22,14 +22,14 @@ SLOW, NO_CORE, IMPOSSIBLE, CLOSE, FEW, BARS = "slow", "no core", "impossible", "
 """Meanings of the signs; keys of `MEANINGS`."""
 
 MEANINGS = {
-    ODD: (ODD, "less certain, {open} says why"),
+    ODD: (ODD, "less certain ({open} shows why)"),
     CLOSE: (OPEN, "too close to call"),
     FEW: (OPEN, "too few rounds"),
     NO_CORE: (BAD, "threads waited for a core"),
     SLOW: (BAD, "slower than equal GPUs"),
     IMPOSSIBLE: (BAD, "faster than this machine can be"),
     NOT_SAVED: (NOT_SAVED, "not saved yet"),
-    BARS: ("rounds:", "CPU left, GPU right"),
+    BARS: ("rounds:", "the last ones, CPU left, GPU right"),
 }
 """Meaning → sign and words, in the order of the line."""
 

@@ -43,7 +43,7 @@ class MachineScreen(Page):
         if not state.ceilings:
             return ((measure, "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
         measured = age(min(found.measured_wall_ns for found in state.ceilings), time.time_ns())
-        return ((f"measured {measured}  ", "text"), (measure, "key"), (" measures again (20 s)", "text"))
+        return ((f"measured {measured}  ", "text"), (measure, "key"), (" measures again (takes 20 s)", "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return why a device is missing, and the card or its description."""

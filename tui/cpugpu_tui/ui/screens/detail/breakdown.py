@@ -16,7 +16,7 @@ REMARKS = {
     TO_GPU: "inputs copied to the GPU",
     LAUNCH: "the host queues the call",
     KERNELS: "the GPU's own work",
-    WAIT: "host learns the GPU is done",
+    WAIT: "until the host sees the end",
     BACK: "result copied to the host",
 }
 """Part → meaning, in at most 28 cells, which fit beside the bar at 80 columns."""

@@ -120,7 +120,9 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
     text = f"speedup{which} {factor(comparison.speedup)}"
     if comparison.low is not None and comparison.high is not None:
-        text += f", 95 % interval {comparison.low:.4g}× to {comparison.high:.4g}×"
+        # Equal digits: three of 11.04 would lie outside of 11.01 to 11.06.
+        digits = [f"{value:.4g}×" for value in (comparison.speedup, comparison.low, comparison.high)]
+        text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}"
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
     text += f", from {rounds}: {winner_sentence(comparison)}"
     once = wrapped(TIMED_ONCE, width, "warn") if any(is_timed_once(times) for times in row.times.values()) else []

@@ -54,7 +54,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
     sentences = [winner_sentence(comparison) for _, comparison in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
-    lines: list[Spans] = [(("What if: speedup of the GPU", "title"),)]
+    lines: list[Spans] = [(("The GPU's speedup under each condition", "title"),)]
     lines += [
         (
             (f"  {label:<{labels}}", "text"),
