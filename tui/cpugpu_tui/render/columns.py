@@ -195,7 +195,7 @@ def _columns() -> Iterator[Column]:
     )  # fmt: skip
     yield Column(
         Key.PLUS_MINUS, "±", _plus_minus,
-        "Half of the 95 % interval of the speedup; with one device, of its time. With fewer than 5 rounds, their"
+        "Half of the 95 % interval of the speedup; with one device, of its time. With fewer than 6 rounds, their"
         " number.",
     )  # fmt: skip
     yield Column(

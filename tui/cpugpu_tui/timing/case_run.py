@@ -42,8 +42,7 @@ from cpugpu_tui.timing.warm_up import (
 from cpugpu_tui.workloads import case_costs
 
 LONGEST_REPEATED_FIRST_CALL_NS = 10e9
-"""A first call longer than the budget may include library loading. Below this length it is repeated and the second call
-is the sample; above it the first call is."""
+"""First calls beyond the budget may include library loading. Shorter ones than this are repeated, longer ones count."""
 
 
 class CaseRun:
@@ -305,11 +304,12 @@ class CaseRun:
     @property
     def _may_converge(self) -> bool:
         """Return whether the interval decides the number of rounds: not with a fixed number, nor if timed once."""
-        is_fixed = self._plan.max_rounds <= self._plan.rounds
-        return not is_fixed and not self.is_timed_once
+        return self._plan.max_rounds > self._plan.rounds and not self.is_timed_once
 
     def _is_converged(self, shared: Shared) -> bool:
-        if len(self.runs[0].round_ns) < self._plan.rounds:
+        # A search also uses sizes whose budget allows fewer rounds: a device may be observed as faster there.
+        least = self._plan.rounds if self._plan.search is None else min(run.rounds for run in self.runs)
+        if len(self.runs[0].round_ns) < least:
             return False
         if self._plan.search is None or not self.is_compared:
             return is_converged([run.round_ns for run in self.runs], shared)
