@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cpugpu_tui.workloads import Setting, Workload, find
+from cpugpu_tui.workloads.drawing import layers
 from cpugpu_tui.workloads.mnist import data
-from cpugpu_tui.workloads.mnist.mlp import first_weights
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 
 pytestmark = pytest.mark.gpu
@@ -24,7 +24,7 @@ def trained(device: str, seed: int) -> tuple[float, float]:
     """Train P5's small network for five epochs; return loss and accuracy on the test images."""
     import torch
 
-    weights = first_weights((784, 128, 10), torch.float32, torch.Generator().manual_seed(1))
+    weights = layers(torch.float32, torch.Generator().manual_seed(1), *(784, 128, 10))
     network = Network(weights, device)
     torch.manual_seed(seed)
     digits = data.load(Setting("small"))

@@ -20,10 +20,9 @@ from cpugpu_tui.demo.player import FIRST_S, GAP_S, Clock, Player
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.model import Plan
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.chart import drawing as chart
-from cpugpu_tui.ui.live.backend import RunningSession
-from cpugpu_tui.ui.live.demo_backend import DemoBackend
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.live.backend import DemoBackend, RunningSession
 
 from .moving import Frame, moving, without_remote_fonts
 
@@ -98,7 +97,7 @@ async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot
         finally:
             app.bridge.kill()
             await until(pilot, lambda: not app.state.situation.live)
-            app.bridge.close()
+            app.bridge.backend.close()
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:

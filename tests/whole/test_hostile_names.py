@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.command_line import CommandLine, Outcome
 
 from cpugpu_tui.errors import shown
-from cpugpu_tui.ui.terminal.ascii_only import harmless_text
+from cpugpu_tui.ui.glyphs import harmless_text
 
 TITLE, CSI, BIDI, BYTES = "\x1b]0;owned\x07", "\x9b31m", "\u202e", "\udcff\udc9b"
 HOSTILE = f"a{TITLE}{CSI}{BIDI}{BYTES}b"

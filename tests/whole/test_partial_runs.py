@@ -64,9 +64,9 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
+from cpugpu_tui.ui.screens import fleet as fleet_lines
 from cpugpu_tui.ui.screens.compare import comparison_lines
-from cpugpu_tui.ui.screens.detail.screen import detail_lines
-from cpugpu_tui.ui.screens.fleet import lines as fleet_lines
+from cpugpu_tui.ui.screens.detail import detail_lines
 
 CASES = (Case("matmul", 64), Case("matmul", 256), Case("matmul", 1024), Case("matmul", 1024, threads=1),
          Case("vector-dot", 4096, variant="dot"))  # fmt: skip

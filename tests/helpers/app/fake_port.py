@@ -123,6 +123,10 @@ class FakeBridge:
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *given: self.asked.append((name, *given))
 
+    @property
+    def backend(self) -> FakeBridge:
+        return self
+
     def take(self) -> tuple[Any, ...]:
         return self.events
 

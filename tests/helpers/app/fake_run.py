@@ -41,8 +41,8 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.options import AppOptions
 
 PATIENCE_S = 120.0
 """It says "hung", never "slow": other programs may keep the cores busy."""

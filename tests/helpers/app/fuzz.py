@@ -27,10 +27,10 @@ from cpugpu_tui.session.session import Deliver, Session
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.keys import COMMANDS
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.shell import INTERNAL_ERROR
 
 Step = str | tuple[int, int]
@@ -200,7 +200,7 @@ async def play(steps: Sequence[Step], folder: Path, seed: int = 0) -> Outcome:
         except Exception as error:
             raise FuzzError(f"{type(error).__name__}: {error}", visit.taken) from error
         finally:
-            visit.app.bridge.close()
+            visit.app.bridge.backend.close()
     try:
         outcome.runs = witness.check(folder / "results.db")
     except (AssertionError, CpuGpuError) as error:

@@ -20,7 +20,7 @@ from cpugpu_tui.__main__ import main as command_line
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.start import run_app
 from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp

@@ -41,8 +41,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.transport.wire import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
 from cpugpu_tui.ui.terminal.guard import private_terminal
 

@@ -18,7 +18,7 @@ from textual.widgets import Static
 from cpugpu_tui.ui.glyphs import UNICODE, trend_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.terminal.guard import PrivateTerminal, private_terminal
-from cpugpu_tui.ui.themes import DEFAULT_THEME, available, variable_defaults
+from cpugpu_tui.ui.themes import DEFAULT_THEME, shipped, variable_defaults
 
 COLUMNS = [
     Column("case", "Case", 28),
@@ -56,7 +56,7 @@ class LeanApp(App[None]):
         yield Static(id="said")
 
     def on_mount(self) -> None:
-        for theme in available()[0]:
+        for theme in shipped().values():
             self.register_theme(theme)
         self.theme = DEFAULT_THEME
         self.app_suspend_signal.subscribe(self, lambda _: self.guard.release(), immediate=True)

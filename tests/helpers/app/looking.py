@@ -7,9 +7,8 @@ from typing import Any
 from tests.helpers.app.fake_run import finish, start_run, whole_sweep
 from textual.pilot import Pilot
 
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.roles import plain
 
 
 def text_of(pilot: Pilot[Any], selector: str) -> str:

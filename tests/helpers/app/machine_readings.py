@@ -8,7 +8,7 @@ from typing import Any
 from cpugpu_tui.machine.nvml.value_names import KEYS, SLOW_KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.state.telemetry_state import TelemetryState
-from cpugpu_tui.ui.roles import Spans, plain
+from cpugpu_tui.ui.panes.lines import Spans, plain
 
 H200: dict[str, float] = {
     "kernel_active_pct": 97.0, "memory_active_pct": 41.0, "memory_used_bytes": 13e9, "memory_reserved_bytes": 0.6e9,

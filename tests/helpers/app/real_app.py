@@ -16,8 +16,8 @@ from typing import Any
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.telemetry.sampler import Sampler
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import TELEMETRY_S, Backend
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.start import run_app
 
 

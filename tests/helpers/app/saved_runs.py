@@ -95,7 +95,7 @@ def app_with(store: Store | None, **options: Any) -> CpuGpuApp:
 
 def listed(pilot: Pilot[Any]) -> list[str]:
     """The lines of the list of runs."""
-    return [" ".join(line.split()) for line in text_of(pilot, "#runs").splitlines() if line.strip()]
+    return [" ".join(line.split()) for line in text_of(pilot, "#list").splitlines() if line.strip()]
 
 
 def status(pilot: Pilot[Any]) -> str:

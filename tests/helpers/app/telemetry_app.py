@@ -17,11 +17,12 @@ from rich.console import Console
 from tests.helpers.app.fake_run import FakeBackend
 from tests.helpers.app.machine_readings import moving
 
+from cpugpu_tui.render.capabilities import this_terminal
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import glyphs_for
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
-from cpugpu_tui.ui.terminal.guard import private_terminal, this_terminal
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 
 class MovingBackend(FakeBackend):

@@ -20,9 +20,9 @@ from cpugpu_tui.model import LATENCY, Case, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import running
 from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.terminal.guard import private_terminal
 
 WINDOW_S = 1.0
@@ -90,11 +90,11 @@ def main() -> None:
     running.build_plan = plan
     Driven.arrangement, Driven.rate_hz = arrangement, rate_hz
     worker = "process" if arrangement == "process" else "thread"
-    options = AppOptions(replace(PlanRequest(), names=("quick",)), None, worker, database)
+    options = AppOptions(request=replace(PlanRequest(), names=("quick",)), worker=worker, database=database)
     with private_terminal(database.with_suffix(".log")):
         app = Driven(options)
         app.run(mouse=False)
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 if __name__ == "__main__":

@@ -27,13 +27,13 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.answer import pane_lines
+from cpugpu_tui.ui.panes.lines import Spans
+from cpugpu_tui.ui.panes.lines import plain as plain_text
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
-from cpugpu_tui.ui.panes.timing_legend import legend, signs_of
-from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.roles import plain as plain_text
+from cpugpu_tui.ui.rows import legend, signs_of
+from cpugpu_tui.ui.screens import fleet as fleet_lines
 from cpugpu_tui.ui.screens.compare import comparison_lines
-from cpugpu_tui.ui.screens.detail.screen import detail_lines
-from cpugpu_tui.ui.screens.fleet import lines as fleet_lines
+from cpugpu_tui.ui.screens.detail import detail_lines
 
 WIDTHS = (80, 120, 200)
 """Cells of the terminals whose live table is shown."""

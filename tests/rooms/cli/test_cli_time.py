@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE, UsageError
-from cpugpu_tui.model import CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
+from cpugpu_tui.model import CaseFailed, CodeTraced, DeviceSampled, LinesProfiled, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.typed_code import parameters
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
@@ -54,6 +54,26 @@ def test_bad_code_is_a_sentence_and_an_exit_code(
     assert done.code == code
     assert named in " ".join(f"{done.out} {done.err}".split())
     assert "Traceback" not in done.out + done.err
+
+
+@pytest.mark.parametrize(("body", "kind"), [("os._exit(5)", "crashed"), ("while True: pass", "timeout")])
+def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(
+    cpugpu: CommandLine, tmp_path: Path, body: str, kind: str
+) -> None:
+    """Its shapes are learnt before the case begins, which runs it already."""
+    file = tmp_path / "own.py"
+    file.write_text(f"import os, torch\ndef inputs(n): return torch.rand(n)\ndef f(x):\n    {body}\n")
+    done = cpugpu("time", f"{file}:f", "--n", "8", *HERE, "--json", *(["--case-timeout", "3"] * (kind == "timeout")))
+    assert done.code == EXIT_CASES_FAILED
+    assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == [kind]
+
+
+def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("import os\nos._exit(5)\n")
+    done = cpugpu("time", f"{file}:f", *HERE)
+    assert done.code == EXIT_CASES_FAILED
+    assert "your code" in " ".join(done.out.split())
 
 
 def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine) -> None:

@@ -118,6 +118,14 @@ def test_a_machine_called_like_a_workload_renames_no_case() -> None:
     assert covered.state.rows["matmul/default/64/float32/tall"].status == "ok"
 
 
+def test_parameters_of_typed_code_stay_if_they_are_numbers_and_it_can_be_imported() -> None:
+    name = "x-k-ab12,k=2,rate=1e-3,user=zoe"
+    (covered,) = anonymized([export_runs.run(name=name, workload=name)])
+    assert {row.case.workload for row in covered.state.rows.values()} == {"x-k-ab12,k=2,rate=1e-3,user=value-0"}
+    assert covered.started.plan.name == "x-k-ab12,k=2,rate=1e-3,user=value-0"
+    assert read_runs(b"".join(rendered("json", [covered])), "x") == [covered]
+
+
 def test_it_can_be_imported_and_covered_again(spoken: ExportedRun) -> None:
     (covered,) = anonymized([spoken])
     assert read_runs(b"".join(rendered("json", [covered])), "x") == [covered]

@@ -20,7 +20,7 @@ from cpugpu_tui.doctor.checks_torch import read_list
 from cpugpu_tui.model import Device, Plan
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.ui.panes.telemetry.identity import torch_names
+from cpugpu_tui.ui.panes.telemetry.wording import torch_names
 
 __all__ = ["fake_nvml", "machine", "nvml_library"]
 

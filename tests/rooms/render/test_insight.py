@@ -32,7 +32,7 @@ from cpugpu_tui.render.insight import end_to_end, row_limit, written
 from cpugpu_tui.render.marks import MARK_WORDS
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import UNICODE
-from cpugpu_tui.ui.screens.detail.screen import detail_lines
+from cpugpu_tui.ui.screens.detail import detail_lines
 
 LARGE = Case("matmul", 9951)
 DEVICES = DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200", "GPU-1")))

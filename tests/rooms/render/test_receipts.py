@@ -40,6 +40,7 @@ COSTS = (
     cost(FALLBACK, on_cpu=2),
     cost(LOOP, visits=64, operators=128),
     cost(LOOP, visits=64, operators=0),
+    cost(LOOP, visits=64, operators=64, synchronisations=64),
     cost(SMALL, operators=30),
     cost(OUTSIDE, operators=0),
     cost(WORK),

@@ -194,6 +194,15 @@ def test_a_search_of_one_size_has_a_range_with_a_larger_end() -> None:
     assert (min(sizes), max(sizes)) == (32, 4096)
 
 
+def test_a_range_without_a_step_is_a_search_with_exactly_these_rounds() -> None:
+    plan = build_plan(PlanRequest(("matmul",), sizes="16:4096", rounds=7))
+    assert plan.search is not None
+    assert (plan.rounds, plan.max_rounds) == (7, 7)
+    assert len(plan.cases) < 10
+    listed = build_plan(PlanRequest(("matmul",), sizes="16:64:16", rounds=7))
+    assert (listed.search, len(listed.cases)) == (None, 3)
+
+
 def test_a_variant_has_one_name() -> None:
     """Otherwise `default` and `matmul` would be two rows of the same case."""
     named = build_plan(PlanRequest(("vector-dot",), sizes="100", variant="matmul"))
@@ -235,6 +244,7 @@ def test_what_was_asked_for_is_in_the_plan() -> None:
         ("max_seconds", {"max_seconds": float("nan")}),
         ("case_timeout_s", {"case_timeout_s": -1.0}),
         ("cache", {"cache": "lukewarm"}),
+        ("rounds", {"names": ("matmul",), "sizes": "16:4096", "rounds": 4}),
     ],
 )
 def test_a_wrong_field_is_named_in_a_sentence(field: str, changes: dict[str, object], words: GoldenWords) -> None:

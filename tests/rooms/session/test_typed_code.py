@@ -21,6 +21,7 @@ FIELDS = [
     CodeFields("x @ x", "x = torch.rand(n, n)", "16:1024"),
     CodeFields("x * k", "a = 1; x = torch.rand(n)", "64,128", "k=1,2; shape=(3, 4)", "yes"),
     CodeFields("math.cos(1.0)"),
+    CodeFields("f(x)", "x = torch.rand(n)↵def f(x):↵    return x + 1", "64"),
 ]
 
 
@@ -49,7 +50,7 @@ def test_a_file_is_named_by_its_path_where_its_name_means_another_one(
 
 def test_code_that_its_fields_would_not_give_again_is_not_offered() -> None:
     plan = plan_of(FIELDS[2])
-    block = replace(plan.codes[0], setup=("for i in range(3):", "    pass"))
+    block = replace(plan.codes[0], setup=("for i in '↵':", "    pass"))
     hidden = replace(plan.codes[0], target=("os", "getcwd"))
     for code in (block, hidden):
         assert fields_of(replace(plan, codes=(code,)), None) is None

@@ -19,9 +19,9 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.telemetry import simulated
 from cpugpu_tui.telemetry.sampler import Sampler
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live import backend as app_backend
 from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.options import AppOptions
 
 __all__ = ["fake_nvml", "nvml_library"]
 

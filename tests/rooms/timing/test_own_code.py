@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.model import Case, CodeTraced
+from cpugpu_tui.model import Case, CodeTraced, RunFinished
+from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.operators import Operators, watched_operators
 from cpugpu_tui.workloads.own_code import own_code
 
 VECTOR = "x = torch.rand(n)"
@@ -45,6 +49,22 @@ def refusal(statement: str, *setup: str, **options: Any) -> str:
         traced(statement, *setup, **options)
     assert error.value.kind == "refused"
     return f"{error.value.message} {error.value.remedy}"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0", "cuda:1"])
+def test_work_on_a_gpu_is_told_from_work_on_another_device(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fake tensors have a device and no numbers, so that this needs no GPU."""
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "default_stream", lambda: 0)
+    with watched_operators(device) as seen, FakeTensorMode():
+        x = torch.empty(4, 4, device="cuda:1")
+        _ = x @ x
+    assert seen.other_gpus == ([] if device == "cuda:1" else ["cuda:1"])
+
+
+def test_work_on_another_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Operators, "note", lambda self, *_: self.other_gpus.append("cuda:1"))
+    assert "cuda:1 while cpu was timed" in refusal("x * 2", VECTOR)
 
 
 def test_the_receipt_counts_operators_and_leaves_views_out() -> None:
@@ -174,3 +194,24 @@ def test_a_smaller_float_type_than_that_of_the_inputs_is_marked() -> None:
     same, workload = loaded("x @ x", SQUARE)
     examine(same, workload, "cpu", None)
     assert same.own_marks == ()
+
+
+def test_a_process_that_is_left_at_work_is_refused() -> None:
+    started = ("import subprocess", VECTOR, "def f(x):", "    subprocess.Popen(['sleep', '3'])", "    return x * 2")
+    assert "leaves a process at work" in refusal("f(x)", *started)
+    waited = ("import subprocess", VECTOR, "def f(x):", "    subprocess.run(['true'])", "    return x * 2")
+    assert traced("f(x)", *waited).operators == 1
+
+
+def test_a_forked_copy_of_the_agent_writes_nothing_into_its_stream() -> None:
+    reading, writing = os.pipe()
+    emitter = LineEmitter(writing)
+    pid = os.fork()
+    if not pid:
+        emitter(RunFinished(status="done"))
+        emitter.flush()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    os.close(writing)
+    assert os.read(reading, 100) == b""
+    os.close(reading)

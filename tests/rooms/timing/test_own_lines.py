@@ -204,6 +204,8 @@ def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> Line
     [
         (seen({WORK: 1, WAIT: 1}, {WORK: 1e4, WAIT: 3e5}), 3.4e5, 1, WAIT),
         (seen({WORK: 64, WAIT: 64}, {WORK: 2e5, WAIT: 4e5}), 9e5, 64, WAIT),
+        (seen({WORK: 128, WAIT: 64}, {WORK: 6e5, WAIT: 4e5}), 1.2e6, 64, WAIT),
+        (seen({WORK: 128, WAIT: 1}, {WORK: 6e5, WAIT: 1e4}), 1.2e6, 64, LOOP),
         (seen({COPY: 1}, {COPY: 1e6}, bytes_to_gpu=4096), 1e6, 1, COPY),
         (seen({FALLBACK: 1, COPY: 1}, {FALLBACK: 1e6, COPY: 2e5}), 1.3e6, 1, FALLBACK),
         (seen({WORK: 20}, {WORK: 1e5}, device_ns=2e5), 2e5, 1, SMALL),
@@ -214,8 +216,8 @@ def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> Line
         (seen({}, {}), 1e6, 64, LOOP),
         (seen({WORK: 1}, {WORK: 1e4}, elapsed_ns=1e6, prints=1), 1e6, 1, WAIT),
     ],
-    ids=["wait", "waits in a loop", "copy", "fall-back", "small", "loop", "loop of long kernels", "long kernel",
-         "numpy", "plain loop", "printed"],
+    ids=["wait", "waits in a loop", "short waits in a loop", "one wait in a loop", "copy", "fall-back", "small",
+         "loop", "loop of long kernels", "long kernel", "numpy", "plain loop", "printed"],
 )  # fmt: skip
 def test_the_reason_on_a_gpu(operators: LineOperators, elapsed_ns: float, visits: int, reason: str) -> None:
     assert reason_of(operators, elapsed_ns, visits, on_gpu=True) == reason

@@ -115,6 +115,17 @@ def test_cold_caches_are_flushed_before_each_sample_and_warm_ones_are_not() -> N
         assert (0 if buffer is None else int(buffer[0]) - 1) == walks
 
 
+def test_inputs_that_the_step_changes_are_restored_before_each_call() -> None:
+    timer, op, step = timer_and_operation()
+    restored: list[int] = []
+    op.restore = lambda: restored.append(step.calls)
+    for timed in (timer.latency_block, timer.singles, timer.device_samples):
+        restored.clear()
+        step.calls = 0
+        timed(op, 3)
+        assert (restored, step.calls) == ([0, 1, 2], 3), timed
+
+
 def test_out_is_used_only_where_a_step_takes_it() -> None:
     timer = CpuTimer(CPU, 0, 1, 1, cold=False, fresh=True)
     case = Case("vector-dot", 8, threads=1, variant="dot")

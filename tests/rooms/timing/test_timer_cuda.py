@@ -10,16 +10,19 @@ import pytest
 import torch
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.model import Device
+from cpugpu_tui.model import Case, Device
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples
 from cpugpu_tui.timing.timers import cuda as cuda_module
-from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, require_memory
+from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, copier, require_memory
+from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.workloads import find
+from cpugpu_tui.workloads.containers import tensors
 
 GPU = Device("cuda:0", "H200")
 Batch = Callable[[int, float], bool]
 """(count, spin) → whether the stream ran dry."""
 
-OP: Any = SimpleNamespace(waits_for_all=False, restore=None)
+OP: Any = SimpleNamespace(waits_for_all=False)
 
 
 def timer(enqueue_ns: float, starves: Batch) -> tuple[CudaTimer, list[tuple[int, float]]]:
@@ -123,16 +126,10 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> tuple[CudaTimer, Any, FakeStrea
     monkeypatch.setattr(cuda_module, "perf_counter_ns", lambda: int(stream.now_ns))
     monkeypatch.setattr(torch.cuda, "set_device", lambda name: None)
 
-    class Operation:
-        inputs = ()
-        restore = None
-        waits_for_all = False
+    def step() -> None:
+        stream.queue("call", 5_000)
 
-        @staticmethod
-        def step() -> None:
-            stream.queue("call", 5_000)
-
-    return made, Operation, stream
+    return made, Operation(Case("matmul", 1), find("matmul"), step, (), ()), stream
 
 
 def test_each_pair_spans_one_call_alone(streamed: tuple[CudaTimer, Any, FakeStream]) -> None:
@@ -165,6 +162,29 @@ def test_warm_caches_are_left_warm(streamed: tuple[CudaTimer, Any, FakeStream]) 
     made._flush_bytes = 0
     made.device_samples(op, 2)
     assert "flush" not in stream.log
+
+
+def test_inputs_that_the_step_changes_are_restored_before_each_call(
+    streamed: tuple[CudaTimer, Any, FakeStream],
+) -> None:
+    made, op, stream = streamed
+    op.restore = lambda: stream.log.append("restore")
+    for timed in (made.latency_block, made.singles, made.device_samples):
+        stream.log.clear()
+        timed(op, 3)
+        order = [word for word in stream.log if word in ("restore", "call")]
+        assert order == ["restore", "call"] * 3, timed
+    assert made.throughput_block(op, 3) is None
+
+
+def test_results_of_every_form_are_copied_into_buffers_of_their_own() -> None:
+    for result in (torch.ones(3), (torch.ones(3), [torch.arange(2)])):
+        copy_back = copier(result, pinned=False)
+        copy_back(result, non_blocking=False)
+        cells = [cell.cell_contents for cell in getattr(copy_back, "__closure__", None) or ()]
+        targets = cells[0] if cells else [copy_back.__self__]  # type: ignore[attr-defined]
+        assert [target.tolist() for target in targets] == [each.tolist() for each in tensors(result)]
+        assert all(target is not each for target, each in zip(targets, tensors(result), strict=True))
 
 
 # ------------------------------------------------------------------ memory

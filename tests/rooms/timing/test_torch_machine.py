@@ -13,9 +13,10 @@ from cpugpu_tui.agent.hello import facts, torch_facts
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing import torch_devices, torch_machine
+from cpugpu_tui.timing.result_check import relative_error
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.torch_devices import first_line, resolve, why_no_gpu
-from cpugpu_tui.timing.torch_machine import TorchMachine, relative_error, tensors_in
+from cpugpu_tui.timing.torch_machine import TorchMachine, tensors_in
 from cpugpu_tui.workloads import find
 
 MATMUL = Case("matmul", 32)

@@ -11,8 +11,8 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.timing.control import CODE
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.workloads.own_code import own_code
 
 PATIENCE_S = 60.0

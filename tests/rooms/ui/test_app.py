@@ -22,8 +22,8 @@ from cpugpu_tui.model import Hello, RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.screens.boxes import ConfirmScreen
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.page import ConfirmScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
 # ------------------------------------------------------------------ the first minute

@@ -29,9 +29,9 @@ from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
-from cpugpu_tui.ui.chart.what_if import finished_rows, next_world, what_if_sentence
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.roles import plain, width_of
+from cpugpu_tui.ui.panes.answer import finished_rows, next_world, what_if_sentence
+from cpugpu_tui.ui.panes.lines import plain, width_of
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 ALL = tuple(Case("matmul", size) for size in SIZES)
@@ -312,6 +312,6 @@ def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:
 
 
 def test_the_app_starts_without_plotext() -> None:
-    code = "import cpugpu_tui.ui.app, cpugpu_tui.ui.screens.chart, sys; print('plotext' in sys.modules)"
+    code = "import cpugpu_tui.ui.app, cpugpu_tui.ui.chart, sys; print('plotext' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "False"

@@ -19,8 +19,8 @@ from textual.widgets import Input
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.keys import COMMANDS, label
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.footer import SELECTS
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -130,7 +130,7 @@ async def test_in_a_demo_while_it_plays_and_after() -> None:
         await pilot.press("x")
         await settled(pilot, lambda: not app.state.situation.live)
         await check_all_panes(pilot)
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 # ------------------------------------------------------------------ what it says

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.key_overrides import keymap_of
-from cpugpu_tui.ui.screens.detail.screen import DetailScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen

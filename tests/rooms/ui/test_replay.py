@@ -16,12 +16,11 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.telemetry.recording import Player, Trace, load
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.live.backend import REPLAY_ENDED, Backend
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.roles import plain
 
 TRACES = ROOT / "tests" / "traces"
 FAKE = TRACES / "fake-two-gpus.ndjson"
@@ -44,7 +43,7 @@ async def replayed(request: pytest.FixtureRequest) -> AsyncIterator[tuple[Pilot[
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot, lambda: app.state.notice is not None)
         yield pilot, trace
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 def shown(app: Any) -> str:

@@ -47,6 +47,16 @@ async def at(pilot: Pilot[Any], size: tuple[int, int]) -> None:
     await settled(pilot, lambda: tuple(pilot.app.screen.size) == size)
 
 
+async def test_a_small_terminal_names_a_run_only_while_there_is_one() -> None:
+    async with opened(size=(40, 12)) as pilot:
+        await settled(pilot, lambda: any("Needs 60x16" in line for line in screen_lines(pilot)))
+        assert not any("run" in line for line in screen_lines(pilot))
+        session = await start_run(pilot)
+        await settled(pilot, lambda: any("run continues" in line for line in screen_lines(pilot)))
+        await finish(pilot, session)
+        await settled(pilot, lambda: not any("run continues" in line for line in screen_lines(pilot)))
+
+
 async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_blank() -> None:
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)

@@ -56,7 +56,7 @@ from cpugpu_tui.store import read_only as store_read_only
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.app_state import AppOptions
 
 __all__ = ["fake_nvml", "machine", "nvml_library"]
 
@@ -231,13 +231,13 @@ class ShownApp:
 
     async def __aexit__(self, *_: object) -> None:
         self._app.bridge.kill()
-        self._app.bridge.close()
+        self._app.bridge.backend.close()
         await self._stack.aclose()
 
 
 def simulated_app(folder: Path, simulation: Simulation, **request: Any) -> CpuGpuApp:
     asked = PlanRequest(("matmul",), **{"sizes": "64,128,256", "rounds": 5, "simulation": simulation, **request})
-    return CpuGpuApp(AppOptions(asked, database=folder / "results.db", log_path=folder / "log.txt"))
+    return CpuGpuApp(AppOptions(request=asked, database=folder / "results.db", log_path=folder / "log.txt"))
 
 
 async def run_to_its_end(pilot: Pilot[Any]) -> None:
@@ -360,7 +360,7 @@ async def test_a_history_that_takes_nothing_is_said_and_runs_go_on(
     if make is read_only:  # to root nothing is; that modes are seen is told in test_history_backend.py
         monkeypatch.setattr(store_read_only, "is_read_only", lambda _: True)
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
-    async with ShownApp(CpuGpuApp(AppOptions(asked, database=path))) as pilot:
+    async with ShownApp(CpuGpuApp(AppOptions(request=asked, database=path))) as pilot:
         await reads(pilot, *sentences)
         await run_to_its_end(pilot)
         await reads(pilot, "done, 1 case")

@@ -13,12 +13,13 @@ from textual.css.stylesheet import Stylesheet
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Static
 
-from cpugpu_tui.ui.legible import contrast, legible
 from cpugpu_tui.ui.themes import (
     DEFAULT_THEME,
     SERIES_CPU,
     SERIES_GPU,
-    available,
+    all_themes,
+    contrast,
+    legible,
     load_themes,
     shipped_folder,
     variable_defaults,
@@ -278,10 +279,10 @@ def test_a_folder_that_does_not_exist_has_no_themes(tmp_path: Path) -> None:
 
 def test_a_persons_theme_joins_the_shipped_ones_and_replaces_its_namesake(tmp_path: Path) -> None:
     write(tmp_path, mine=GOOD, slate='name = "slate"\nprimary = "#ff0000"', broken="name = ")
-    themes, errors = available(tmp_path)
-    by_name = {theme.name: theme for theme in themes}
-    assert [theme.name for theme in themes] == sorted({theme.name for theme in SHIPPED} | {"mine"})
-    assert by_name["slate"].primary == "#ff0000"
+    listed, errors = all_themes(tmp_path)
+    origins = {name: origin for name, _, origin in listed}
+    assert {theme.name for theme in SHIPPED} | {"mine"} <= set(origins)
+    assert origins["slate"] == origins["mine"] == "your own"
     assert len(errors) == 1
 
 

@@ -132,3 +132,10 @@ def test_a_changed_file_is_other_code(file: Path) -> None:
     before = own_code(f"{file}:sized")
     file.write_text(FILE + "\n# changed\n")
     assert own_code(f"{file}:sized").sha256 != before.sha256
+
+
+def test_a_file_that_was_edited_since_it_was_shown_does_not_run(file: Path) -> None:
+    code = own_code(f"{file}:forward")
+    file.write_text(f"raise RuntimeError\n{file.read_text()}")
+    with pytest.raises(UsageError, match="has changed since this run was started"):
+        CodeWorkload(code)

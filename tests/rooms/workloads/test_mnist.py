@@ -14,8 +14,8 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
+from cpugpu_tui.workloads.drawing import layers
 from cpugpu_tui.workloads.mnist import data
-from cpugpu_tui.workloads.mnist.mlp import first_weights
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 
 
@@ -71,7 +71,7 @@ def test_all_ten_digits_come_and_no_two_images_are_alike() -> None:
 
 
 def network(seed: int, widths: tuple[int, ...] = (784, 128, 10)) -> Network:
-    return Network(first_weights(widths, torch.float32, torch.Generator().manual_seed(seed)), "cpu")
+    return Network(layers(torch.float32, torch.Generator().manual_seed(seed), *widths), "cpu")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import torch
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import plain_imports
-from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened
-from cpugpu_tui.workloads.containers import doubled
-from cpugpu_tui.workloads.own_code import LONGEST, info_of, own_code, place_of
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
+from cpugpu_tui.workloads.containers import doubled, joined, numbers
+from cpugpu_tui.workloads.own_code import LONGEST, LONGEST_FILE, info_of, own_code, place_of
 
 
 def made(
@@ -33,6 +34,31 @@ def test_bad_code_is_refused_before_anything_runs(statement: str, setup: str, na
         own_code(statement, setup)
     assert named in str(error.value)
     assert error.value.remedy
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "large", "null"])
+def test_what_is_no_python_file_is_refused_without_reading_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening a pipe would wait for ever, in the form at a key press."""
+    monkeypatch.chdir(tmp_path)
+    if kind == "pipe":
+        os.mkfifo("own.py")
+    elif kind == "folder":
+        os.mkdir("own.py")
+    else:
+        os.truncate(os.open("own.py", os.O_CREAT | os.O_WRONLY), LONGEST_FILE + 1)
+    with pytest.raises(UsageError) as error:
+        own_code("own\0.py:f" if kind == "null" else "own.py:f")
+    assert error.value.remedy
+
+
+def test_long_parameters_leave_each_row_a_name_of_its_own() -> None:
+    """Cut after 60 characters, both would have the same name, and one would replace the other."""
+    lets = [(("the_first_of_several_long_parameters", "16"), ("another_long_one", value)) for value in ("1", "2")]
+    names = {own_code("x", lets=each).name for each in lets}
+    assert len(names) == 2
+    assert max(map(len, names)) <= 60
 
 
 def test_the_statement_decides_what_is_an_input() -> None:
@@ -77,12 +103,12 @@ def test_the_setup_may_not_change_torch_for_everybody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "numbers"),
-    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", None), (None, None)],
-)
-def test_every_number_of_a_result_is_compared(result: Any, numbers: list[float] | None) -> None:
-    found = flattened(result)
-    assert (None if found is None else found.reshape(-1).tolist()) == numbers
+    ("result", "every"),
+    [(2, [2.0]), ([torch.ones(2), {"a": torch.zeros(1)}], [1.0, 1.0, 0.0]), ("text", []), (None, []),
+     (torch.tensor([1 + 2j]), [1.0, 2.0]), (torch.eye(2).to_sparse(), [1.0, 0.0, 0.0, 1.0])],
+)  # fmt: skip
+def test_every_number_of_a_result_is_compared(result: Any, every: list[float]) -> None:
+    assert joined(numbers(result)).reshape(-1).tolist() == every
 
 
 def test_an_error_names_its_line() -> None:
@@ -130,3 +156,12 @@ def test_constants_of_a_module_that_the_setup_imports_are_plain(
     table = sys.modules.pop("own_constants").TABLE
     assert (table.device.type, table.dtype) == ("cpu", torch.float32)
     assert inputs.function(*inputs).shape == (2,)
+
+
+def test_what_torch_imports_loads_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulated run imports torch only when it counts FLOPs, after the finder was installed."""
+    found = plain_imports.PlainImports().find_spec("colorsys", None)
+    assert found is not None
+    assert isinstance(found.loader, plain_imports.PlainLoader)
+    monkeypatch.setattr(torch.__spec__, "_initializing", True)
+    assert plain_imports.PlainImports().find_spec("colorsys", None) is None

@@ -114,8 +114,8 @@ BAD_FILES = {
     "no sizes": GELU.replace("(1_000, 1_000_000)", "()"),
     "size 0": GELU.replace("(1_000, 1_000_000)", "(0,)"),
     "dtype": GELU.replace('("float64", "float32")', '("int8",)'),
-    "no flops": GELU.replace("def flops", "def flopz"),
-    "no inputs, no flops": GELU.replace("def flops", "def flopz").replace("def inputs", "def input"),
+    "no step": GELU.replace("def step", "def stepp"),
+    "no inputs, no step": GELU.replace("def step", "def stepp").replace("def inputs", "def input"),
     "no variants": GELU.replace("    def flops", "    def steps(self):\n        return {}\n\n    def flops"),
     "name of a variant": GELU.replace(
         "    def flops", "    def steps(self):\n        return {'a b': 1}\n\n    def flops"

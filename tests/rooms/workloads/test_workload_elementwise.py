@@ -9,7 +9,7 @@ import torch
 from tests.helpers.runs.counting import Operations
 
 from cpugpu_tui.model import torch_dtype
-from cpugpu_tui.timing.torch_machine import relative_error
+from cpugpu_tui.timing.result_check import relative_error
 from cpugpu_tui.workloads import Setting, Workload, find
 from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE
 

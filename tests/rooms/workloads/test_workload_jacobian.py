@@ -11,7 +11,7 @@ from torch import nn
 from torch.autograd import functional
 
 from cpugpu_tui.model import MOVING, torch_dtype
-from cpugpu_tui.timing.torch_machine import relative_error
+from cpugpu_tui.timing.result_check import relative_error
 from cpugpu_tui.workloads import find
 from cpugpu_tui.workloads.contract import CLOCK_FAIR, SCOPE
 from cpugpu_tui.workloads.jacobian import network

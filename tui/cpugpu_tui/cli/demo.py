@@ -58,8 +58,8 @@ def _play(recording: Recording, factor: float | None, theme: str | None) -> int:
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.output.tables import print_state
     from cpugpu_tui.config import config, paths
+    from cpugpu_tui.ui.app_state import AppOptions
     from cpugpu_tui.ui.key_overrides import keymap_of
-    from cpugpu_tui.ui.options import AppOptions
     from cpugpu_tui.ui.start import run_app
 
     options = AppOptions(

@@ -77,13 +77,13 @@ class @CLASS@(Workload):
     dtypes = ("float64", "float32", "bfloat16", "float16")
 
     def inputs(self, n, dtype, generator):
-        """Return the inputs of size n as a tuple of host tensors. Draw random numbers only from the generator."""
+        """Return the arguments of `step` for size n, on the host. Draw random numbers only from the generator."""
         import torch  # here, so that listing workloads stays fast
 
-        return (torch.randn(n, generator=generator, dtype=dtype),)
+        return torch.randn(n, generator=generator, dtype=dtype)
 
     def step(self, x):
-        """Do the work once, on the device of the tensors, and return the result. Do not print or synchronise."""
+        """Do the work once, on the device of its arguments, and return the result. Do not print or synchronise."""
         return x * x.sigmoid()
 
     def fused(self, x):
@@ -97,21 +97,14 @@ class @CLASS@(Workload):
         return {"by-hand": self.step, "fused": self.fused}
 
     def flops(self, n):
-        """Return the floating-point operations of a call, for rates and `limited by`. 0.0 if they have no meaning."""
+        """Return the floating-point operations of a call. Remove this where torch can count them: matrix products."""
         return 4.0 * n  # exponential, sum, division, product
 
-    def bytes_moved(self, n, itemsize_bytes):
-        """Return the least memory traffic of a call: each input read once, each result written once."""
-        return 2.0 * n * itemsize_bytes
-
-    def memory_bytes(self, n, itemsize_bytes):
-        """Return the memory of inputs, temporaries and result. Cases that do not fit are refused."""
-        return 3.0 * n * itemsize_bytes
-
     # Optional methods, see docs/own-workloads.md:
-    #   tolerance(dtype), scale(reference, *inputs)   the largest allowed error, and its reference value
-    #   place(variant, inputs, device), reset(...)    models and other state on the device
-    #   reference(variant, doubles)                   the correct result, from float64 inputs
+    #   bytes_moved(n, itemsize_bytes), memory_bytes(...)   by default from the shapes of inputs and results
+    #   reference(variant, doubles), tolerance(dtype)       the correct result from float64 inputs; the allowed error
+    #   error(variant, result, doubles)                     the residual, where there is more than one correct result
+    #   place(variant, inputs, device), reset(...)          optimisers and other state on the device
 '''
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.telemetry.recording import Trace
-    from cpugpu_tui.ui.options import AppResult
+    from cpugpu_tui.ui.app_state import AppResult
 
 
 def open_app(
@@ -55,7 +55,7 @@ def open_app(
 
         return run_headless(request, options, as_json=False)
     request = _with_own(request, options)
-    from cpugpu_tui.ui.options import AppOptions
+    from cpugpu_tui.ui.app_state import AppOptions
     from cpugpu_tui.ui.start import run_app
 
     result = run_app(

@@ -42,10 +42,14 @@ _WORDS = frozenset(
 _WORD = re.compile(r"[A-Za-z0-9][\w.:+-]{0,79}(?: [\w.:+-]{1,79}){0,3}", re.ASCII)
 """Form of such a word; other texts are left out."""
 _SHAPES = {
-    "case": re.compile(r"[\w.+-]+/[\w.+-]+/\d+/\w+/t\w+", re.ASCII),
+    "case": re.compile(r"[\w.+-]+(?:,\w+=[\w.-]+)*/[\w.+-]+/\d+/\w+/t\w+"),
     **dict.fromkeys(("run_id", "series_id", "sha256", "torch_git"), re.compile(r"[0-9A-Za-z-]{1,64}", re.ASCII)),
 }
 """Fields with generated texts, and the form of these; other texts are left out."""
+
+_LET = re.compile(r",(\w+)=([\w.-]+)")
+"""A parameter of typed code in the name of its workload, such as `,k=2`."""
+_NUMBER = re.compile(r"-?[\d.]+(?:e-?\d+)?")
 
 _MESSAGES = frozenset({"message", "remedy", "problem", "no_gpu", "note", "torch_error"})
 """Free text about failures: it may quote paths, command lines and output of programs."""
@@ -105,6 +109,8 @@ class _Veil:
         self.hosts: set[str] = set()
         self.people: set[str] = set()
         self._uuids: dict[str, str] = {}
+        self._values: dict[str, str] = {}
+        """Value of a parameter → its alias."""
         self._names: re.Pattern[str] | None = None
 
     def learn(self, value: Any, key: str = "") -> None:
@@ -163,10 +169,13 @@ class _Veil:
             return PLACE
         if not is_known:
             return LEFT_OUT
+        if key in ("case", "workload", "name"):
+            text = _LET.sub(self._let, text)
         if key in _SHAPES:
             return text if _SHAPES[key].fullmatch(text) else LEFT_OUT
         if key in _WORDS:
-            return text if _is_word(text, may_have_dots=key in ("workload", "variant")) else LEFT_OUT
+            word = _LET.sub("", text) if key == "workload" else text
+            return text if _is_word(word, may_have_dots=key in ("workload", "variant")) else LEFT_OUT
         return self._label(text)
 
     def _message(self, key: str, text: str, kind: str) -> str:
@@ -195,6 +204,13 @@ class _Veil:
         if self._names is not None:
             text = self._names.sub(lambda found: HOST if found[0] in self.hosts else PERSON, text)
         return text
+
+    def _let(self, found: re.Match[str]) -> str:
+        """Return a parameter as it stands in a name: numbers stay, other values get an alias in all runs."""
+        name, value = found.groups()
+        if not _NUMBER.fullmatch(value):
+            value = self._values.setdefault(value, f"value-{len(self._values)}")
+        return f",{name}={value}"
 
     def _alias(self, uuid: str) -> str:
         """Return the alias of a UUID; aliases are numbered in order of appearance."""

@@ -43,6 +43,21 @@ def kill_marked(agent_pid: int) -> list[str]:
     return names
 
 
+def children() -> dict[int, str]:
+    """Return the running children of this process with their names; empty where the kernel does not list them."""
+    found: dict[int, str] = {}
+    for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
+        with suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
+            found |= {int(pid): _name(int(pid)) for pid in file.read().split()}
+    return {pid: name for pid, name in found.items() if not _is_zombie(pid)}
+
+
+def _is_zombie(pid: int) -> bool:
+    with suppress(OSError), open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[:1] == ["Z"]
+    return True
+
+
 def memory_bytes(pids: Collection[int]) -> int:
     """Return the resident memory of processes, bytes; those that have ended count nothing."""
     pages = 0

@@ -47,7 +47,9 @@ def significant(value: float) -> str:
         return f"{round(value, digits):,.0f}"
     decimals = min(max(2 - math.floor(math.log10(size)), 0), 4)
     text = f"{value:.{decimals}f}"
-    return text if decimals <= 2 or float(text) == 0 or size < 1 else text[:5]
+    if float(text) == 0:
+        return "0"
+    return text if decimals <= 2 or size < 1 else text[:5]
 
 
 def duration(seconds: float) -> str:

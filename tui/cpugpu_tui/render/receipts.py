@@ -56,6 +56,10 @@ MOST_PRINTED = 3
 """Most lines of code below a table."""
 
 
+LOOP_PASSES = 8
+"""From so many passes of a line on, a sentence says that they are a loop."""
+
+
 def slow_lines(row: Row) -> list[LinesProfiled]:
     """Return the profiles of a row, the CPU last, without those that say no more than the code itself."""
     found = [times.lines for times in row.times.values() if times.lines is not None]
@@ -78,7 +82,8 @@ def line_words(cost: LineCost, device: str) -> str:
     on_gpu = " on the GPU" if cost.device_ns > cost.elapsed_ns else ""
     time = f"{time_text(max(cost.elapsed_ns, cost.device_ns))}{on_gpu}"
     if cost.reason == line_costs.WAIT and device != "cpu":
-        return f"{shown(place)} `{shown(cost.source_line)}`: waits {time} for the GPU{_visits(cost)}, {share}."
+        loop = " of a Python loop" if cost.visits >= LOOP_PASSES else ""
+        return f"{shown(place)} `{shown(cost.source_line)}`: waits {time} for the GPU{_visits(cost)}{loop}, {share}."
     return f"{shown(place)} `{shown(cost.source_line)}`: {_reason(cost)}, {time}, {share}."
 
 
@@ -95,7 +100,8 @@ def _reason(cost: LineCost) -> str:
         case line_costs.FALLBACK:
             return f"{_count(cost.on_cpu, 'operator')} on the CPU although the device is a GPU"
         case line_costs.LOOP:
-            return f"Python loop, {f'{operators} in ' if cost.operators else ''}{cost.visits:,} passes"
+            reads = f", {_count(cost.synchronisations, 'result')} read on the host" if cost.synchronisations else ""
+            return f"Python loop, {f'{operators} in ' if cost.operators else ''}{cost.visits:,} passes{reads}"
         case line_costs.SMALL:
             return f"{cost.operators:,} small operators"
         case line_costs.OUTSIDE:

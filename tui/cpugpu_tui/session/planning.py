@@ -172,7 +172,7 @@ def build_plan(request: PlanRequest) -> Plan:
 def _with_search(request: PlanRequest) -> PlanRequest:
     """Return a request whose `start:stop` without a step is a search between both, stop included."""
     parts = request.sizes.split(":") if request.sizes is not None and "," not in request.sizes else []
-    if len(parts) != 2 or request.find_crossover or request.rounds is not None:
+    if len(parts) != 2 or request.find_crossover:
         return request
     parse_sizes(f"{request.sizes}:{MAX_SIZE}")  # refuses an empty range
     return replace(request, sizes=",".join(parts), find_crossover=True)
@@ -347,6 +347,11 @@ def check_positive(request: PlanRequest) -> None:
         seconds = getattr(request, name)
         if seconds is not None and not 0 < seconds < 1e9:
             raise FieldError(name, f"Invalid time: {seconds:g} s.", "Use a number of seconds above 0.")
+    if request.find_crossover and request.rounds is not None and request.rounds < MIN_ROUNDS:
+        raise FieldError(
+            "rounds", f"A search needs {MIN_ROUNDS} rounds to judge a size, not {request.rounds}.",
+            f"Use --rounds {MIN_ROUNDS} or more, or list the sizes, for example 16,64,256.",
+        )  # fmt: skip
     if request.cache not in ("cold", "warm"):
         raise FieldError("cache", f"Invalid cache state {request.cache!r}.", "Use cold or warm.")
     if request.scale not in SCALES:

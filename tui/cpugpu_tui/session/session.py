@@ -224,6 +224,9 @@ class Session:
         """Return the error for agents that died before they had a result."""
         if isinstance(hello, Gone):
             return no_agent(self._agents.python or "This interpreter", gone)
+        if self._plan.codes:
+            message = f"The process {gone.manner} while it prepared or ran your code. {gone.last_words}"
+            return CpuGpuError(message.strip(), "Remove what ends the process from the code, such as os._exit.")
         return CpuGpuError(
             f"The agent {gone.manner} before its first case. {gone.last_words}".strip(),
             "Try `cpugpu-tui devices`, or another interpreter with --python.",

@@ -44,6 +44,10 @@ def split_values(text: str) -> list[str]:
     return [text]
 
 
+LINE_BREAK = "\u21b5"
+"""Separates lines of the setup in a field of one line, where `; ` cannot: for example before `for`."""
+
+
 @dataclass(frozen=True)
 class CodeFields:
     """The fields of a form for typed code, as text."""
@@ -71,11 +75,12 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
     with _in_field("lets"):
         lets = parameters(_let_words(fields.lets))
         own_code("0", "", lets[0])
+    setup = "\n".join(line.rstrip() for line in fields.setup.split(LINE_BREAK))
     with _in_field("setup"):
-        own_code("0", fields.setup)
+        own_code("0", setup)
     with _in_field("code"):
         in_place = fields.in_place.strip() == "yes"
-        codes = tuple(own_code(fields.code, fields.setup, each, in_place=in_place) for each in lets)
+        codes = tuple(own_code(fields.code, setup, each, in_place=in_place) for each in lets)
     sizes = fields.sizes.strip() or None
     if sizes is None and any(compiled(code).uses_size for code in codes):
         raise FieldError("sizes", "The code uses n.", "Enter sizes: 512, 16,64,256, or 16:4096 to search between both.")
@@ -111,13 +116,13 @@ def _let_words(text: str) -> list[str]:
 
 
 def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
-    """Return the fields that give the typed code of a plan again; None if they cannot, as for a setup of many lines."""
+    """Return the fields that give the typed code of a plan again; None if they cannot."""
     if not plan.codes:
         return None
     first = plan.codes[0]
-    setup = "; ".join(line for line in first.setup if line.strip())
+    setup = _on_one_line(first.setup)
     try:
-        if ast.dump(ast.parse(setup)) != ast.dump(ast.parse("\n".join(first.setup))):
+        if setup is None:
             return None
         again = own_code(statement_of(first), "\n".join(first.setup), first.lets, in_place=first.in_place)
     except (SyntaxError, ValueError, UsageError):
@@ -127,6 +132,21 @@ def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
     values = (",".join(dict.fromkeys(code.lets[i][1] for code in plan.codes)) for i in range(len(first.lets)))
     lets = "; ".join(f"{name}={text}" for (name, _), text in zip(first.lets, values, strict=True))
     return CodeFields(statement_of(first), setup, sizes or "", lets, "yes" if first.in_place else "")
+
+
+def _on_one_line(lines: Sequence[str]) -> str | None:
+    """Return lines of Python separated by `; `, or by `LINE_BREAK` where that would be other code; None if by neither.
+
+    Raises:
+        SyntaxError, ValueError: the lines are no Python.
+    """
+    whole, joined = ast.dump(ast.parse("\n".join(lines))), "; ".join(line for line in lines if line.strip())
+    try:
+        if ast.dump(ast.parse(joined)) == whole:
+            return joined
+    except SyntaxError:
+        pass
+    return None if any(LINE_BREAK in line for line in lines) else LINE_BREAK.join(lines)
 
 
 def statement_of(code: OwnCode) -> str:

@@ -116,6 +116,8 @@ class CaseRun:
             CaseError: the case cannot continue.
             Stopped: the run must end.
         """
+        if self._plan.codes:  # to learn its costs runs a person's code, which may hang or end the process
+            self._announce("inputs", "cpu")
         costs = case_costs(self.case)
         operations = self._written_operations()
         self._emit(

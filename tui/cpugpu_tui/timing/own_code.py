@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from types import CoroutineType, GeneratorType
 from typing import Any
 
+from cpugpu_tui.machine.processes import children
 from cpugpu_tui.model import CodeTraced
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
-from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, flattened, refill
-from cpugpu_tui.workloads.containers import tensors
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
+from cpugpu_tui.workloads.containers import copied, fill, joined, numbers, tensors
 from cpugpu_tui.workloads.operators import Operators, put_back, watched_operators
 
 SAMPLED = 4096
@@ -36,19 +37,19 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
     Raises:
         CaseError: `refused`, with the trap's name and what to do.
     """
-    import torch
-
-    kind = device.partition(":")[0]
     assert isinstance(op.inputs, CodeInputs)
     refill(op.inputs, 1)
-    with _no_thread_left(), _peak_memory(device, wait) as peak:
+    with _nothing_left(), _peak_memory(device, wait) as peak:
         versions = [each._version for each in _plain_tensors(op)]
-        with watched_operators(kind) as seen:
+        with watched_operators(device) as seen:
             result = op.step(*op.inputs)
         if wait is not None:
             wait()
         changed = versions != [each._version for each in _plain_tensors(op)]
     _require_settings(op)
+    if seen.other_gpus:  # which no clock of this device waits for
+        raise refused(f"The statement worked on {' and '.join(seen.other_gpus)} while {device} was timed.",
+                      "Use the name device in it, in place of a certain device.")  # fmt: skip
     _require_numbers(result)
     if changed and not workload.code.in_place:
         raise refused("The statement changes its inputs, so later calls do other work.",
@@ -57,13 +58,13 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
         raise _never_on_gpu(seen)
     _require_work(op, result, seen)
     if not changed:
-        _require_repeated_work(op, kind, seen)
+        _require_repeated_work(op, device, seen)
     op.restore = _restorer(op, wait) if changed else None
     op.own_marks = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
     op.waits_for_all = seen.uses_side_stream
-    workload.has_end_to_end = op.plainly_placed and isinstance(result, torch.Tensor)
+    op.has_end_to_end = op.plainly_placed and any(True for _ in tensors(result))
     op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
-    is_torch = any(True for _ in tensors(list(op.inputs)))
+    is_torch = any(True for _ in tensors(op.inputs))
     if is_torch and op.expected is not None and not seen.count and not bool((op.expected[0] != op.expected[1]).any()):
         raise refused("No operator ran, and other inputs gave the same result: the result is cached.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
@@ -94,7 +95,7 @@ def check_later_call(op: Operation) -> None:
 
 def _narrowest_bytes(inputs: Any) -> int:
     """Return the bytes of an element of the narrowest floating-point tensor; 0 if there is none."""
-    return min((each.element_size() for each in tensors(list(inputs)) if each.is_floating_point()), default=0)
+    return min((each.element_size() for each in tensors(inputs) if each.is_floating_point()), default=0)
 
 
 def _plain_tensors(op: Operation) -> Iterator[Any]:
@@ -117,7 +118,7 @@ def _require_numbers(result: Any) -> None:
     if isinstance(result, LAZY):
         raise refused(f"The statement returns a {type(result).__name__}, which has computed nothing yet.",
                       "Use up its values inside the statement, for example with list(...).")  # fmt: skip
-    if flattened(result) is None:
+    if not numbers(result):
         raise refused(f"The statement returns {type(result).__name__}, which holds no numbers to compare.",
                       "End it with an expression that gives a tensor, for example y.")  # fmt: skip
 
@@ -132,15 +133,15 @@ def _never_on_gpu(seen: Operators) -> CaseError:
 def _require_work(op: Operation, result: Any, seen: Operators) -> None:
     if seen.count:
         return
-    mine = {each.untyped_storage().data_ptr() for each in tensors(list(op.inputs))}
+    mine = {each.untyped_storage().data_ptr() for each in tensors(op.inputs)}
     if any(each.untyped_storage().data_ptr() in mine for each in tensors(result)):
         raise refused("The result is a view of an input: nothing was computed.",
                       "Add .clone() or .contiguous() if the copy is what you want to time.")  # fmt: skip
 
 
-def _require_repeated_work(op: Operation, kind: str, first: Operators) -> None:
+def _require_repeated_work(op: Operation, device: str, first: Operators) -> None:
     """Refuse code whose second call with the same inputs does less than the first."""
-    with watched_operators(kind) as again:
+    with watched_operators(device) as again:
         op.step(*op.inputs)
     if again.count < first.count:
         raise refused(
@@ -151,17 +152,13 @@ def _require_repeated_work(op: Operation, kind: str, first: Operators) -> None:
 
 def _restorer(op: Operation, wait: Callable[[], None] | None) -> Callable[[], None]:
     """Return what fills the inputs with their first numbers again, and waits until it has."""
-    import torch
-
     assert isinstance(op.inputs, CodeInputs)
     refill(op.inputs, 0)
-    targets = list(tensors(list(op.inputs)))
-    sources = [each.detach().clone() for each in targets]
+    targets = list(tensors(op.inputs))
+    sources = copied(targets)
 
     def restore() -> None:
-        with torch.no_grad():
-            for target, source in zip(targets, sources, strict=True):
-                target.copy_(source)
+        fill(targets, sources)
         if wait is not None:
             wait()
 
@@ -176,19 +173,24 @@ def _sample_of(op: Operation, number: int) -> Any:
 
 def _sample(result: Any) -> Any:
     """Return up to `SAMPLED` numbers of a result, spread over it, in float64 on the host."""
-    flat = flattened(result).detach().reshape(-1)
-    return flat[:: max(1, flat.numel() // SAMPLED)][:SAMPLED].double().cpu()
+    found = numbers(result)
+    step = max(1, sum(each.numel() for each in found) // SAMPLED)
+    return joined([each.reshape(-1)[::step] for each in found]).reshape(-1)[:SAMPLED]
 
 
 @contextmanager
-def _no_thread_left() -> Iterator[None]:
-    """Refuse code whose work goes on after the call has returned."""
-    before = set(threading.enumerate())
+def _nothing_left() -> Iterator[None]:
+    """Refuse code whose work goes on after the call has returned, in a thread or another process."""
+    threads, processes = set(threading.enumerate()), children()
     yield
-    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    left = [thread.name for thread in threading.enumerate() if thread not in threads]
     if left:
         raise refused(f"The statement leaves a thread at work ({left[0]}), which no clock waits for.",
                       "Wait for it inside the statement, for example with join().")  # fmt: skip
+    names = [name for pid, name in children().items() if pid not in processes]
+    if names:
+        raise refused(f"The statement leaves a process at work ({names[0]}), which no clock waits for.",
+                      "Wait for it inside the statement.")  # fmt: skip
 
 
 @contextmanager

@@ -281,6 +281,8 @@ def reason_of(seen: LineOperators, elapsed_ns: float, visits: int, *, on_gpu: bo
     for role in (WAIT, COPY, FALLBACK):
         if seen.counts[role] and seen.role_ns[role] >= operators_ns / 2:
             return role
+    if is_small and on_gpu and seen.counts[WAIT] >= max(visits / 2, MANY):
+        return WAIT  # short waits, but each pass has one, so the GPU never has the next kernel queued
     if is_small:
         return LOOP if is_loop else SMALL
     # The line's time in either call may hold a disturbance, so the shorter one counts.

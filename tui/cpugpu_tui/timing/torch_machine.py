@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from dataclasses import replace
@@ -19,6 +18,7 @@ from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.own_lines import profile_lines
+from cpugpu_tui.timing.result_check import check_results
 from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
@@ -28,7 +28,7 @@ from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
 from cpugpu_tui.workloads import Report, Setting, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.containers import doubled
+from cpugpu_tui.workloads.contract import as_inputs
 from cpugpu_tui.workloads.own_code import place_of
 
 EXACT_FLOPS = 4e10
@@ -147,7 +147,7 @@ class TorchMachine:
                 require_memory(device, catalogue.case_costs(case).memory_bytes)
         workload = catalogue.find(case.workload)
         generator = torch.Generator().manual_seed(self._seed)
-        return workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator)
+        return as_inputs(workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator))
 
     def _require_host_memory(self, case: Case) -> None:
         need_bytes, free_bytes = catalogue.case_costs(case).memory_bytes, procfs.available_memory_bytes()
@@ -190,33 +190,7 @@ class TorchMachine:
         Raises:
             CaseError: `mismatch`, also if a result is NaN.
         """
-        workload = catalogue.find(case.workload)
-        if isinstance(workload, CodeWorkload) and workload.draws:
-            return None
-        for device, result in results.items():
-            require_tensor(result, device)
-        exact = exact and self._affords_reference(case)
-        doubles = doubled(inputs) if exact else inputs
-        if exact:
-            against, reference = "float64 on the CPU", workload.reference(case.variant, doubles)
-        elif len(results) > 1:
-            against, reference = next(iter(results.items()))
-        else:
-            return None
-        require_tensor(reference, against)
-        reference = reference.cpu().double()
-        for device, result in results.items():
-            require_size(result, device, reference, against)
-        scale = workload.scale(reference, *doubled(doubles))
-        error = max(relative_error(result, reference, scale) for result in results.values())
-        tolerance = workload.tolerance(case.dtype)
-        if error > tolerance:
-            raise CaseError(
-                "mismatch",
-                f"The results differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
-                "Do not use the times of this case. Report the mismatch.",
-            )
-        return Check(against, error, tolerance)
+        return check_results(case, inputs, results, exact=exact and self._affords_reference(case))
 
     def _affords_reference(self, case: Case) -> bool:
         costs, free_bytes = catalogue.case_costs(case), procfs.available_memory_bytes()
@@ -283,35 +257,6 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def require_tensor(result: Any, where: str) -> None:
-    """Check that a result can be compared.
-
-    Raises:
-        CaseError: the result is not a tensor.
-    """
-    import torch
-
-    if not isinstance(result, torch.Tensor):
-        raise CaseError(
-            "error", f"The result ({where}) is not a tensor but {type(result).__name__}.",
-            "Return one tensor from the step, or from `checked`.",
-        )  # fmt: skip
-
-
-def require_size(result: Any, device: str, reference: Any, against: str) -> None:
-    """Check that a result has as many elements as its reference.
-
-    Raises:
-        CaseError: `mismatch`.
-    """
-    if result.numel() != reference.numel():
-        raise CaseError(
-            "mismatch",
-            f"The result on {device} has shape {list(result.shape)}, that of {against} has {list(reference.shape)}.",
-            "Return the same on all devices and variants, or define `reference` for each variant.",
-        )
-
-
 def tensors_in(placed: Any) -> tuple[str, ...]:
     """Return one line per tensor in a step's arguments or result, and one for all parameters of a model."""
     import torch
@@ -319,6 +264,8 @@ def tensors_in(placed: Any) -> tuple[str, ...]:
     if isinstance(placed, torch.Tensor):
         pinned = ", pinned" if placed.device.type == "cpu" and placed.is_pinned() else ""
         return (f"{list(placed.shape)} {str(placed.dtype).removeprefix('torch.')} on {placed.device}{pinned}",)
+    if isinstance(placed, dict):
+        placed = tuple(placed.values())
     if isinstance(placed, (tuple, list)):
         return tuple(line for each in placed for line in tensors_in(each))
     parameters = getattr(placed, "parameters", ())
@@ -337,12 +284,3 @@ def synchronizer(device: str) -> Any:
     import torch
 
     return lambda: torch.cuda.synchronize(device)
-
-
-def relative_error(result: Any, reference: Any, scale: float) -> float:
-    """Return ‖result − reference‖ / scale; 0 for 0/0, and infinite for NaN."""
-    difference = float((result.cpu().double().reshape(reference.shape) - reference).norm())
-    if difference == 0.0:
-        return 0.0
-    # Infinite instead of NaN, because max() over the devices could return another device's small error.
-    return difference / scale if scale and math.isfinite(difference) else math.inf

@@ -17,16 +17,15 @@ from textual.screen import Screen
 from textual.widgets import DataTable
 
 from cpugpu_tui.ui import keys, themes
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing
-from cpugpu_tui.ui.controllers.exporting import Exporting
+from cpugpu_tui.ui.controllers.exporting import Exporting, envelope
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Coding, Consent
-from cpugpu_tui.ui.controllers.paging import Paging
-from cpugpu_tui.ui.controllers.palette import Palette
+from cpugpu_tui.ui.controllers.paging import Paging, Palette
 from cpugpu_tui.ui.controllers.preparing import Preparing
 from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
@@ -34,15 +33,14 @@ from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages
-from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.backend import Backend, DemoBackend
 from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.options import AppOptions, AppResult
+from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
-from cpugpu_tui.ui.terminal.clipboard import envelope
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
 
 if TYPE_CHECKING:
@@ -92,7 +90,9 @@ class CpuGpuApp(Shell[AppResult]):
             options, glyphs, first_state(options, options.demo), theme=theme, sixteen_colours=sixteen_colours,
             driver_class=driver_class,
         )  # fmt: skip
-        self.bridge = Bridge(backend or _backend(options), self.post_message)
+        self.bridge = Bridge(
+            backend or (Backend(options) if options.demo is None else DemoBackend(options)), self.post_message
+        )
         self._is_opened = False
         self._terminal_size: Size | None = None
         self._construct(options.demo)
@@ -159,7 +159,7 @@ class CpuGpuApp(Shell[AppResult]):
         """Show the first state; the first paint opens the backend."""
         if self.signals is not None:
             self.signals.answer(self.leaving.leave)
-        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.suspend_agents(), immediate=True)
+        self.app_suspend_signal.subscribe(self, lambda _: self.bridge.backend.suspend(), immediate=True)
         self.app_resume_signal.subscribe(self, self._come_back, immediate=True)
         self.set_interval(1.0, self.live.tick)
         self.change()
@@ -178,11 +178,9 @@ class CpuGpuApp(Shell[AppResult]):
     # ---------------------------------------------------------------- keys
 
     async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
+        self, action: str | ActionParseResult, default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
+    ) -> bool:  # fmt: skip
         """Perform an action, or show why it is impossible now, so that no key seems broken."""
         own = default_namespace is None or default_namespace is self
         command = keys.command_of(action) if isinstance(action, str) and own else None
@@ -253,11 +251,11 @@ class CpuGpuApp(Shell[AppResult]):
     def _restyle(self) -> None:
         main = main_screen(self)
         if main is not None:
-            main.restyle()
+            main.query_one(TimingsPane).restyle()
 
     def _come_back(self, _: object) -> None:
         """Resume the agents and repaint the whole screen after a suspension."""
-        self.bridge.resume_agents()
+        self.bridge.backend.resume()
         # During a run the gate is closed, and Textual would draw only later changes.
         self.gate.open_window()
         self.refresh(layout=True)
@@ -271,19 +269,11 @@ class CpuGpuApp(Shell[AppResult]):
 
     def _leave(self, code: int) -> None:
         run = self.state.own.run
-        self.bridge.leave()
+        self.bridge.backend.leave()
         self.set_terminal_title("")
         number = run.run.number if run.run is not None else None
         self.exit(AppResult(run, number, self.state.notice, code), return_code=code)
 
     def close(self) -> None:
         """End the run's threads and agents. The history stays open for unsaved runs."""
-        self.bridge.close()
-
-
-def _backend(options: AppOptions) -> Backend:
-    if options.demo is None:
-        return Backend(options)
-    from cpugpu_tui.ui.live.demo_backend import DemoBackend
-
-    return DemoBackend(options)
+        self.bridge.backend.close()

@@ -1,7 +1,9 @@
-"""The app of a fleet run: hosts, their cases, and how to stop them."""
+"""The app of a fleet run: its controller, hosts and their cases, and how to stop them."""
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -9,17 +11,76 @@ from textual.driver import Driver
 from textual.screen import Screen
 
 from cpugpu_tui.session.fleet.running import Deliver, Fleet
-from cpugpu_tui.session.fleet.state import FleetState
+from cpugpu_tui.session.fleet.state import FleetState, Told
 from cpugpu_tui.ui import keys, themes
-from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.controllers.fleet import FleetRunning
+from cpugpu_tui.ui.app_state import AppState, FleetOptions
+from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.paging import Paging
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.options import FleetOptions
-from cpugpu_tui.ui.screens.fleet.screen import FleetScreen
+from cpugpu_tui.ui.screens.fleet import FleetList, FleetScreen
 from cpugpu_tui.ui.shell import Shell
+
+
+class FleetRunning:
+    """Replaces `Running` in the app of a fleet."""
+
+    def __init__(self, port: Port, fleet: Fleet, state: FleetState, also: Deliver) -> None:
+        """Run `fleet`; `also` receives every event too, on the fleet's thread."""
+        self._port, self._fleet, self._also = port, fleet, also
+        self.fleet_state = self._shown = state
+        """The state so far; the fleet's thread replaces it as a whole."""
+        self._thread = threading.Thread(target=self._run, name="fleet", daemon=True)
+        self.failure: BaseException | None = None
+        """The error that ended the fleet, if any."""
+
+    def begin(self) -> None:
+        """Start all hosts."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        def deliver(host: str, told: Told) -> None:
+            self.fleet_state = self.fleet_state.apply(host, told)
+            self._also(host, told)
+
+        try:
+            self._fleet.run(deliver)
+        except BaseException as error:  # noqa: BLE001 - the caller that waits for the app raises it
+            self.failure = error
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until no agent is left; return whether none is."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every host has ended."""
+        return not self._thread.is_alive()
+
+    def stop(self) -> None:
+        """Stop every host after its current block; called again, at once."""
+        if self._fleet.stopping:
+            self._fleet.kill()
+        else:
+            self._fleet.stop()
+        self.look()
+
+    def look(self) -> None:
+        """Show the current state; ring the bell when the last host is done."""
+        before, state = self._port.state.situation, self.fleet_state
+        situation = replace(before, live=not self.is_over, stopping=self._fleet.stopping)
+        if self._shown is state and situation == before:
+            return
+        if before.live and not situation.live:
+            self._port.bell()
+        self._shown = state
+        for screen in self._port.screen_stack:
+            if isinstance(screen, FleetList):
+                screen.show_fleet(state)
+        self._port.change(situation=situation)
+
 
 LOOK_S = 0.5
 """Seconds between updates. Paints may come at any time, because they do not disturb other machines."""

@@ -1,16 +1,26 @@
-"""The characters with a meaning, in two sets (UTF-8 and ASCII), and histories drawn with them.
+"""The characters with a meaning, in two sets (UTF-8 and ASCII), histories drawn with them, and filters for the rest.
 
-No other file in `ui/` may contain such a character.
+No other file in `ui/` may contain such a character. The filters handle what the sets do not cover, cell for cell: names
+and claims from others, paths, Textual's own widgets. A terminal without UTF-8 gets only ASCII, and no terminal gets
+control characters.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from math import isfinite
 
-from cpugpu_tui.ui.terminal.guard import Capabilities
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.color import Color
+from textual.filter import LineFilter, NoColor
+
+from cpugpu_tui.render.capabilities import Capabilities
 
 
 @dataclass(frozen=True)
@@ -50,47 +60,29 @@ class Glyphs:
     """Frames, in order."""
 
 
-UNICODE = Glyphs(
-    bars="▁▂▃▄▅▆▇█",
-    full="█",
-    empty="░",
-    up="▲",
-    down="▼",
-    yes="✓",
-    no="✗",
-    none="–",
-    times="×",
-    plus_minus="±",
-    micro="µ",
-    dot="·",
-    arrow="→",
-    link="↔",
-    ellipsis="…",
-    cursor="▸",
-    spinner="⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏",
-)
-"""For terminals with UTF-8."""
+_SIGNS_OF_BOTH = {
+    "bars": ("▁▂▃▄▅▆▇█", ".:-=+*#@"),
+    "full": ("█", "#"),
+    "empty": ("░", "."),
+    "up": ("▲", "^"),
+    "down": ("▼", "v"),
+    "yes": ("✓", "+"),
+    "no": ("✗", "x"),
+    "none": ("–", "-"),
+    "times": ("×", "x"),
+    "plus_minus": ("±", "+-"),
+    "micro": ("µ", "u"),
+    "dot": ("·", "|"),
+    "arrow": ("→", ">"),
+    "link": ("↔", "="),
+    "ellipsis": ("…", ">"),
+    "cursor": ("▸", ">"),
+    "spinner": ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"),
+}
+"""Field of `Glyphs` → its characters with UTF-8, and in ASCII."""
 
-ASCII = Glyphs(
-    bars=".:-=+*#@",
-    full="#",
-    empty=".",
-    up="^",
-    down="v",
-    yes="+",
-    no="x",
-    none="-",
-    times="x",
-    plus_minus="+-",
-    micro="u",
-    dot="|",
-    arrow=">",
-    link="=",
-    ellipsis=">",
-    cursor=">",
-    spinner="|/-\\",
-)
-"""For all other terminals."""
+UNICODE, ASCII = (Glyphs(**{name: both[index] for name, both in _SIGNS_OF_BOTH.items()}) for index in (0, 1))
+"""For terminals with UTF-8, and for all other terminals."""
 
 
 def glyphs_for(found: Capabilities) -> Glyphs:
@@ -116,7 +108,7 @@ def trend_lines(
     heights = [_eighths(value, height, low, high) for value in shown]
     pad = " " * (width - len(shown))
     return tuple(
-        pad + "".join(_cell(eighths - 8 * line, glyphs) for eighths in heights) for line in reversed(range(height))
+        pad + "".join(_bar(eighths - 8 * line, glyphs) for eighths in heights) for line in reversed(range(height))
     )
 
 
@@ -128,5 +120,76 @@ def _eighths(value: float | None, height: int, low: float, high: float) -> int:
     return 1 + round(min(max(share, 0.0), 1.0) * (8 * height - 1))
 
 
-def _cell(eighths: int, glyphs: Glyphs) -> str:
+def _bar(eighths: int, glyphs: Glyphs) -> str:
     return glyphs.bars[min(eighths, 8) - 1] if eighths > 0 else " "
+
+
+_SIGNS = str.maketrans(
+    {
+        **dict.fromkeys("─━═╌┄╴╶–—−‐", "-"), **dict.fromkeys("│┃║▏▎▌▐▕", "|"), **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
+        **dict.fromkeys("█▉▊▋▇▆▅", "#"), **dict.fromkeys("▄▃", "="), **dict.fromkeys("▂▁░▒·", "."),
+        **dict.fromkeys("…→▸›»", ">"), **dict.fromkeys("‹«←", "<"), **dict.fromkeys("‘’", "'"),
+        **dict.fromkeys("“”", '"'), **dict.fromkeys("•●", "*"),
+        "×": "x", "✗": "x", "✓": "+", "µ": "u", "μ": "u", "±": "~", "≈": "~", "↔": "=", "▲": "^", "▼": "v",
+    }
+)  # fmt: skip
+
+
+class AsciiOnly(LineFilter):
+    """Turns each line into ASCII of the same width."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments in ASCII."""
+        del background
+        return [
+            segment if segment.text.isascii() else Segment(ascii_text(segment.text), segment.style, segment.control)
+            for segment in segments
+        ]
+
+
+@lru_cache(4096)
+def ascii_text(text: str) -> str:
+    """Return a text in ASCII of the same width: similar signs, letters without accents, else `?`."""
+    return "".join(map(_cell, text.translate(_SIGNS)))
+
+
+def _cell(character: str) -> str:
+    if character.isascii():
+        return character
+    plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
+    width = cell_len(character)
+    return plain if len(plain) == width else "?" * width
+
+
+class Harmless(LineFilter):
+    """Replaces characters that a terminal would obey, or that cannot be encoded, cell for cell."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Return the segments without such characters."""
+        del background
+        return [
+            segment
+            if segment.control or segment.text.isprintable()
+            else Segment(harmless_text(segment.text), segment.style)
+            for segment in segments
+        ]
+
+
+@lru_cache(4096)
+def harmless_text(text: str) -> str:
+    """Return a text of the same width without control characters, direction marks and lone surrogates."""
+    return _OBEYED.sub(lambda found: "?" * cell_len(found[0]), text)
+
+
+_OBEYED = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_NO_COLOUR, _HARMLESS, _ASCII = NoColor(), Harmless(), AsciiOnly()
+
+
+def line_filters(usual: Sequence[LineFilter], *, no_colour: bool, ascii_only: bool) -> list[LineFilter]:
+    """Return the filters of each line; `usual` are Textual's own.
+
+    With NO_COLOR the colours of every theme are removed, where Textual's filter would turn them into greys. A terminal
+    without UTF-8 gets ASCII. Control characters in names of files, hosts and processes are always replaced.
+    """
+    filters: list[LineFilter] = [*([_NO_COLOUR] if no_colour else usual), _HARMLESS]
+    return [*filters, _ASCII] if ascii_only else filters

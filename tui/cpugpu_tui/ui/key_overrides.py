@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, keys_text
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, keys_text
 
 KEPT = {"open": "enter", "back": "escape", "next-pane": "tab", "quit": "ctrl+c"}
 """Keys that a command keeps beside those of the config: boxes and lists use them, and a way out must remain."""
@@ -66,7 +66,7 @@ class Keymap:
     def for_textual(self) -> dict[str, str]:
         """Return the changed keys in the form of Textual's `set_keymap`."""
         return {
-            command.id: ",".join(map(_textual_name, self.keys[command.id]))
+            command.id: ",".join("comma" if key == "," else key for key in self.keys[command.id])
             for command in COMMANDS
             if self.keys[command.id] != command.keys
         }
@@ -108,13 +108,8 @@ def _refuse_clash(line: KeyLine, keys: Mapping[str, tuple[str, ...]], asked: Map
         if other is not None:
             also = asked.get(other.id)
             where = f" (line {also.line})" if also is not None and also.line else ""
-            raise _wrong(line, f"Key {key} already belongs to {other.id}{where}.", _way_out(other))
-
-
-def _way_out(other: Command) -> str:
-    if other.id in KEPT:
-        return "Choose another key."
-    return f"Choose another key, or give {other.id} another one."
+            remedy = "Choose another key" + ("." if other.id in KEPT else f", or give {other.id} another one.")
+            raise _wrong(line, f"Key {key} already belongs to {other.id}{where}.", remedy)
 
 
 def _checked(line: KeyLine, text: str) -> str:
@@ -145,11 +140,6 @@ def _checked(line: KeyLine, text: str) -> str:
         key = key.lower()
     whole = "+".join([*(each for each in _MODIFIERS if each in modifiers), key])
     return ALIASES.get(whole, whole)
-
-
-def _textual_name(key: str) -> str:
-    """Return Textual's name of a key; a comma separates keys there."""
-    return "comma" if key == "," else key
 
 
 def _wrong(line: KeyLine, message: str, remedy: str) -> UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from textual import events, on
 from textual.await_complete import AwaitComplete
@@ -16,16 +16,14 @@ from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppState, FleetOptions
 from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
-from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.legible import legible
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
-from cpugpu_tui.ui.options import AppOptions, FleetOptions
-from cpugpu_tui.ui.terminal.ascii_only import line_filters
-from cpugpu_tui.ui.terminal.signals import LoopSignals
+from cpugpu_tui.ui.terminal.guard import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
+from cpugpu_tui.ui.themes import legible
 
 INTERNAL_ERROR = "Internal error"
 """How the message about an exception of our own begins; the fuzzers look for it."""
@@ -39,14 +37,6 @@ HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-ta
 
 Found = TypeVar("Found")
 Result = TypeVar("Result")
-
-
-@runtime_checkable
-class ShowsState(Protocol):
-    """A screen that shows the state."""
-
-    def show_state(self, state: AppState) -> None:
-        """Show a newer state."""
 
 
 class Shell(WatchedApp[Result]):
@@ -65,7 +55,7 @@ class Shell(WatchedApp[Result]):
     """Controller of quitting; made by the subclass."""
 
     def __init__(
-        self, options: AppOptions | FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str,
+        self, options: FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str,
         sixteen_colours: bool, driver_class: type[Driver] | None,
     ) -> None:  # fmt: skip
         """Start with `theme` unless the options name one; with sixteen colours only ANSI themes are offered.
@@ -105,8 +95,9 @@ class Shell(WatchedApp[Result]):
             return
         for screen in self.screen_stack:
             # While the app ends, readings still arrive, but screens have lost their widgets.
-            if isinstance(screen, ShowsState) and screen.is_mounted and screen.is_attached:
-                screen.show_state(self.state)
+            show_state = getattr(screen, "show_state", None)
+            if show_state is not None and screen.is_mounted and screen.is_attached:
+                show_state(self.state)
 
     def situate(self, **changes: Any) -> None:
         """Change the situation, which decides the possible commands."""

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cpugpu_tui.ui.options import AppOptions, AppResult, FleetOptions
-from cpugpu_tui.ui.terminal.guard import Capabilities, private_terminal, refuse, this_terminal
+from cpugpu_tui.render.capabilities import Capabilities, this_terminal
+from cpugpu_tui.ui.app_state import AppOptions, AppResult, FleetOptions
+from cpugpu_tui.ui.terminal.guard import LoopSignals, private_terminal, refuse
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.fleet.running import Deliver, Fleet
@@ -34,7 +35,7 @@ def run_app(options: AppOptions) -> AppResult:
 
     app, result = _run(lambda glyphs, **looks: CpuGpuApp(options, glyphs, **looks), found, options.log_path)
     result = result or AppResult(app.state.run, None, app.state.notice, app.return_code or 1)
-    return replace(result, outbox=app.bridge.outbox)
+    return replace(result, outbox=app.bridge.backend.outbox)
 
 
 def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions) -> None:
@@ -59,7 +60,6 @@ def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | No
     from cpugpu_tui.config import paths
     from cpugpu_tui.ui.glyphs import glyphs_for
     from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
-    from cpugpu_tui.ui.terminal.signals import LoopSignals
     from cpugpu_tui.ui.themes import DEFAULT_THEME
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME

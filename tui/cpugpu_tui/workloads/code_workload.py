@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import random
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
@@ -16,10 +14,11 @@ from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
 from cpugpu_tui.workloads.captured_values import on_host, with_captured
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
-from cpugpu_tui.workloads.containers import bytes_in, mapped, moved, tensors
-from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Costs, Workload
+from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved
+from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
-from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, info_of, names_in
+from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
+from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, hash_of_file, info_of, names_in
 from cpugpu_tui.workloads.own_command import CommandWorkload
 
 if TYPE_CHECKING:
@@ -27,21 +26,6 @@ if TYPE_CHECKING:
 
 SEEDS = 2
 """Sets of inputs for each size. Rounds take them in turn, so that a result which was kept is found out."""
-
-
-@dataclass(frozen=True)
-class Outline:
-    """What a statement does, learnt from shapes alone: no numbers are computed."""
-
-    flops: float = 0.0
-    """Of matrix products, convolutions and attention; 0 if unknown."""
-    bytes_moved: float = 0.0
-    """Inputs and result; 0 if unknown."""
-    memory_bytes: float = 0.0
-    makes_tensors: bool = False
-    """Whether it makes tensors out of nothing: on torch's default device."""
-    draws: bool = False
-    """Whether it draws random numbers."""
 
 
 class CodeInputs(tuple[Any, ...]):
@@ -72,6 +56,8 @@ class CodeWorkload(Workload):
         self._values_at = own.values_at
         function, inputs = own.function, own.inputs
         if code.target and code.target[0] != CALLER:
+            if code.sha256 and hash_of_file(code.target[0]) != code.sha256:
+                raise UsageError(f"{code.target[0]} has changed since this run was started.", "Start it again.")
             function, inputs = load_target(*code.target)
         if function is not None:
             function = on_host(function)
@@ -83,8 +69,6 @@ class CodeWorkload(Workload):
         self._outlines: dict[tuple[int, int], Outline | None] = {}
         self.makes_tensors = False
         """Whether the statement runs with its device as torch's default one."""
-        self.draws = False
-        """Whether the statement draws random numbers, so that no two results agree."""
 
     # ------------------------------------------------------------------ what the harness asks for
 
@@ -92,7 +76,8 @@ class CodeWorkload(Workload):
         """Run the setup on the host once for each set of inputs; return the first set, in the statement's order."""
         first, *others = (self._made(n, dtype, generator.initial_seed() + number) for number in range(SEEDS))
         first.sets = tuple(map(tuple, (first, *others)))
-        outline = self.outline(n, dtype) or self._tried_out(n, dtype, first)
+        itemsize_bytes = itemsize_of(dtype)
+        outline = self.outline(n, itemsize_bytes) or self._tried_out(n, itemsize_bytes, first)
         self.draws = outline.draws
         self.makes_tensors = outline.makes_tensors and DEVICE not in self._compiled.names
         return first
@@ -112,7 +97,7 @@ class CodeWorkload(Workload):
         for name in taken:  # functions of the setup take their models along
             if getattr(space[name], "__globals__", None) is space:
                 space[name] = with_captured(space[name])
-        made = sorted(name for name in taken if _holds_tensors(space[name]))
+        made = sorted(name for name in taken if holds_tensors(space[name]))
         made += [DEVICE] if DEVICE in self._compiled.names else []
         return CodeInputs.of((space[name] for name in made), self._compiled.function(tuple(made), space), ())
 
@@ -137,11 +122,10 @@ class CodeWorkload(Workload):
 
     def place(self, variant: str, inputs: tuple[Any, ...], device: str) -> CodeInputs:
         """Copy the inputs to the device, also to the CPU; the device's name goes where the statement asks for it."""
-        del variant
         assert isinstance(inputs, CodeInputs)
-        own = tuple(moved(each, device) for each in inputs)
+        placed = super().place(variant, inputs, device)
         # A statement that changes its inputs must not change the host's, which the other devices start from.
-        placed = tuple(mapped(each, copied) for each in own) if device == "cpu" else own
+        placed = copied(placed) if device == "cpu" else placed
         if DEVICE in self._compiled.names:
             placed = (*placed[:-1], device)
         function = on_default_device(inputs.function, device) if self.makes_tensors else inputs.function
@@ -165,83 +149,41 @@ class CodeWorkload(Workload):
         assert isinstance(placed, CodeInputs)
         refill(placed, (placed.turn + 1) % SEEDS)
 
-    def comparable(self, result: Any) -> Any:
-        """Return a copy of every number of the result in one tensor; None if it holds no numbers."""
-        found = flattened(result)
-        return None if found is None else found.detach().clone()
-
-    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return the result in float64 on the CPU."""
-        import torch
-
-        with default_dtype(torch.float64):
-            placed = self.place(variant, doubles, "cpu")
-            return self.comparable(placed.function(*placed))
-
-    def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return FLOPs and bytes as far as shapes tell them; 0 for what is unknown."""
-        del variant
-        import torch
-
-        dtype = {8: torch.float64, 4: torch.float32, 2: torch.bfloat16}[itemsize_bytes]
-        found = self.outline(n, dtype) or Outline()
-        return Costs(found.flops, found.bytes_moved, found.memory_bytes)
-
     def info(self) -> WorkloadInfo:
         """Return the facts for the catalogue."""
         return info_of(self.code)
 
     # ------------------------------------------------------------------ learning from shapes
 
-    def outline(self, n: int, dtype: torch.dtype) -> Outline | None:
-        """Run setup and statement on torch's meta device, which has shapes and no numbers; None if that fails."""
-        key = (n, element_bits(dtype))
+    def outline(self, n: int, itemsize_bytes: int, variant: str = "default") -> Outline | None:
+        """Run setup and statement on torch's meta device; None if that fails."""
+        del variant
         if "set_default_device" in self._compiled.names:
-            return None  # it would end the meta device below
+            return None  # it would end the meta device
+
+        def make(dtype: torch.dtype) -> tuple[Callable[..., Any], CodeInputs]:
+            inputs = moved(self._made(n, dtype, 0), "meta")
+            return inputs.function, inputs
+
+        key = (n, itemsize_bytes)
         if key not in self._outlines:
-            before = settings()
-            try:
-                self._outlines[key] = self._outlined(n, dtype)
-            except (Exception, SystemExit):  # noqa: BLE001 - code that looks at numbers cannot run without them
-                self._outlines[key] = None
-            put_back(before)
+            self._outlines[key] = outlined(make, itemsize_bytes)
         return self._outlines[key]
 
-    def _outlined(self, n: int, dtype: torch.dtype) -> Outline:
-        import torch
-        from torch.utils.flop_counter import FlopCounterMode
-
-        counter = FlopCounterMode(display=False)
-        with torch.device("meta"), default_dtype(dtype):
-            inputs = moved(self._made(n, dtype, 0), "meta")
-            with watched_operators("meta") as seen, counter:
-                result = inputs.function(*inputs)
-        moved_bytes = float(bytes_in(inputs) + bytes_in(result))
-        return Outline(
-            float(counter.get_total_flops()), moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws
-        )
-
-    def _tried_out(self, n: int, dtype: torch.dtype, inputs: CodeInputs) -> Outline:
+    def _tried_out(self, n: int, itemsize_bytes: int, inputs: CodeInputs) -> Outline:
         """Run the statement once on the CPU, on copies of its inputs, where shapes alone do not tell what it does."""
-        copies, before = mapped(inputs, copied), settings()
+        copies, before = copied(inputs), settings()
         with watched_operators("cpu") as seen:
             result = inputs.function(*copies)
         put_back(before)
-        moved_bytes = float(bytes_in(copies) + bytes_in(result))
-        found = Outline(0.0, moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws)
-        self._outlines[n, element_bits(dtype)] = found
+        found = self._outlines[n, itemsize_bytes] = outline_of(copies, result, seen)
         return found
 
 
 def refill(placed: CodeInputs, number: int) -> None:
     """Copy a set of numbers into placed tensors; what differs in shape between the sets stays as it is."""
-    import torch
-
     placed.turn = number
-    with torch.no_grad():
-        for target, source in zip(tensors(placed), tensors(placed.sets[number]), strict=True):
-            if target.shape == source.shape:
-                target.copy_(source)
+    fill(placed, placed.sets[number])
 
 
 def on_default_device(function: Callable[..., Any], device: str) -> Callable[..., Any]:
@@ -266,57 +208,11 @@ def register(codes: tuple[OwnCode, ...]) -> None:
         SOURCES[code.name] = "typed code"
 
 
-def flattened(result: Any) -> Any:
-    """Return all numbers of a result in one tensor on the device of the first; None if there are none."""
+def itemsize_of(dtype: torch.dtype) -> int:
+    """Return the bytes of an element: shapes and bytes of a statement depend on nothing else of its dtype."""
     import torch
 
-    if isinstance(result, torch.Tensor):
-        return result
-    if isinstance(result, (bool, int, float)):
-        return torch.tensor(float(result), dtype=torch.float64)
-    if hasattr(result, "__array__"):
-        return torch.from_numpy(result.__array__().copy())
-    if isinstance(result, dict):
-        result = list(result.values())
-    if not isinstance(result, (list, tuple)):
-        return None
-    parts = [part.reshape(-1) for part in map(flattened, result) if part is not None]
-    return torch.cat([part.to(parts[0]) for part in parts]) if parts else None
-
-
-def copied(value: Any) -> Any:
-    """Return a tensor or module with memory of its own."""
-    import torch
-
-    if not isinstance(value, torch.Tensor):
-        return copy.deepcopy(value)
-    return value.detach().clone().requires_grad_(value.requires_grad)
-
-
-def _holds_tensors(value: Any) -> bool:
-    found: list[Any] = []
-    mapped(value, lambda each: found.append(each))
-    return bool(found)
-
-
-@contextmanager
-def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Make a floating-point dtype torch's default, so that `torch.rand(n)` has it."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
-
-
-def element_bits(dtype: torch.dtype) -> int:
-    """Return the width of a floating-point dtype: shapes and bytes of a statement depend on nothing else of it."""
-    import torch
-
-    return int(torch.finfo(dtype).bits)
+    return torch.finfo(dtype).bits // 8
 
 
 def seed_all(seed: int) -> None:

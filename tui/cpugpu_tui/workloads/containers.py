@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
@@ -38,23 +38,65 @@ def moved(value: Any, device: str) -> Any:
     return mapped(value, move)
 
 
+def copied(value: Any) -> Any:
+    """Return the value with memory of its own."""
+    import torch
+
+    def duplicate(each: Any) -> Any:
+        if isinstance(each, torch.nn.Module):
+            return copy.deepcopy(each)
+        return each.detach().clone().requires_grad_(each.requires_grad)
+
+    return mapped(value, duplicate)
+
+
+def fill(target: Any, source: Any) -> None:
+    """Copy the numbers of a value into the tensors of another one that is built alike; skip those of another shape."""
+    import torch
+
+    with torch.no_grad():
+        for each, other in zip(tensors(target), tensors(source), strict=True):
+            if each.shape == other.shape:
+                each.copy_(other)
+
+
 def doubled(value: Any) -> Any:
-    """Return the value with floating-point tensors and modules in float64, labels and bytes as they are."""
+    """Return the value with floating-point and complex tensors and modules in 64 bits, labels and bytes as they are."""
     import torch
 
     def double(each: Any) -> Any:
         if isinstance(each, torch.nn.Module):
             return copy.deepcopy(each).double()
+        if each.is_complex():
+            return each.to(torch.complex128)
         return each.double() if each.is_floating_point() else each
 
     return mapped(value, double)
 
 
 def pinned(value: Any) -> Any:
-    """Return the value with its tensors in pinned memory."""
+    """Return the value with its dense tensors in pinned memory."""
     import torch
 
-    return mapped(value, lambda each: each.pin_memory() if isinstance(each, torch.Tensor) else each)
+    return mapped(value, lambda each: each.pin_memory() if getattr(each, "layout", None) is torch.strided else each)
+
+
+def holds_tensors(value: Any) -> bool:
+    """Whether there is a tensor or module in the value."""
+    return bool(_leaves(value))
+
+
+def holds_modules(value: Any) -> bool:
+    """Whether there is a module in the value."""
+    import torch
+
+    return any(isinstance(each, torch.nn.Module) for each in _leaves(value))
+
+
+def _leaves(value: Any) -> list[Any]:
+    found: list[Any] = []
+    mapped(value, found.append)
+    return found
 
 
 def tensors(value: Any) -> Iterator[Any]:
@@ -76,4 +118,44 @@ def tensors(value: Any) -> Iterator[Any]:
 
 def bytes_in(value: Any) -> int:
     """Return the bytes of all tensors in the value."""
-    return sum(each.numel() * each.element_size() for each in tensors(value))
+    return sum(part.numel() * part.element_size() for each in tensors(value) for part in stored(each))
+
+
+def stored(tensor: Any) -> tuple[Any, ...]:
+    """Return the dense tensors in which a tensor is stored: indices and values of a sparse one, else itself."""
+    import torch
+
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    if tensor.layout is torch.sparse_coo:
+        return tensor._indices(), tensor._values()
+    if tensor.layout is torch.sparse_csr:
+        return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+    return (tensor.to_dense(),)
+
+
+def numbers(result: Any) -> tuple[Any, ...]:
+    """Return every number of a result, in its order, as tensors; empty if it holds none."""
+    import torch
+
+    if isinstance(result, torch.Tensor):
+        return ((result if result.layout is torch.strided else result.to_dense()).resolve_conj(),)
+    if isinstance(result, (bool, int, float)):
+        return (torch.tensor(float(result), dtype=torch.float64),)
+    if hasattr(result, "__array__"):
+        return (torch.from_numpy(result.__array__().copy()),)
+    if isinstance(result, dict):
+        result = tuple(result.values())
+    if not isinstance(result, (list, tuple)):
+        return ()
+    return tuple(number for each in result for number in numbers(each))
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return tensors as one, in float64 on the host: a single one keeps its shape, others become a row."""
+    import torch
+
+    if not parts:
+        return torch.empty(0, dtype=torch.float64)
+    real = [torch.view_as_real(each) if each.is_complex() else each for each in (part.detach().cpu() for part in parts)]
+    return real[0].double() if len(real) == 1 else torch.cat([each.double().reshape(-1) for each in real])

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, WorkloadInfo
+from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, WorkloadInfo
 from cpugpu_tui.workloads.containers import moved
 
 if TYPE_CHECKING:
     import torch
 
+    from cpugpu_tui.workloads.outline import Outline
+
 Step = Callable[..., Any]
-"""Takes the values that `Workload.place` returned and returns the result tensor on its device; may take `out=`."""
+"""Takes the values that `Workload.place` returned and returns the result on its device; may take `out=`."""
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "tf32": 1e-2, "bfloat16": 1e-2, "float16": 1e-2}
 """Largest error relative to the workload's scale (method.md, step 2)."""
@@ -100,8 +103,9 @@ class Report(Protocol):
 class Workload:
     """Base class of all workloads, built-in and user-defined.
 
-    A subclass sets the attributes and implements `inputs`, `step`, `flops` and `bytes_moved`. The first line of its
-    docstring is its summary in lists.
+    A subclass sets `name` and implements `inputs` and `step`; the harness places, checks and times. A built-in one also
+    implements `flops` and `bytes_moved`, which the app needs without torch. The first line of the docstring is the
+    summary in lists.
     """
 
     name: str = ""
@@ -116,15 +120,20 @@ class Workload:
     """The publication's clock; None without a publication."""
     has_end_to_end: bool = True
     """Whether latency with copies can be timed; False if copying is the work itself."""
+    draws: bool = False
+    """Whether the step draws random numbers, so that no two results agree. They are checked only by `error`."""
     setting: Setting = Setting()
     """Set by the harness before it calls any method."""
 
-    def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return the host tensors of size `n`, drawn from `generator`; never all zeros."""
+    def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[Any, ...]:
+        """Return the arguments of a step of size `n`, on the host, drawn from `generator`; never all zeros.
+
+        Tensors and modules, alone or in lists, tuples and dictionaries. Integers stay integers in the float64 check.
+        """
         raise NotImplementedError
 
     def step(self, *tensors: Any, **keywords: Any) -> Any:
-        """Do the work once on the inputs' device and return the result tensor. Do nothing else.
+        """Do the work once on the inputs' device and return its result: a tensor, or several. Do nothing else.
 
         Takes the values that `place` returned; may take `out=`, a tensor to write the result to.
         """
@@ -134,8 +143,8 @@ class Workload:
         """Return the steps by variant name; the first one is the default."""
         return {"default": self.step}
 
-    def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
-        """Return the arguments of a step on `device`, from the host inputs. Create models and captured graphs here."""
+    def place(self, variant: str, inputs: tuple[Any, ...], device: str) -> tuple[Any, ...]:
+        """Return the arguments of a step on `device`, from the host inputs. Create what only lives there here."""
         del variant
         return tuple(moved(each, device) for each in inputs)
 
@@ -148,18 +157,21 @@ class Workload:
         """Restore state that steps have changed (weights, optimiser); called between half-rounds."""
 
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
-        """Return the tensor to compare between devices and variants; by default a step's result."""
-        return self.variant(variant)(*placed)
-
-    def comparable(self, result: Any) -> Any:
-        """Return the tensor of a step's result that is compared; the result itself unless overridden."""
-        return result
+        """Return what to compare between devices and variants; by default a step's result."""
+        return self.step_for(variant, placed)(*placed)
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
         """Return the correct value of `checked`, from float64 host inputs; by default with the first variant."""
         del variant
         first = next(iter(self.steps()))
         return self.checked(first, self.place(first, doubles, "cpu"))
+
+    def error(self, variant: str, result: tuple[Any, ...], doubles: tuple[Any, ...]) -> float | None:
+        """Return the error of a result that is right in more than one form, to be compared with `tolerance`.
+
+        For example the residual of a solution, or the deviation of a mean. Takes the result's tensors and the inputs,
+        in float64 on the host. None (default) compares the result with `reference`.
+        """
 
     def prepare_written(self, variant: str, n: int, device: str) -> None:
         """Run the publication's preparation; called before `written`, outside the timed section."""
@@ -176,17 +188,35 @@ class Workload:
         del n
         return self.as_written.calls if self.as_written is not None else 0
 
+    def outline(self, n: int, itemsize_bytes: int, variant: str = "default") -> Outline | None:
+        """Return what the shapes of a step's tensors tell; None if it cannot run on shapes alone."""
+        return _outline(self, n, itemsize_bytes, variant)
+
     def flops(self, n: int) -> float:
-        """Return the floating-point operations of one step; 0 if the count has no meaning."""
-        raise NotImplementedError
+        """Return the floating-point operations of one step; 0 if the count has no meaning.
+
+        By default those of matrix products, convolutions and attention, which torch counts from shapes.
+        """
+        found = self.outline(n, ITEMSIZE_BYTES["float32"])
+        return found.flops if found is not None else 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Return the least memory traffic of one step, bytes: each input read once, each result written once."""
-        raise NotImplementedError
+        """Return the least memory traffic of one step, bytes: each input read once, each result written once.
+
+        By default the bytes of inputs and result, from their shapes; 0 if they are unknown.
+        """
+        found = self.outline(n, itemsize_bytes)
+        return found.bytes_moved if found is not None else 0.0
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:
-        """Return the memory of inputs, temporaries and result of one step, bytes; by default `bytes_moved`."""
-        return self.bytes_moved(n, itemsize_bytes)
+        """Return the memory of inputs, temporaries and result of one step, bytes.
+
+        By default `bytes_moved`, or if that is not defined, the same and the largest temporary of all variants.
+        """
+        if type(self).bytes_moved is not Workload.bytes_moved:
+            return self.bytes_moved(n, itemsize_bytes)
+        found = (self.outline(n, itemsize_bytes, variant) for variant in self.steps())
+        return max((each.memory_bytes for each in found if each is not None), default=0.0)
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
         """Return the costs of a variant; override this if variants differ."""
@@ -229,6 +259,27 @@ class Workload:
         return WorkloadInfo(
             self.name, self.axis, tuple(self.steps()), self.sizes, summary[0] if summary else "", self.dtypes
         )
+
+
+@lru_cache(maxsize=256)
+def _outline(item: Workload, n: int, itemsize_bytes: int, variant: str) -> Outline | None:
+    from cpugpu_tui.workloads.outline import outlined
+
+    def make(dtype: torch.dtype) -> tuple[Step, tuple[Any, ...]]:
+        import torch
+
+        placed = item.place(variant, as_inputs(item.inputs(n, dtype, torch.Generator())), "meta")
+        return item.step_for(variant, placed), placed
+
+    return outlined(make, itemsize_bytes)
+
+
+def as_inputs(value: Any) -> tuple[Any, ...]:
+    """Return what `Workload.inputs` returned as arguments: a tensor or module alone is one argument."""
+    import torch
+
+    inputs: tuple[Any, ...] = (value,) if isinstance(value, (torch.Tensor, torch.nn.Module)) else value
+    return inputs
 
 
 REGISTRY: dict[str, Workload] = {}

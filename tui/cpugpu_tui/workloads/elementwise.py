@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE, AsWritten, Costs, Report, Step, Workload, workload
+from cpugpu_tui.workloads.drawing import normals
 
 if TYPE_CHECKING:
     import torch
@@ -44,10 +45,8 @@ class Elementwise(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return r, a, b: n standard normals each."""
-        import torch
-
         # P4 uses 100×1000×1000. The shape makes no difference to elementwise operations on contiguous memory.
-        return tuple(torch.randn(n, generator=generator, dtype=dtype) for _ in range(3))
+        return normals(dtype, generator, (n,), (n,), (n,))
 
     def step(self, r: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """Return r + a·b as in P4: two results in new memory."""
@@ -76,7 +75,7 @@ class Elementwise(Workload):
         import torch
 
         is_add = variant.startswith("add")
-        vectors = tuple(tensor.to(device, non_blocking=True) for tensor in inputs[1 if is_add else 0 :])
+        vectors = super().place(variant, inputs[1:] if is_add else inputs, device)
         if not variant.endswith("out"):
             return vectors
         # Filled on the CPU, so that its pages exist before the first call: page faults make 10⁸ numbers 5× slower.
@@ -109,17 +108,10 @@ class Elementwise(Workload):
         del n
         return ITERATIONS[self.setting.scale] + 1
 
-    def flops(self, n: int) -> float:
-        """Return one multiplication and one addition per number."""
-        return 2.0 * n
-
-    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Return the traffic of `fresh`, with the intermediate product written and read."""
-        return float(TRAFFIC["fresh"]) * n * itemsize_bytes
-
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return FLOPs, traffic and memory of a variant."""
+        """Return one multiplication and one addition per number, or one of them; traffic and memory in vectors."""
         name = "fresh" if variant == "default" else variant
         vector_bytes = float(n) * itemsize_bytes
-        flops = float(n) if name.startswith("add") else self.flops(n)
-        return Costs(flops, TRAFFIC[name] * vector_bytes, ALIVE[name] * vector_bytes)
+        return Costs(
+            (1.0 if name.startswith("add") else 2.0) * n, TRAFFIC[name] * vector_bytes, ALIVE[name] * vector_bytes
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.model import MOVING
 from cpugpu_tui.workloads.contract import CLOCK_FAIR, SCOPE, AsWritten, Costs, Report, Step, Workload, workload
+from cpugpu_tui.workloads.drawing import layers, uniforms
 
 if TYPE_CHECKING:
     import torch
@@ -54,18 +55,8 @@ class Jacobian(Workload):
     )
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-        """Return x [n, 1], uniform in [0, 1), then weight and bias of each layer, uniform in ±1/√in.
-
-        `torch.nn.Linear` does the same: kaiming_uniform_ with a = √5 has the bound 1/√in.
-        """
-        import torch
-
-        tensors = [torch.rand(n, 1, generator=generator, dtype=dtype)]
-        for wide, narrow in pairwise(WIDTHS):
-            bound = wide**-0.5
-            shapes = ((narrow, wide), (narrow,))
-            tensors += [(torch.rand(*s, generator=generator, dtype=dtype) * 2 - 1) * bound for s in shapes]
-        return tuple(tensors)
+        """Return x [n, 1], uniform in [0, 1), then weight and bias of each layer."""
+        return *uniforms(dtype, generator, (n, 1)), *layers(dtype, generator, *WIDTHS)
 
     def step(self, x: torch.Tensor, *parameters: torch.Tensor) -> torch.Tensor:
         """Return the Jacobian [b, 400, b, 1], computed row by row: 400·b backward passes."""
@@ -123,15 +114,11 @@ class Jacobian(Workload):
         """
         return 2.0 * WEIGHTS * n * (1 + OUTPUTS * n)
 
-    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Return the bytes of input and parameters read once, and the full Jacobian written once."""
-        biases = sum(WIDTHS[1:])
-        return float(n + WEIGHTS + biases + n * OUTPUTS * n) * itemsize_bytes
-
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
         """Return a variant's costs; many backward passes at once keep all their gradients in memory."""
         result_bytes = float(n * OUTPUTS * n) * itemsize_bytes
-        moved_bytes = self.bytes_moved(n, itemsize_bytes)
+        # Input, weights and biases are read once, the full Jacobian is written once.
+        moved_bytes = float(n + WEIGHTS + sum(WIDTHS[1:])) * itemsize_bytes + result_bytes
         if variant == "per-sample":
             # 400 backward passes of one sample each, instead of 400·b passes of b samples.
             diagonal_bytes = result_bytes / n

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.workloads.contract import CLOCK_WRONG, AsWritten, Workload, workload
+from cpugpu_tui.workloads.drawing import uniforms
 
 if TYPE_CHECKING:
     import torch
@@ -21,9 +22,7 @@ class Matmul(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return two n×n matrices, uniform in [0, 1)."""
-        import torch
-
-        return tuple(torch.rand(n, n, generator=generator, dtype=dtype) for _ in range(2))
+        return uniforms(dtype, generator, (n, n), (n, n))
 
     def step(self, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor | None = None) -> torch.Tensor:
         """Return a·b."""

@@ -59,6 +59,10 @@ class Operators:
     narrowest_bytes: int = 8
     """Bytes of an element of the narrowest floating-point result."""
     uses_side_stream: bool = False
+    device: str = ""
+    """Name of that device."""
+    other_gpus: list[str] = field(default_factory=list)
+    """Other GPUs that results are on."""
 
     def note(self, func: Any, args: Any, result: Any) -> None:
         """Count one call of an operator."""
@@ -79,6 +83,8 @@ class Operators:
         elif role == FALLBACK and name not in self.on_cpu:
             self.on_cpu.append(name)
             self.cpu_line = self.cpu_line or _calling_line()
+        others = {str(each.device) for each in results if each.device.type == "cuda"} - {self.device, *self.other_gpus}
+        self.other_gpus += sorted(others)
         if self.kind == "cuda":
             self.uses_side_stream |= torch.cuda.current_stream() != torch.cuda.default_stream()
 
@@ -178,9 +184,9 @@ def intercepted(run: Callable[[Any, Any, Any], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def watched_operators(kind: str) -> Iterator[Operators]:
-    """Count the operators that this thread calls inside `with`."""
-    seen = Operators(kind)
+def watched_operators(device: str) -> Iterator[Operators]:
+    """Count the operators that this thread calls inside `with`, in code that is meant for a device such as `cuda:0`."""
+    seen = Operators(device.partition(":")[0], device=device)
 
     def run(func: Any, args: Any, kwargs: Any) -> Any:
         result = func(*args, **kwargs)

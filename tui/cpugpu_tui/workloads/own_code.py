@@ -9,12 +9,13 @@ import ast
 import linecache
 import os
 import re
+import stat
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
@@ -22,14 +23,17 @@ from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
 from cpugpu_tui.workloads.code_target import parse_target
 
-if TYPE_CHECKING:
-    pass
-
 SIZE, DEVICE = "n", "device"
 """Names that the harness defines for the code: the size, and the device that the statement runs on."""
 
 LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
 """Names that the code may use without importing them, and their modules."""
+
+LONGEST_VALUES = 31
+"""Characters of `,k=2` in the name of a workload, which has 60 at most."""
+
+LONGEST_FILE = 10_000_000
+"""Bytes of a Python file."""
 
 LONGEST = 10_000
 """Characters of setup and statement together."""
@@ -68,11 +72,16 @@ def own_code(
 
 
 def name_of(statement: str, whole: str, values: str) -> str:
-    """Return the name of a workload: the statement's words, a hash of the whole code, and values of parameters."""
+    """Return the name of a workload: the statement's words, a hash of the whole code, and values of parameters.
+
+    Values that are too long for a name are part of the hash, because the names of two rows must differ.
+    """
     import hashlib  # here, because it loads OpenSSL: 4 ms before the first frame
 
     slug = re.sub(r"[^A-Za-z0-9]+", "-", statement).strip("-")[:24].strip("-") or "code"
-    return f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:4]}{values}"[:60]
+    if len(values) > LONGEST_VALUES:
+        whole, values = whole + values, ""
+    return f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:4]}{values}"
 
 
 def hash_of_file(path: str) -> str:
@@ -83,11 +92,18 @@ def hash_of_file(path: str) -> str:
     """
     import hashlib  # as above
 
+    remedy = "Give the path of a Python file."
     try:
+        facts = os.stat(path)
+        if not stat.S_ISREG(facts.st_mode) and not stat.S_ISDIR(facts.st_mode):  # reading from a pipe waits for ever
+            raise UsageError(f"Cannot read {path}: it is no ordinary file.", remedy)
+        if facts.st_size > LONGEST_FILE:
+            raise UsageError(f"Cannot read {path}: it has more than {LONGEST_FILE / 1e6:.0f} MB.", remedy)
         with open(path, "rb") as file:
             return hashlib.sha256(file.read()).hexdigest()
-    except OSError as error:
-        raise UsageError(f"Cannot read {path}: {error.strerror}.", "Give the path of a Python file.") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"Cannot read {path}: {reason}.", remedy) from None
 
 
 @dataclass(frozen=True)

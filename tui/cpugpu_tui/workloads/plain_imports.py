@@ -35,8 +35,9 @@ class PlainImports:
     """Finds modules as the other finders do, and lets `PlainLoader` load those that are Python files."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return how to load a module, or None if nobody finds it. Modules of torch itself load as always."""
-        if name.partition(".")[0] == "torch" or "torch" not in sys.modules:
+        """Return how to load a module, or None if nobody finds it. Torch and what it imports load as always."""
+        spec = getattr(sys.modules.get("torch"), "__spec__", None)
+        if name.partition(".")[0] == "torch" or spec is None or getattr(spec, "_initializing", False):
             return None
         for finder in sys.meta_path:
             if finder is self or not hasattr(finder, "find_spec"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.workloads.contract import Costs, Step, Workload, workload
+from cpugpu_tui.workloads.drawing import normals, uniforms
 
 if TYPE_CHECKING:
     import torch
@@ -17,8 +18,30 @@ NUMBER_BYTES = 4
 """Size of the float32 numbers that are copied, as in P4."""
 
 
+class Copy(Workload):
+    """A copy. Nothing is computed, and the copy must be exact."""
+
+    dtypes = ("float32",)
+    has_end_to_end = False
+
+    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
+        """Return what is copied."""
+        del variant
+        return doubles
+
+    def tolerance(self, dtype: str) -> float:
+        """Return 0."""
+        del dtype
+        return 0.0
+
+    def flops(self, n: int) -> float:
+        """Return 0."""
+        del n
+        return 0.0
+
+
 @workload
-class Transfer(Workload):
+class Transfer(Copy):
     """Copy of n bytes: host to GPU (h2d), GPU to host (d2h), within the GPU (d2d); on the CPU within host memory.
 
     The CPU times of all variants are therefore the same: copies that do not cross PCIe. n is rounded up to whole
@@ -28,14 +51,10 @@ class Transfer(Workload):
     name = "transfer"
     axis = "bytes"
     sizes = tuple(4 * 4**k for k in range(15))
-    dtypes = ("float32",)
-    has_end_to_end = False
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return n bytes of float32 numbers, uniform in (0, 1]. Zeros would hide a missing copy."""
-        import torch
-
-        return (1 - torch.rand(numbers(n), generator=generator, dtype=dtype),)
+        return (1 - uniforms(dtype, generator, (numbers(n),))[0],)
 
     def step(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         """Copy and wait until host memory can be reused; pageable memory does not allow anything else."""
@@ -71,52 +90,28 @@ class Transfer(Workload):
             return host.to(device), target
         return host.pin_memory() if is_pinned else host, target
 
-    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return the source."""
-        del variant
-        return doubles[0]
-
-    def tolerance(self, dtype: str) -> float:
-        """Return 0, because a copy must be exact."""
-        del dtype
-        return 0.0
-
-    def flops(self, n: int) -> float:
-        """Return 0, because nothing is computed."""
-        del n
-        return 0.0
-
-    def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Return the bytes that cross PCIe; rates in GB/s refer to them."""
-        del itemsize_bytes
-        return float(NUMBER_BYTES * numbers(n))
-
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return the bytes that cross PCIe; for `d2d`, the bytes read plus written within GPU memory.
+        """Return the bytes that cross PCIe, to which rates in GB/s refer; for `d2d`, those read plus written.
 
         Memory counts source and target, which on the CPU are on the same device.
         """
-        copied_bytes = self.bytes_moved(n, itemsize_bytes)
+        del itemsize_bytes
+        copied_bytes = float(NUMBER_BYTES * numbers(n))
         return Costs(0.0, 2 * copied_bytes if variant == "d2d" else copied_bytes, 2 * copied_bytes)
 
 
 @workload
-class TransferModel(Workload):
+class TransferModel(Copy):
     """Copy of n models of one Linear 100→30 to the GPU (h2d) or to the host (d2h); on the CPU within host memory."""
 
     name = "transfer-model"
     axis = "models"
     sizes = (1,)
-    dtypes = ("float32",)
-    has_end_to_end = False
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return weight [30, 100] and bias [30] of each model, standard normals."""
-        import torch
-
         wide, narrow = FEATURES
-        shapes = [(narrow, wide), (narrow,)] * n
-        return tuple(torch.randn(*shape, generator=generator, dtype=dtype) for shape in shapes)
+        return normals(dtype, generator, *[(narrow, wide), (narrow,)] * n)
 
     def step(self, target: str, *parameters: torch.Tensor) -> list[torch.Tensor]:
         """Return the parameters on `target`, copied one by one as `model.to(target)` does."""
@@ -129,28 +124,7 @@ class TransferModel(Workload):
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
         """Return the target device and the parameters on the source device."""
-        if variant == "d2h":
-            return ("cpu", *(parameter.to(device) for parameter in inputs))
-        return (device, *inputs)
-
-    def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
-        """Return all copied parameters in one flat tensor."""
-        return flat(self.variant(variant)(*placed))
-
-    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return the parameters in one flat tensor."""
-        del variant
-        return flat(list(doubles))
-
-    def tolerance(self, dtype: str) -> float:
-        """Return 0, because a copy must be exact."""
-        del dtype
-        return 0.0
-
-    def flops(self, n: int) -> float:
-        """Return 0, because nothing is computed."""
-        del n
-        return 0.0
+        return ("cpu", *super().place(variant, inputs, device)) if variant == "d2h" else (device, *inputs)
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
         """Return the bytes of all parameters, copied once."""
@@ -165,13 +139,6 @@ class TransferModel(Workload):
 def numbers(size_bytes: int) -> int:
     """Return the number of float32 numbers in so many bytes, rounded up."""
     return -(-size_bytes // NUMBER_BYTES)
-
-
-def flat(tensors: list[torch.Tensor]) -> torch.Tensor:
-    """Return all elements in one row."""
-    import torch
-
-    return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 def link_of(variant: str) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE, AsWritten, Report, Step, Workload, workload
+from cpugpu_tui.workloads.drawing import normals
 
 if TYPE_CHECKING:
     import torch
@@ -31,10 +32,7 @@ class VectorDot(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return a [1, n] row and an [n, 1] column of standard normals."""
-        import torch
-
-        row = torch.randn(1, n, generator=generator, dtype=dtype)
-        return row, torch.randn(n, 1, generator=generator, dtype=dtype)
+        return normals(dtype, generator, (1, n), (n, 1))
 
     def step(self, row: torch.Tensor, column: torch.Tensor) -> torch.Tensor:
         """Return the [1, 1] matrix product."""

@@ -22,9 +22,8 @@ from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.transport import interpreter_search
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AppOptions, AppState
 from cpugpu_tui.ui.controllers.preparing import lacks_torch
-from cpugpu_tui.ui.options import AppOptions
 
 __all__ = ["fake_nvml", "nvml_library"]
 
@@ -145,7 +144,7 @@ async def test_beside_a_driver_with_gpus_the_cpu_build_of_this_environment_is_fo
     better = with_torch(tmp_path / "an env" / "python", "2.8.0+cu126")
     only(monkeypatch, better)
     fake_nvml.use()
-    app = CpuGpuApp(AppOptions(PlanRequest(("matmul",), sizes="8", rounds=2), database=tmp_path / "results.db"))
+    app = CpuGpuApp(AppOptions(request=PlanRequest(("matmul",), sizes="8", rounds=2), database=tmp_path / "results.db"))
     async with ShownApp(app) as pilot:
         await settled(pilot, lambda: app.state.better_python is not None)
         await reads(pilot, f"This torch ({torch.__version__}) cannot use the GPU. Press p to use")

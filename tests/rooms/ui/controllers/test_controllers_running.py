@@ -20,9 +20,9 @@ from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded, TelemetryArrived
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.screens.boxes import ConfirmScreen
+from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.screens.machine import MachineScreen
+from cpugpu_tui.ui.screens.page import ConfirmScreen
 
 REQUEST = PlanRequest(("matmul",), sizes="64,256")
 PLAN = build_plan(REQUEST)

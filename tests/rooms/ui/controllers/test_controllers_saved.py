@@ -23,8 +23,7 @@ from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live.messages import SavedRunChosen, SeriesEnded
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns
+from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader, SavedRuns
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
 from cpugpu_tui.ui.screens.compare import CompareScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen

@@ -20,11 +20,11 @@ from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
+from cpugpu_tui.ui.chart import ChartScreen
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import DEMO, PLAYING
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.screens.chart import ChartScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
 AT_ONCE, NEVER = 1000.0, 0.001
@@ -57,7 +57,7 @@ async def demo(
         finally:
             app.bridge.kill()
             await settled(pilot, lambda: not app.state.situation.live)
-            app.bridge.close()
+            app.bridge.backend.close()
 
 
 async def ended(pilot: Pilot[Any]) -> None:
@@ -100,7 +100,7 @@ async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
         await ended(pilot)
         assert "press f5" in screen_text(pilot)
         assert "L to list" in screen_text(pilot)
-        app.bridge.close()
+        app.bridge.backend.close()
 
 
 async def test_it_begins_by_itself_and_ends_in_the_recorded_state(whole: Recording) -> None:

@@ -13,8 +13,8 @@ from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.store import Store
 from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.options import AppOptions
 
 
 def one_run(path: Path) -> None:

@@ -24,7 +24,7 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import AppOptions, CpuGpuApp
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.panes.lines import PagedList
-from cpugpu_tui.ui.screens.detail.screen import DetailScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.screens.themes import ThemesScreen

@@ -13,13 +13,13 @@ from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.app_state import AppOptions
 
 
 async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: Path) -> None:
     path = tmp_path / "results.db"
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
-    app = CpuGpuApp(AppOptions(asked, database=path))
+    app = CpuGpuApp(AppOptions(request=asked, database=path))
     async with ShownApp(app) as pilot:
         await settled(pilot, lambda: app.state.agent_ready)
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -43,14 +43,14 @@ async def test_rows_that_are_not_saved_yet_are_marked_until_they_are(tmp_path: P
     with closing(Store.open(path)) as store:
         (run,) = store.runs()
         assert (run.status, run.cases_ok) == ("done", 1)
-    assert app.bridge.outbox is not None
-    app.bridge.outbox.close()
+    assert app.bridge.backend.outbox is not None
+    app.bridge.backend.outbox.close()
 
 
 async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path: Path) -> None:
     path = tmp_path / "later" / "results.db"
     asked = PlanRequest(("matmul",), sizes="64", rounds=5, simulation=Simulation())
-    app = CpuGpuApp(AppOptions(asked, database=path))
+    app = CpuGpuApp(AppOptions(request=asked, database=path))
     async with ShownApp(app) as pilot:
         await run_to_its_end(pilot)
         await reads(pilot, "Not saved")
@@ -59,5 +59,5 @@ async def test_a_history_that_could_not_be_opened_is_used_once_it_can(tmp_path: 
         assert "Not saved" not in joined(screen_lines(pilot)[:1])
     with closing(Store.open(path)) as store:
         assert [run.status for run in store.runs()] == ["done"]
-    assert app.bridge.outbox is not None
-    app.bridge.outbox.close()
+    assert app.bridge.backend.outbox is not None
+    app.bridge.backend.outbox.close()

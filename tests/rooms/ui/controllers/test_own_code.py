@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -14,6 +15,7 @@ from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app
 from tests.helpers.app.fuzz import send_at_once
 from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
 from tests.rooms.ui.test_layouts import screen_lines
+from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -240,6 +242,72 @@ async def test_a_file_that_changed_is_said(store: Store, tmp_path: Path) -> None
         await pilot.press("r")
         await settled(pilot, lambda: pilot.app.state.problem is not None)
         assert len(pilot.app.backend.sessions) == 2
+
+
+async def test_a_file_that_is_edited_while_it_is_read_is_shown_again_before_it_runs(
+    store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("def f(n): return n\n")
+    store.import_run(stream("a", plan_with(own_code(f"{file}:f"))))
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        file.write_text("def f(n): return n + 41\n")
+        await pilot.press("enter")
+        await settled(pilot, lambda: "own.py has changed while you read it" in said(pilot))
+        assert "return n + 41" in said(pilot)
+        assert pilot.app.backend.sessions == []
+        await pilot.press("enter")
+        assert (await session_of(pilot)).plan.codes == (own_code(f"{file}:f"),)
+
+
+async def test_a_file_that_is_deleted_while_it_is_read_runs_nothing(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("def f(n): return n\n")
+    store.import_run(stream("a", plan_with(own_code(f"{file}:f"))))
+    async with opened(app_with(store)) as pilot:
+        await open_newest(pilot)
+        await pilot.press("r")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        file.unlink()
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        assert pilot.app.backend.sessions == []
+
+
+@pytest.mark.parametrize(("python", "is_shown"), [(None, True), ("/another/python", False)])
+def test_the_function_of_a_module_is_shown_and_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str | None, is_shown: bool
+) -> None:
+    (tmp_path / "bee_pkg").mkdir()
+    (tmp_path / "bee_pkg" / "__init__.py").write_text("raise SystemExit\nfrom .inner import hum\n")
+    (tmp_path / "bee_pkg" / "inner.py").write_text("def other(): ...\n\ndef hum(x):\n    return x * 440\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code = replace(CODE, statement="bee_pkg:hum", target=("bee_pkg", "hum"))
+    text = "\n".join("".join(text for text, _ in line) for line in code_lines((code,), 200, python))
+    assert ("return x * 440" in text, "inner.py, line 3" in text) == (is_shown, is_shown)
+    assert ("is not shown" in text) is not is_shown
+    assert "def other" not in text
+    assert not [name for name in sys.modules if name.startswith("bee_pkg")]
+
+
+async def test_a_setup_of_several_lines_is_offered_and_pasted() -> None:
+    lines = ("x = torch.rand(n)", "def f(x):", "    return x + 1")
+    async with opened(size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        await type_in(pilot, code="f(x)", sizes="64")
+        form.query_one("#setup").focus()
+        pilot.app.post_message(Paste("\n".join(lines) + "\n"))
+        await settled(pilot, lambda: bool(form._fields.setup))
+        await pilot.press("enter")
+        session = await session_of(pilot)
+        assert session.plan.codes[0].setup == lines
+        await finish(pilot, session)
+        form = await open_form(pilot)
+        await pilot.press("down", "enter", "enter")
+        assert (await session_of(pilot, 2)).plan.codes[0].setup == lines
 
 
 def test_nothing_in_the_question_hides_code() -> None:

@@ -34,10 +34,10 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.measured import measured
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import live
 from cpugpu_tui.ui.glyphs import ASCII
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.options import AppOptions
+from cpugpu_tui.ui.live.saved_runs import QuietReader
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 
@@ -160,7 +160,7 @@ async def test_another_plan_is_not_compared_with() -> None:
 
 async def test_without_utf8_the_columns_are_ascii() -> None:
     app = CpuGpuApp(AppOptions(request=REQUEST), ASCII, HistoryBackend(None))
-    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    app.backend = app.bridge.backend  # type: ignore[attr-defined]
     async with opened(app) as pilot:
         await whole_series(pilot, ["2", "r"], 2)
         await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)

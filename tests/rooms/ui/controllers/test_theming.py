@@ -19,8 +19,7 @@ from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.ui.legible import contrast
-from cpugpu_tui.ui.themes import load_themes, shipped_folder
+from cpugpu_tui.ui.themes import contrast, load_themes, shipped_folder
 
 GOOD = 'name = "mine"\nprimary = "#336699"\nbackground = "#101010"\n'
 DRAWN = "▁▂▃▄▅▆▇█░─│╭╮╰╯┌┐└┘━ "
@@ -263,7 +262,7 @@ async def test_sixteen_colours_get_themes_made_for_them_and_are_told_why(tmp_pat
     from tests.helpers.app.fake_run import FakeBackend
 
     from cpugpu_tui.ui.app import CpuGpuApp
-    from cpugpu_tui.ui.options import AppOptions
+    from cpugpu_tui.ui.app_state import AppOptions
 
     app = CpuGpuApp(AppOptions(theme="paper"), backend=FakeBackend(), sixteen_colours=True)
     async with opened(app) as pilot:

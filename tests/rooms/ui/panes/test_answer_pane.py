@@ -15,7 +15,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.answer import pane_lines
-from cpugpu_tui.ui.roles import plain
+from cpugpu_tui.ui.panes.lines import plain
 
 SMALL, TALL, WIDE = (78, 2, 4), (118, 3, 6), (118, 7, 7)
 """Cells, least and most lines of the pane at 80×24, 120×40 and 200×60."""

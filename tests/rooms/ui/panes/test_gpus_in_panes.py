@@ -11,9 +11,9 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.answer import pane_lines
-from cpugpu_tui.ui.panes.device_choice import option_names, toggled
+from cpugpu_tui.ui.panes.fields import option_names, toggled
 from cpugpu_tui.ui.panes.timing_columns import LEAST_ROUNDS, PADDING, columns, shape_of
-from cpugpu_tui.ui.screens.detail.screen import detail_lines
+from cpugpu_tui.ui.screens.detail import detail_lines
 
 
 @pytest.fixture(scope="module")

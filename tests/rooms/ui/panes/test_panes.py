@@ -35,11 +35,11 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
 from cpugpu_tui.ui.panes.footer import keys_line
+from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines
-from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 CASES = tuple(Case("matmul", size) for size in (16, 64, 256))
 
@@ -263,6 +263,18 @@ def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, n
 @given(st.integers(10, 250), st.booleans(), st.booleans())
 def test_the_footer_never_overflows(width: int, live: bool, ran: bool) -> None:
     assert width_of(keys_line(Situation(live=live, ran=ran, stopping=True, paused=True), width)) <= width
+
+
+@pytest.mark.parametrize("situation", [Situation(), Situation(ran=True), Situation(past=True, ran=True)])
+def test_own_code_stands_in_the_footer_at_80_columns_when_it_can_be_timed(situation: Situation) -> None:
+    assert " o Own code " in plain(keys_line(situation, 80))
+
+
+def test_keys_that_do_nothing_now_make_room_for_those_that_do() -> None:
+    shown = plain(keys_line(Situation(live=True, ran=True), 80))
+    assert "space Pause" in shown
+    assert "Own code" not in shown
+    assert "Pause" not in plain(keys_line(Situation(ran=True), 80))
 
 
 def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:

@@ -16,8 +16,8 @@ from textual.strip import Strip
 from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.panes.lines import Spans, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
-from cpugpu_tui.ui.roles import Spans, width_of
 from cpugpu_tui.ui.screens.gpu import gpu_lines
 
 NAMES_AT_ONCE = 100

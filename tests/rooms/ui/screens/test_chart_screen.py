@@ -23,12 +23,10 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui import chart as pane
+from cpugpu_tui.ui.chart import ChartPane, ChartScreen
 from cpugpu_tui.ui.chart import drawing as chart
-from cpugpu_tui.ui.panes import chart as pane
-from cpugpu_tui.ui.panes.chart import ChartPane
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.chart import ChartScreen
+from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDE = (200, 60)

@@ -30,11 +30,10 @@ from cpugpu_tui.model import LATENCY, Case, Ceilings, Event
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.claims import ClaimsScreen, about_lines, claim_line
 from cpugpu_tui.ui.screens.main import MainScreen
 

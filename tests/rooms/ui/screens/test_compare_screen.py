@@ -31,11 +31,10 @@ from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.options import AppOptions
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.status import StatusPane
-from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 

@@ -43,9 +43,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.detail.distribution import distribution
-from cpugpu_tui.ui.screens.detail.screen import DetailScreen, detail_lines
+from cpugpu_tui.ui.panes.lines import plain
+from cpugpu_tui.ui.screens.detail import DetailScreen, detail_lines
+from cpugpu_tui.ui.screens.detail.device_times import distribution
 
 ALL, ONE = Case("matmul", 64), Case("matmul", 64, threads=1)
 DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))
@@ -140,6 +140,11 @@ def test_what_the_parts_leave_or_have_too_much_is_named(gpu_ns: float, word: str
     named = [word for word in ("unexplained", "rest ", "overlap") if any(word in line for line in said)]
     assert named == [word]
     words(line.translate(NO_BARS) for line in squeezed(said) if word in f"{line} ")
+
+
+def test_parts_that_leave_nothing_have_no_line_of_a_rest() -> None:
+    said = section(read(run_of(*timed(gpu_ns=23_700.0, gpu=PARTS))), APART)
+    assert not [line for line in said if "rest" in line or "overlap" in line]
 
 
 def test_kernels_that_run_while_the_host_queues_the_next_say_that_only_their_rest_is_shown(words: GoldenWords) -> None:

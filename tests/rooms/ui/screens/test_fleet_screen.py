@@ -36,15 +36,13 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.app_state import FleetOptions
 from cpugpu_tui.ui.fleet import FleetApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap, keymap_of
 from cpugpu_tui.ui.keys import COMMAND_BY_ID
-from cpugpu_tui.ui.options import FleetOptions
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.roles import plain
-from cpugpu_tui.ui.screens.fleet.lines import case_name, host_line, name_width
-from cpugpu_tui.ui.screens.fleet.screen import FleetScreen, HostScreen
+from cpugpu_tui.ui.panes.lines import Lines, plain
+from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen, case_name, host_line, name_width
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.themes import DEFAULT_THEME
 

@@ -15,12 +15,10 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import COMMANDS, GROUPS
-from cpugpu_tui.ui.screens.fleet.screen import FleetList
-from cpugpu_tui.ui.screens.help import HelpScreen, key_lines
-from cpugpu_tui.ui.screens.help_keys import COUNT, PANES, grouped
-from cpugpu_tui.ui.screens.help_words import GLOSSARY, TERMS, WORDS
+from cpugpu_tui.ui.screens.fleet import FleetList
+from cpugpu_tui.ui.screens.help import COUNT, GLOSSARY, PANES, TERMS, WORDS, HelpScreen, grouped, key_lines
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.screens.page import ListPage, Page
 from cpugpu_tui.ui.screens.run_list import RunList
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
@@ -61,7 +59,7 @@ def test_every_page_has_its_own_help() -> None:
     def kinds(kind: type[Page]) -> list[type[Page]]:
         return [kind, *(each for below in kind.__subclasses__() for each in kinds(below))]
 
-    shared = {Page, RunList, FleetList, HelpScreen}
+    shared = {Page, ListPage, RunList, FleetList, HelpScreen}
     topics = {kind.TOPIC for kind in kinds(Page) if kind not in shared and kind.__module__.startswith("cpugpu_tui.")}
     assert topics <= set(PANES)
     assert set(WORDS) == set(TERMS) == set(PANES)

@@ -31,16 +31,16 @@ from textual.pilot import Pilot
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
+from cpugpu_tui.ui.chart import ChartScreen
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
-from cpugpu_tui.ui.options import AppOptions
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.screens.boxes import ConfirmScreen
-from cpugpu_tui.ui.screens.chart import ChartScreen
 from cpugpu_tui.ui.screens.claims import ClaimsScreen
-from cpugpu_tui.ui.screens.detail.screen import DetailScreen
+from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.page import ConfirmScreen
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, 
         await pilot.press("enter", "slash", *["backspace"] * 6, *"#base")
         assert [line.split()[1] for line in listed(pilot)] == ["12"]
         await pilot.press(*"zzz")
-        words(text_of(pilot, "#runs").strip())
+        words(text_of(pilot, "#list").strip())
         await pilot.press("escape")
         assert "1 of 30" in text_of(pilot, "#page-title")
         await pilot.press("escape")
@@ -298,7 +298,7 @@ def said_of(pilot: Pilot[Any]) -> str:
 
 
 def rows_of(pilot: Pilot[Any]) -> list[str]:
-    return [line for line in text_of(pilot, "#runs").splitlines() if line.strip()]
+    return [line for line in text_of(pilot, "#list").splitlines() if line.strip()]
 
 
 async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:
@@ -329,7 +329,7 @@ async def test_a_live_run_is_not_deleted(store: Store) -> None:
 async def test_an_empty_history_says_how_to_fill_it(store: Store, words: GoldenWords) -> None:
     async with opened(app_with(store), (80, 24)) as pilot:
         await list_runs(pilot)
-        words(text_of(pilot, "#runs").strip())
+        words(text_of(pilot, "#list").strip())
         await pilot.press("enter", "d", "r", "j", "G", "l")
         assert isinstance(pilot.app.screen, HistoryScreen)
 
@@ -343,7 +343,7 @@ async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> No
         await list_runs(pilot)
         said = " ".join(text_of(pilot, "#about").split())
         assert str(broken) in said.replace(" ", "")
-        assert text_of(pilot, "#runs").strip() == ""
+        assert text_of(pilot, "#list").strip() == ""
 
 
 async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store: Store) -> None:
@@ -379,7 +379,7 @@ async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
 async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(store: Store) -> None:
     store.import_run(stream("a", replace(SWEEP, name="evil\x1b[2J[red]×")))
     app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
-    app.backend = app.bridge._backend  # type: ignore[attr-defined]
+    app.backend = app.bridge.backend  # type: ignore[attr-defined]
     async with opened(app, (80, 24)) as pilot:
         await list_runs(pilot)
         for press in ("", "l", "escape", "d", "escape", "enter"):

@@ -21,9 +21,8 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import UNICODE
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.status import status_line
-from cpugpu_tui.ui.roles import plain
 from cpugpu_tui.ui.screens.machine import MachineScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 

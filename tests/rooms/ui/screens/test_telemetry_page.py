@@ -17,10 +17,9 @@ from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, Telemetr
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.lines import Lines, plain, width_of
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU
-from cpugpu_tui.ui.roles import plain, width_of
 from cpugpu_tui.ui.screens.gpu import GPM, GpuScreen, gpu_lines, host_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 

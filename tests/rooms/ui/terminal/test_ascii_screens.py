@@ -10,8 +10,8 @@ from tests.helpers.app.looking import done_run
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import ASCII
-from cpugpu_tui.ui.options import AppOptions
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 PAGES = ("T", "enter", "question_mark", "m", "K", "g", "h", "c", "e", "shift+tab enter", "tab z")

@@ -8,7 +8,7 @@ import time
 import pytest
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 
-from cpugpu_tui.ui.terminal.terminal_input import LONGEST_LINE, PASTE_PAUSE_S, Paste, TerminalInput, keys_of
+from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE, PASTE_PAUSE_S, Paste, TerminalInput, keys_of
 
 BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 

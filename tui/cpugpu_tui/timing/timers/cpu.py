@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import repeat
-from statistics import fmean
 from time import perf_counter_ns
 from typing import Any
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, Kernels, Readiness
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.workloads.containers import stored, tensors
 
 FLUSH_CAP_BYTES = 128 << 20
 """Most memory to write for flushing the CPU's caches, about 25 ms. A last-level cache above 64 MiB is flushed only
@@ -85,28 +85,27 @@ class CpuTimer:
         marks = list(op.own_marks)
         if self.threads() == 1 and self._cores > 1:
             marks.append("one-thread")
-        if not flushes_denormals() and any(has_denormals(tensor) for tensor in (*op.host_inputs, op.out)):
+        if not flushes_denormals() and any(map(has_denormals, tensors([*op.host_inputs, op.out]))):
             marks.append("denormals")
         return tuple(marks)
 
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls in a row, ns per call."""
         self._use_threads(op.case)
-        if op.restore is not None:
-            return fmean(self.singles(op, calls)[SINGLE])
         step, inputs = op.step, op.inputs
-        started = perf_counter_ns()
-        for _ in repeat(None, calls):
-            step(*inputs)
-        return (perf_counter_ns() - started) / calls
+        elapsed = 0
+        for count in op.spans(calls, calls):
+            started = perf_counter_ns()
+            for _ in repeat(None, count):
+                step(*inputs)
+            elapsed += perf_counter_ns() - started
+        return elapsed / calls
 
     def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the wall times of single calls, ns."""
         step, inputs = op.step, op.inputs
         samples = []
-        for _ in repeat(None, count):
-            if op.restore is not None:
-                op.restore()
+        for _ in op.spans(count):
             started = perf_counter_ns()
             step(*inputs)
             samples.append(float(perf_counter_ns() - started))
@@ -122,9 +121,7 @@ class CpuTimer:
         step, inputs = op.step, op.inputs
         keywords = {} if op.out is None else {"out": op.out}
         samples = []
-        for _ in repeat(None, count):
-            if op.restore is not None:
-                op.restore()
+        for _ in op.spans(count):
             self._flush()
             started = perf_counter_ns()
             step(*inputs, **keywords)
@@ -165,10 +162,11 @@ def flushes_denormals() -> bool:
 
 
 def has_denormals(tensor: Any) -> bool:
-    """Return whether one of the first million elements is denormal; False if it is not a float tensor."""
+    """Return whether one of the first million elements that a tensor stores is denormal; False without floats."""
     import torch
 
-    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+    numbers = stored(tensor)[-1]
+    if not numbers.is_floating_point():
         return False
-    size = tensor.detach().reshape(-1)[:PROBED].abs()
+    size = numbers.detach().reshape(-1)[:PROBED].abs()
     return bool(((size > 0) & (size < torch.finfo(size.dtype).tiny)).any())

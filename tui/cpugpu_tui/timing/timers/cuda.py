@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import repeat
-from statistics import fmean
 from time import perf_counter_ns
 from typing import Any
 
@@ -31,6 +30,7 @@ from cpugpu_tui.timing.timers.overheads import Overheads
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
+from cpugpu_tui.workloads.containers import tensors
 
 SPIN_MARGIN_NS = 200_000.0
 """Added to 1.5 × the enqueue time to give the length of a spin, ns (method.md, step 5)."""
@@ -141,23 +141,22 @@ class CudaTimer:
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each followed by a synchronise, ns per call."""
         self._enter()
-        if op.restore is not None:
-            return fmean(self.singles(op, calls)[SINGLE])
         step, inputs, wait = op.step, op.inputs, self._wait_of(op)
-        started = perf_counter_ns()
-        for _ in repeat(None, calls):
-            step(*inputs)
-            wait()
-        return (perf_counter_ns() - started) / calls
+        elapsed = 0
+        for count in op.spans(calls, calls):
+            started = perf_counter_ns()
+            for _ in repeat(None, count):
+                step(*inputs)
+                wait()
+            elapsed += perf_counter_ns() - started
+        return elapsed / calls
 
     def singles(self, op: Operation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the wall times of single calls with their synchronise, and the part until the call returned, ns."""
         self._enter()
         step, inputs, wait = op.step, op.inputs, self._wait_of(op)
         samples, queued = [], []
-        for _ in repeat(None, count):
-            if op.restore is not None:
-                op.restore()
+        for _ in op.spans(count):
             started = perf_counter_ns()
             step(*inputs)
             returned = perf_counter_ns()
@@ -169,7 +168,7 @@ class CudaTimer:
     def throughput_block(self, op: Operation, calls: int) -> float | None:
         """Return the wall time per call of up to `MAX_QUEUED` queued calls with one synchronise at the end, ns."""
         self._enter()
-        if op.restore is not None:
+        if not op.can_queue:
             return None
         step, inputs, calls, wait = op.step, op.inputs, min(calls, MAX_QUEUED), self._wait_of(op)
         started = perf_counter_ns()
@@ -201,30 +200,27 @@ class CudaTimer:
 
     def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
         """Time copy to the GPU, call, copy to the host and synchronise; empty if copying is the work itself."""
-        if not op.workload.has_end_to_end:
+        if not op.has_end_to_end:
             return {}
         self._enter()
-        target, host = self._host_result(op, pinned=pinned), self._pinned(op) if pinned else op.host_inputs
+        copy_back, host = self._copy_result(op, pinned=pinned), self._pinned(op) if pinned else op.host_inputs
         samples, copied = [], []
         for _ in repeat(None, count):
             started = perf_counter_ns()
             placed = self._copy_inputs(op, host)
             returned = perf_counter_ns()
-            target.copy_(op.step(*placed), non_blocking=pinned)
+            copy_back(op.step(*placed), non_blocking=pinned)
             self._stream.synchronize()
             samples.append(float(perf_counter_ns() - started))
             copied.append(float(returned - started))
             del placed
         return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: tuple(copied)}
 
-    def _host_result(self, op: Operation, *, pinned: bool) -> Any:
-        """Return the host buffer for a result, created on first use with its pages mapped."""
-        import torch
-
-        if op.host_result.get(pinned) is None:
-            result = op.step(*op.inputs)
-            op.host_result[pinned] = torch.zeros(result.shape, dtype=result.dtype, pin_memory=pinned)
-        return op.host_result[pinned]
+    def _copy_result(self, op: Operation, *, pinned: bool) -> Callable[..., Any]:
+        """Return what copies a result to the host, into buffers with their pages mapped."""
+        if pinned not in op.copy_result:
+            op.copy_result[pinned] = copier(op.step(*op.inputs), pinned=pinned)
+        return op.copy_result[pinned]
 
     def _copy_inputs(self, op: Operation, host: tuple[Any, ...]) -> tuple[Any, ...]:
         """Queue copies of the inputs to the GPU; torch itself waits where pageable memory needs it."""
@@ -273,9 +269,7 @@ class CudaTimer:
         self._stream.synchronize()
         started = perf_counter_ns()
         spin(int(spin_ns * self._cycles_per_ns))
-        for start, end in pairs:
-            if op.restore is not None:
-                op.restore()
+        for (start, end), _ in zip(pairs, op.spans(count), strict=True):
             if flush is not None:
                 flush.zero_()
             start.record()
@@ -306,6 +300,22 @@ class CudaTimer:
         end.synchronize()
         # At least 1: an idle clock (345 instead of 1,980 MHz on an H200) would make later spins too short.
         self._cycles_per_ns = max(cycles / (start.elapsed_time(end) * 1e6), 1.0)
+
+
+def copier(result: Any, *, pinned: bool) -> Callable[..., Any]:
+    """Return what copies results like this one into host buffers of their own."""
+    import torch
+
+    targets = [torch.zeros(each.shape, dtype=each.dtype, pin_memory=pinned) for each in tensors(result)]
+    if isinstance(result, torch.Tensor):  # a walk through containers would add to the time of a call
+        single: Callable[..., Any] = targets[0].copy_
+        return single
+
+    def copy(found: Any, *, non_blocking: bool = False) -> None:
+        for target, each in zip(targets, tensors(found), strict=True):
+            target.copy_(each, non_blocking=non_blocking)
+
+    return copy
 
 
 def timing_event() -> Any:

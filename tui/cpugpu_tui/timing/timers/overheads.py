@@ -53,9 +53,9 @@ class Overheads:
         kernel_ns = self._kernel_ns(lambda: op.step(*op.inputs), enqueue_ns)
         if kernel_ns is not None:
             found[DEVICE_WARM] = (round(kernel_ns, 1),)
-        target = op.host_result.get(False)
-        if target is not None:  # created by the first call with copies
-            found[D2H_PAGEABLE] = self._result_copies_ns(op.step(*op.inputs), target)
+        copy_back = op.copy_result.get(False)
+        if copy_back is not None:  # created by the first call with copies
+            found[D2H_PAGEABLE] = self._result_copies_ns(op.step(*op.inputs), copy_back)
         return found
 
     def _synchronise_ns(self) -> float | None:
@@ -106,13 +106,13 @@ class Overheads:
                 return median([start.elapsed_time(end) * 1e6 for start, end in pairs])
         return None
 
-    def _result_copies_ns(self, result: Any, target: Any) -> tuple[float, ...]:
+    def _result_copies_ns(self, result: Any, copy_back: Callable[[Any], Any]) -> tuple[float, ...]:
         """Time `MOVES` copies of a finished result to the host in a row, ns."""
         self._stream.synchronize()
         samples = []
         for _ in repeat(None, MOVES):
             started = perf_counter_ns()
-            target.copy_(result)
+            copy_back(result)
             self._stream.synchronize()
             samples.append(float(perf_counter_ns() - started))
         return tuple(samples)

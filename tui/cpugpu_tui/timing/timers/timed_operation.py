@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
@@ -18,6 +18,7 @@ from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.workloads import Report, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.containers import copied, holds_modules, numbers
 from cpugpu_tui.workloads.operators import settings
 
 
@@ -36,10 +37,12 @@ class Operation:
     """Result of the first call, reused as `out=` if the step takes it."""
     pinned: tuple[Any, ...] | None = None
     """Copies of the host inputs in pinned memory, created on first use."""
-    host_result: dict[bool, Any] = field(default_factory=dict)
-    """Is pinned → host buffer for the results of calls with copies."""
+    copy_result: dict[bool, Callable[..., Any]] = field(default_factory=dict)
+    """Is pinned → what copies a result into host buffers, created on first use."""
+    has_end_to_end: bool = True
+    """Whether calls with copies can be timed."""
     restore: Callable[[], None] | None = None
-    """Puts the inputs back before each call, outside the clock, where the step changes them."""
+    """Puts the inputs back before each call, outside the clock, where the step changes them. Only `spans` calls it."""
     waits_for_all: bool = False
     """Whether the step queues work on streams of its own, so that a wait for one stream is not enough."""
     expected: Sequence[Any] | None = None
@@ -70,13 +73,27 @@ class Operation:
         """Return whether the step accepts `out=`."""
         return "out" in inspect.signature(self.step).parameters
 
+    @property
+    def can_queue(self) -> bool:
+        """Return whether calls can follow each other without a pause."""
+        return self.restore is None
+
+    def spans(self, calls: int, longest: int = 1) -> Iterator[int]:
+        """Yield how many calls to time next, at most `longest`, `calls` in all; restore the inputs before each span."""
+        longest = longest if self.can_queue else 1
+        for done in range(0, calls, longest):
+            if self.restore is not None:
+                self.restore()
+            yield min(longest, calls - done)
+
     def to_check(self, result: Any) -> Any:
-        """Return the tensor to compare between devices: the step's result, or the workload's `checked`."""
-        if type(self.workload).checked is Workload.checked:
-            return self.workload.comparable(result)
-        checked = self.workload.checked(self.case.variant, self.inputs)
-        self.workload.reset(self.case.variant, self.inputs)
-        return checked
+        """Return what to compare between devices: the step's result, or the workload's `checked`."""
+        if type(self.workload).checked is not Workload.checked:
+            checked = self.workload.checked(self.case.variant, self.inputs)
+            self.workload.reset(self.case.variant, self.inputs)
+            return checked
+        # A person's code may return its inputs or what it keeps, which later calls change.
+        return copied(numbers(result)) if isinstance(self.workload, CodeWorkload) else result
 
 
 def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
@@ -84,6 +101,8 @@ def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
     workload = catalogue.find(case.workload)
     placed = workload.place(case.variant, inputs, device)
     found = Operation(case, workload, workload.step_for(case.variant, placed), placed, inputs)
+    # A model stays on the device between calls, so no call includes copying it.
+    found.has_end_to_end = workload.has_end_to_end and not (workload.is_placed_plainly and holds_modules(inputs))
     if isinstance(workload, CodeWorkload):
         found.settings = settings()
     return found

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import named, where
@@ -22,10 +22,9 @@ from cpugpu_tui.render.answers import axis_of, beside, threads_of, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
-from cpugpu_tui.ui.chart.what_if import BY_KEY, finished_rows, marked_row, what_if_sentence
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
-from cpugpu_tui.ui.roles import Spans, width_of
+from cpugpu_tui.ui.panes.answer import BY_KEY, finished_rows, marked_row, what_if_sentence
+from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""
@@ -88,7 +87,8 @@ def chart_lines(
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         return [title, *wrapped("Not enough room for the chart.", width, "muted"), *below][:height]
     # The unit follows the first time. On a linear axis it follows the longest, which fills the axis.
-    unit = unit_for_one(max(_times(found))) if options.linear_times else _unit_of(run)
+    most_ns = max(_times(found))
+    unit = next((unit for unit in (S, MS, US) if most_ns >= unit.ns), NS) if options.linear_times else _unit_of(run)
     try:
         field = _field(found, crossing, marked, unit, width, room, options, glyphs)
     except (ImportError, OSError) as error:  # plotext is compiled and lacks wheels for some machines
@@ -187,11 +187,6 @@ def _unit_of(run: RunState) -> Unit:
     """Return the unit for the first timed row, which stays for the run; microseconds before that."""
     every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
     return next((unit_for(ns) for ns in every if ns is not None), US)
-
-
-def unit_for_one(ns: float) -> Unit:
-    """Return the largest unit in which a time is at least 1."""
-    return next((unit for unit in (S, MS, US) if ns >= unit.ns), NS)
 
 
 def _field(
@@ -319,10 +314,4 @@ def _overlaid(below: str, sign: str) -> str:
 
 def _joined(cells: Sequence[Cell]) -> Spans:
     """Return a row of cells as spans, joining neighbours of the same role."""
-    spans: list[tuple[str, str]] = []
-    for sign, role in cells:
-        if spans and spans[-1][1] == role:
-            spans[-1] = (spans[-1][0] + sign, role)
-        else:
-            spans.append((sign, role))
-    return tuple(spans)
+    return tuple(("".join(sign for sign, _ in same), role) for role, same in groupby(cells, key=itemgetter(1)))

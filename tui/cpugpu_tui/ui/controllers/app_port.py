@@ -54,12 +54,9 @@ class Port(Protocol):
         """Run `body` on a thread; `exclusive` cancels the others of its group."""
 
     def in_background(
-        self,
-        group: str,
-        body: Callable[[], Result],
-        then: Callable[[Result], object],
+        self, group: str, body: Callable[[], Result], then: Callable[[Result], object],
         failed: Callable[[CpuGpuError], object],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Run `body` on a thread, then call `then` with its result or `failed` with its error on the app's thread."""
 
     def set_timer(self, delay: float, callback: Callable[[], object]) -> Timer:

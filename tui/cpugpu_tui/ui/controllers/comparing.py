@@ -10,8 +10,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.controllers.app_port import Port, toggle
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import SeriesEnded
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.live.saved_runs import BASELINE
+from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
@@ -43,7 +42,7 @@ class Comparing:
         """Open or close the claims."""
         from cpugpu_tui.ui.screens.claims import ClaimsScreen
 
-        read = self._bridge.claim_points
+        read = self._bridge.backend.claim_points
         toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
 
     def set_baseline(self) -> None:

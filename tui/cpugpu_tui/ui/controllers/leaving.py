@@ -11,14 +11,9 @@ class Leaving:
     """Asks, stops the work, and exits when it has ended or after a grace period."""
 
     def __init__(
-        self,
-        port: Port,
-        is_busy: Callable[[], bool],
-        stop: Callable[[], object],
-        leave: Callable[[int], object],
-        question: tuple[str, str],
-        grace_s: float,
-    ) -> None:
+        self, port: Port, is_busy: Callable[[], bool], stop: Callable[[], object], leave: Callable[[int], object],
+        question: tuple[str, str], grace_s: float,
+    ) -> None:  # fmt: skip
         """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
 
         `question` is the question before work is stopped and the label for not stopping; `grace_s` is how long to
@@ -34,7 +29,7 @@ class Leaving:
         if not self._is_busy() or self._port.state.situation.demo:
             self.leave()
             return
-        from cpugpu_tui.ui.screens.boxes import ConfirmScreen
+        from cpugpu_tui.ui.screens.page import ConfirmScreen
 
         def decide(yes: bool | None) -> None:
             if yes:

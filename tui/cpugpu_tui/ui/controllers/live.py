@@ -13,17 +13,8 @@ from cpugpu_tui.state.folding import folded as run_of
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port
+from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.messages import (
-    AgentReported,
-    CalibrationAdvanced,
-    CeilingsKnown,
-    NoticeGiven,
-    RunAdvanced,
-    SavingChanged,
-    SeriesEnded,
-    TelemetryArrived,
-)
 from cpugpu_tui.ui.panes.status import LONG_STEP_S
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.terminal.repaint_throttle import PaintGate
@@ -60,7 +51,7 @@ class Live:
             self._current, self._current_since_s = run.current, now_s
         return {"run": state.as_saved(run), "telemetry": telemetry, "step_s": now_s - self._current_since_s}
 
-    def advance(self, message: RunAdvanced) -> None:
+    def advance(self, message: messages.RunAdvanced) -> None:
         """Show the run's new events."""
         if any(isinstance(event, RunStarted) for event in message.events):
             self._gate.hold()
@@ -71,7 +62,7 @@ class Live:
         self.gap_s = time.monotonic()
         self._gate.let_one_through("gap")
 
-    def end_series(self, _: SeriesEnded) -> None:
+    def end_series(self, _: messages.SeriesEnded) -> None:
         """Allow repaints again, and ring the bell after a long run unless it is a demo."""
         self._gate.release()
         self._port.situate(live=False, paused=False, stopping=False)
@@ -93,24 +84,24 @@ class Live:
 
     # ---------------------------------------------------------------- beside the run
 
-    def show_ceilings(self, message: CeilingsKnown) -> None:
+    def show_ceilings(self, message: messages.CeilingsKnown) -> None:
         """Show the last measured peak rates."""
         self._port.state = self._port.state.with_own(ceilings=message.ceilings)
         self._port.change(calibration_remark=message.remark, calibrating="")
 
-    def show_calibration(self, message: CalibrationAdvanced) -> None:
+    def show_calibration(self, message: messages.CalibrationAdvanced) -> None:
         """Show what is measured next for the machine card."""
         self._gate.hold()
         self._port.change(calibrating=message.note)
         self._gate.let_one_through("gap")
 
-    def show_telemetry(self, message: TelemetryArrived) -> None:
+    def show_telemetry(self, message: messages.TelemetryArrived) -> None:
         """Store a reading; it is shown unless a saved run is."""
         state = self._port.state
         self._port.state = state.with_own(telemetry=state.own.telemetry.apply(message.read))
         self._port.change()
 
-    def meet_agent(self, message: AgentReported) -> None:
+    def meet_agent(self, message: messages.AgentReported) -> None:
         """Show whether runs can begin."""
         outcome = message.outcome
         if isinstance(outcome, Hello):
@@ -128,13 +119,13 @@ class Live:
             "Install torch in this interpreter, or choose another interpreter with --python PATH.",
         )
 
-    def mark_unsaved(self, message: SavingChanged) -> None:
+    def mark_unsaved(self, message: messages.SavingChanged) -> None:
         """Mark the rows that are not saved."""
         state = replace(self._port.state, unsaved=message.unsaved)
         self._port.state = state.with_own(run=state.as_saved(state.own.run))
         self._port.change()
 
-    def notice(self, message: NoticeGiven) -> None:
+    def notice(self, message: messages.NoticeGiven) -> None:
         """Show a lasting notice."""
         self._port.change(notice=message.text)
 

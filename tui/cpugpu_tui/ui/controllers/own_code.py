@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -35,10 +36,10 @@ class Consent:
         """Return a plan whose files have the hashes of the last run, so that a change is noticed once."""
         return _with_hashes(plan, lambda code: self._known.get(_text_of(code), code.sha256))
 
-    def ask(self, plan: Plan, then: Callable[[Plan], object]) -> None:
+    def ask(self, plan: Plan, then: Callable[[Plan], object], since: str = "since that run") -> None:
         """Call `then` with the plan: at once, or after the person has read and confirmed its code.
 
-        Code of a file runs as the file is now; the plan says so by its hash.
+        Code of a file runs as the file is now; the plan says so by its hash. `since` says when the plan was made.
         """
         if not plan.codes:
             then(plan)
@@ -50,9 +51,7 @@ class Consent:
         except UsageError as error:
             self._port.change(problem=error)
             return
-        pairs = zip(plan.codes, present.codes, strict=True)
-        files = dict.fromkeys(now.target[0] for before, now in pairs if before.sha256 != now.sha256)
-        changed = list(map(os.path.basename, files))
+        changed = _changed_files(plan, present)
 
         def run() -> None:
             self.give(present.codes)
@@ -65,7 +64,30 @@ class Consent:
             return
         from cpugpu_tui.ui.screens.code.question import CodeQuestion
 
-        self._port.push_screen(CodeQuestion(present.codes, changed), lambda yes: run() if yes else None)
+        def answered(yes: bool) -> None:
+            if not yes:
+                return
+            # A file may be edited while it is read here. What runs is what was shown, so the new text is asked about.
+            try:
+                is_as_shown = _with_hashes(plan, lambda code: as_of_now(code).sha256) == present
+            except UsageError as error:
+                self._port.change(problem=error)
+                return
+            if is_as_shown:
+                run()
+            else:
+                self.ask(present, then, since="while you read it")
+
+        own = self._port.state.environment.get("interpreter", sys.executable)
+        question = CodeQuestion(present.codes, changed, since, own if own != sys.executable else None)
+        self._port.push_screen(question, answered)
+
+
+def _changed_files(before: Plan, now: Plan) -> list[str]:
+    """Return the names of files whose hashes differ."""
+    pairs = zip(before.codes, now.codes, strict=True)
+    files = dict.fromkeys(new.target[0] for old, new in pairs if old.sha256 != new.sha256)
+    return list(map(os.path.basename, files))
 
 
 def _text_of(code: OwnCode) -> OwnCode:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cpugpu_tui.model import DevicesFound, Event
+from cpugpu_tui.model import DevicesFound
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.controllers.app_port import Port
@@ -102,7 +102,8 @@ class Preparing:
 
     def meet_run_devices(self, message: RunAdvanced) -> None:
         """Learn the devices from a run, before its events are shown in one paint."""
-        state, found = self._port.state, _told(message.events)
+        state = self._port.state
+        found = next((event for event in message.events if isinstance(event, DevicesFound)), None)
         if not state.devices and found is not None:
             self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
 
@@ -128,8 +129,3 @@ def first_number(version: object) -> int | None:
     """Return 580 for `580.95.05`; None without a version."""
     number = str(version or "").partition(".")[0]
     return int(number) if number.isdecimal() else None
-
-
-def _told(events: tuple[Event, ...]) -> DevicesFound | None:
-    """Return the report of the devices among these events, if any."""
-    return next((event for event in events if isinstance(event, DevicesFound)), None)

@@ -10,8 +10,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live.messages import SeriesEnded
-from cpugpu_tui.ui.live.quiet_reader import QuietReader
-from cpugpu_tui.ui.live.saved_runs import age_text
+from cpugpu_tui.ui.live.saved_runs import QuietReader, age_text
 from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:

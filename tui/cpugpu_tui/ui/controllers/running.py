@@ -47,7 +47,9 @@ class Running:
         found = self._repeating.plan_of_row()
         if found is not None:
             plan, parent = found
-            self.begin(plan, self._port.state.count or 1, _timeout_of(parent), parent=parent)
+            started = parent.run.run
+            timeout_s = started.environment.get("case_timeout_s") if started is not None else None
+            self.begin(plan, self._port.state.count or 1, timeout_s, parent=parent)
 
     def find_crossover(self) -> None:
         """Find the size from which the GPU wins; sizes in the form are the range."""
@@ -173,10 +175,7 @@ class Running:
     def pause(self) -> None:
         """Pause or resume the run."""
         paused = self._port.state.situation.paused
-        if paused:
-            self._bridge.resume()
-        else:
-            self._bridge.pause()
+        (self._bridge.resume if paused else self._bridge.pause)()
         self._port.situate(paused=not paused)
 
     def stop(self) -> None:
@@ -186,12 +185,6 @@ class Running:
         else:
             self._bridge.stop()
             self._port.situate(stopping=True, paused=False)
-
-
-def _timeout_of(parent: ParentRun) -> float | None:
-    """Return the time limit of the run's cases in seconds."""
-    started = parent.run.run
-    return started.environment.get("case_timeout_s") if started is not None else None
 
 
 def other_kind(number: int, *, simulates: bool) -> UsageError:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.ui.chart.what_if import next_world
 from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
+from cpugpu_tui.ui.panes.answer import next_world
 from cpugpu_tui.ui.panes.timing_order import next_order, reverse_order
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
@@ -21,13 +21,13 @@ class Timings:
 
     def open_row(self, message: TimingTable.RowChosen) -> None:
         """Show the detail of a row."""
-        from cpugpu_tui.ui.screens.detail.screen import DetailScreen
+        from cpugpu_tui.ui.screens.detail import DetailScreen
 
         self._port.push_screen(DetailScreen(self._port.state, message.row_key, self._port.glyphs))
 
     def toggle_chart(self) -> None:
         """Open or close the chart page."""
-        from cpugpu_tui.ui.screens.chart import ChartScreen
+        from cpugpu_tui.ui.chart import ChartScreen
 
         toggle(self._port, ChartScreen, lambda: ChartScreen(self._port.state, self._port.glyphs))
 
@@ -51,10 +51,6 @@ class Timings:
     def move(self, step: int) -> None:
         """Highlight the next or previous row while the chart covers the timings."""
         main = main_screen(self._port)
-        if main is None:
-            return
-        table = main.query_one(TimingTable)
-        if step > 0:
-            table.action_cursor_down()
-        else:
-            table.action_cursor_up()
+        if main is not None:
+            table = main.query_one(TimingTable)
+            (table.action_cursor_down if step > 0 else table.action_cursor_up)()

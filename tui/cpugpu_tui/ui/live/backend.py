@@ -1,23 +1,28 @@
-"""Agents, history and telemetry of the app, imported and opened after the first frame."""
+"""Agents, history and telemetry of the app, or the demo's recording; imported and opened after the first frame."""
 
 from __future__ import annotations
 
+import platform
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Ceilings, DevicesFound, Event, Hello, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.model import PROTOCOL, Ceilings, DevicesFound, Hello, Plan, TelemetryRead
 from cpugpu_tui.transport.interpreter_search import AUTO
+from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
-from cpugpu_tui.ui.options import AppOptions
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
+    from cpugpu_tui.demo.player import Player as DemoPlayer
+    from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.estimate import Earlier
+    from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store import Store
     from cpugpu_tui.store.outbox import Outbox
@@ -37,30 +42,8 @@ TELEMETRY_S = 1.0
 """Seconds between two readings."""
 
 
-class RunningSession(Protocol):
-    """The part of `session.session.Session` that the app uses."""
-
-    @property
-    def series_id(self) -> str:
-        """Series of the run."""
-
-    def run(self, deliver: Callable[[Event], None]) -> RunFinished:
-        """Run to the end. Blocks."""
-
-    def stop(self) -> None:
-        """Stop after the current block."""
-
-    def kill(self) -> None:
-        """Stop at once."""
-
-    def pause(self) -> None:
-        """Pause between half-rounds."""
-
-    def resume(self) -> None:
-        """Continue after a pause."""
-
-    def add_telemetry(self, event: TelemetryRead) -> None:
-        """Add a reading to the events of the run."""
+RunningSession: TypeAlias = "Session | DemoPlayer"
+"""One run, measured or played."""
 
 
 class Backend:
@@ -70,7 +53,7 @@ class Backend:
         """Store the options; nothing is imported or opened before `open`."""
         self._options = options
         self._agents: Agents | None = None
-        self._no_store: CpuGpuError = NO_HISTORY
+        self._no_store = NO_HISTORY
         self.outbox: Outbox | None = None
         """Saves runs to the history; None before `open`, and if nothing is saved."""
         self._sampler: Sampler | SimulatedSampler | Player | None = None
@@ -78,11 +61,9 @@ class Backend:
         self._is_leaving = threading.Event()
 
     def open(
-        self,
-        on_agent: Callable[[Hello | CpuGpuError], None],
-        on_telemetry: Callable[[TelemetryRead], None],
+        self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
         on_notice: Callable[[str], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Start telemetry, open the store and start the standby agent. Returns before the agent is ready.
 
         Raises:
@@ -201,14 +182,9 @@ class Backend:
         assert self._agents is not None
         # An agent may run typed code only for a plan that has some; `Consent` let it through.
         self._agents.use(replace(self._options.request.own, codes=plan.codes).words())
+        facts = {"argv": sys.argv[1:], "face": "app"}
         session = Session(
-            plan,
-            self._agents,
-            self.outbox,
-            series_id,
-            case_timeout_s,
-            facts={"argv": sys.argv[1:], "face": "app"},
-            ceilings=self._options.ceilings,
+            plan, self._agents, self.outbox, series_id, case_timeout_s, facts=facts, ceilings=self._options.ceilings
         )
         session.on_live = self._hush
         return session
@@ -220,32 +196,23 @@ class Backend:
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return the peak rates of this machine's devices from their last calibration."""
-        import platform
-
         from cpugpu_tui.analysis.card import newest
 
-        if self._store is None:
-            return ()
         simulated = self._options.request.simulation is not None
-        try:
-            known = self._store.ceilings(platform.node())
-        except StoreError:
-            return ()
-        return newest([found for found in known if found.simulated == simulated])
+        with suppress(StoreError):
+            known = self.history.store.ceilings(platform.node())
+            return newest([found for found in known if found.simulated == simulated])
+        return ()
 
     def earlier(self) -> Earlier:
         """Return the durations of this machine's saved runs."""
-        import platform
-
         from cpugpu_tui.session.estimate import MOST_RUNS, NOTHING_EARLIER, earlier_of
 
-        if self._store is None:
-            return NOTHING_EARLIER
         simulated = self._options.request.simulation is not None
-        try:
-            return earlier_of(self._store.timed_runs(platform.node(), simulated=simulated, limit=MOST_RUNS))
-        except StoreError:
-            return NOTHING_EARLIER
+        with suppress(StoreError):
+            runs = self.history.store.timed_runs(platform.node(), simulated=simulated, limit=MOST_RUNS)
+            return earlier_of(runs)
+        return NOTHING_EARLIER
 
     def survey(self) -> DevicesFound | None:
         """Return every device that a separate agent finds; None if it was stopped. Blocks for seconds.
@@ -267,23 +234,18 @@ class Backend:
 
     def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
         """Return the cases of saved runs of this machine that claims need beside those of this run."""
-        import platform
-
         from cpugpu_tui.compare.claims import points_of, stored_points
 
-        if self._store is None:
-            return ()
         # Simulated and measured runs are never mixed, also when a saved run of the other kind is shown.
         simulated = run.simulated if run.run is not None else self._options.request.simulation is not None
         current = points_of(run)
         run_id = run.run.run_id if run.run is not None else ""
         hostname = str(run.run.environment.get("hostname", platform.node())) if run.run is not None else platform.node()
-        try:
+        with suppress(StoreError):
             return stored_points(
-                self._store, hostname, current, ceilings, simulated=simulated, without=run_id
+                self.history.store, hostname, current, ceilings, simulated=simulated, without=run_id
             )  # fmt: skip
-        except StoreError:
-            return ()
+        return ()
 
     @property
     def store_notice(self) -> str | None:
@@ -314,3 +276,38 @@ class Backend:
             self._sampler.stop()
         if self._agents is not None:
             self._agents.close()
+
+
+class DemoBackend(Backend):
+    """A backend with recorded runs in place of agents, store and telemetry."""
+
+    def __init__(self, options: AppOptions) -> None:
+        super().__init__(options)
+        assert options.demo is not None
+        self._recording: Recording = options.demo
+
+    def open(
+        self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
+        on_notice: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        """Put all runs into the history and report the recorded agent's environment."""
+        del on_telemetry, on_notice
+        from cpugpu_tui.store import Store
+        from cpugpu_tui.store.outbox import Outbox
+
+        store = Store.in_memory()
+        for run in self._recording.runs:
+            store.import_run(run.events)
+        self.outbox = Outbox(lambda _wait_s: store, store)
+        on_agent(Hello(protocol=PROTOCOL, environment=self._recording.environment))
+
+    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
+        """Return a session that plays all runs."""
+        from cpugpu_tui.demo.player import Player
+
+        del plan, series_id, case_timeout_s
+        return Player(self._recording, self._options.demo_pace)
+
+    def ceilings(self) -> tuple[Ceilings, ...]:
+        """Return the peak rates of the recorded machine."""
+        return self._recording.ceilings

@@ -10,39 +10,12 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import (
-    Ceilings,
-    CeilingsMeasured,
-    DevicesFound,
-    Event,
-    Gap,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui.model import Ceilings, Event, Hello, Plan, TelemetryRead, events
 from cpugpu_tui.session.planning import nth_plan
+from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
-from cpugpu_tui.ui.live.messages import (
-    AgentReported,
-    CalibrationAdvanced,
-    CeilingsKnown,
-    DevicesReported,
-    EarlierKnown,
-    InterpreterFound,
-    NoticeGiven,
-    RunAdvanced,
-    SavingChanged,
-    SeriesEnded,
-    TelemetryArrived,
-)
 
 if TYPE_CHECKING:
-    from cpugpu_tui.analysis.claim_numbers import TimedCase
-    from cpugpu_tui.state.state import RunState
-    from cpugpu_tui.store.outbox import Outbox
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
 
 
@@ -57,7 +30,8 @@ class Bridge:
 
     def __init__(self, backend: Backend, post: Callable[[Message], bool]) -> None:
         """Post messages with `post`, which must be thread-safe and must not block."""
-        self._backend = backend
+        self.backend = backend
+        """Opens, suspends and closes what a run needs. Its outbox is closed by the caller of the app."""
         self._post = post
         self._lock = threading.Lock()
         self._events: list[Event] = []
@@ -82,39 +56,39 @@ class Bridge:
     def open(self) -> None:
         """Open everything that a run needs. Runs on the worker thread `open`."""
         try:
-            self._backend.open(self._agent_reported, self._telemetry_read, self._notice)
+            self.backend.open(self._agent_reported, self._telemetry_read, self._notice)
         except CpuGpuError as error:
-            self._post(AgentReported(error))
+            self._post(messages.AgentReported(error))
         finally:
-            if (outbox := self._backend.outbox) is not None:
+            if (outbox := self.backend.outbox) is not None:
                 self._is_writable = outbox.is_writable
                 outbox.on_change = self._saving_changed
             self._opened.set()
-        if notice := self._backend.store_notice:
+        if notice := self.backend.store_notice:
             self._notice(notice)
-        self._post(CeilingsKnown(self._backend.ceilings()))
+        self._post(messages.CeilingsKnown(self.backend.ceilings()))
         # Imported ahead of the first `r`, whose paint they would delay (122-262 ms instead of 63-77).
         from cpugpu_tui.compare import changes  # noqa: F401
 
-        self._post(EarlierKnown(self._backend.earlier()))
+        self._post(messages.EarlierKnown(self.backend.earlier()))
 
     def survey(self) -> None:
         """Ask an agent for all devices. Runs on the worker thread `survey`."""
         self._opened.wait()
         try:
-            found = self._backend.survey()
+            found = self.backend.survey()
         except CpuGpuError as error:
-            self._post(DevicesReported((), str(error)))
+            self._post(messages.DevicesReported((), str(error)))
         else:
-            report = DevicesReported(found.devices, found.no_gpu or "") if found is not None else DevicesReported(())
-            self._post(report)
+            devices, remark = (found.devices, found.no_gpu or "") if found is not None else ((), "")
+            self._post(messages.DevicesReported(devices, remark))
 
     def search_python(self) -> None:
         """Look for an interpreter that can do more than that of the agents. Runs on the worker thread `search`."""
         self._opened.wait()
         with self._searching:
-            found = self._backend.better_python(lambda: self._begun)
-        self._post(InterpreterFound(found, is_complete=not self._begun))
+            found = self.backend.better_python(lambda: self._begun)
+        self._post(messages.InterpreterFound(found, is_complete=not self._begun))
 
     def use_python(self, python: str) -> None:
         """Switch to another interpreter, unless a run has begun. Runs on the worker thread `search`."""
@@ -123,15 +97,15 @@ class Bridge:
             if self._begun:
                 return
             try:
-                self._backend.use_python(python)
+                self.backend.use_python(python)
             except CpuGpuError as error:
-                self._post(AgentReported(error))
+                self._post(messages.AgentReported(error))
 
     def calibrate(self, plan: Plan) -> None:
         """Calibrate the machine; the run on the screen stays. Runs on the worker thread `run`."""
         self._wait_for_quiet()
-        self._backend.end_survey()
-        session = self._backend.session(plan, None, None)
+        self.backend.end_survey()
+        session = self.backend.session(plan, None, None)
         measured: list[Ceilings] = []
         remark = ""
         with self._lock:
@@ -141,13 +115,13 @@ class Bridge:
 
         def deliver(event: Event) -> None:
             nonlocal remark
-            if isinstance(event, Progressed) and event.phase == "calibration":
-                self._post(CalibrationAdvanced(f"{event.device}, {event.note}"))
-            elif isinstance(event, CeilingsMeasured):
+            if isinstance(event, events.Progressed) and event.phase == "calibration":
+                self._post(messages.CalibrationAdvanced(f"{event.device}, {event.note}"))
+            elif isinstance(event, events.CeilingsMeasured):
                 measured.append(event.ceilings)
-            elif isinstance(event, DevicesFound):
+            elif isinstance(event, events.DevicesFound):
                 remark = event.no_gpu or ""
-            elif isinstance(event, RunFinished) and event.message:
+            elif isinstance(event, events.RunFinished) and event.message:
                 remark = f"{event.message} {event.remedy}".strip()
 
         try:
@@ -156,23 +130,23 @@ class Bridge:
         finally:
             with self._lock:
                 self._session, self._begun = None, False
-            self._post(CeilingsKnown(self._with_saved(measured), remark))
-            self._post(SeriesEnded())
+            self._post(messages.CeilingsKnown(self._with_saved(measured), remark))
+            self._post(messages.SeriesEnded())
 
     def _with_saved(self, measured: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
         """Return the new peak rates, and the saved ones of the other devices."""
-        others = [saved for saved in self._backend.ceilings() if saved.device not in {m.device for m in measured}]
+        others = [saved for saved in self.backend.ceilings() if saved.device not in {m.device for m in measured}]
         return (*measured, *others)
 
     def run_series(self, plan: Plan, repeats: int, case_timeout_s: float | None) -> None:
         """Run a plan `repeats` times in one series. Runs on the worker thread `run`."""
         self._wait_for_quiet()
-        self._backend.end_survey()
+        self.backend.end_survey()
         series_id: str | None = None
         self._measured.clear()
         try:
             for number in range(1, repeats + 1):
-                session = self._backend.session(nth_plan(plan, number), series_id, case_timeout_s)
+                session = self.backend.session(nth_plan(plan, number), series_id, case_timeout_s)
                 series_id = session.series_id
                 with self._lock:
                     self._session, self.repeat_number = session, number
@@ -185,9 +159,9 @@ class Bridge:
             with self._lock:
                 self._session, self._streaming, self._begun = None, False, False
             if self._measured:
-                self._post(CeilingsKnown(self._with_saved(self._measured)))
-            self._post(EarlierKnown(self._backend.earlier()))
-            self._post(SeriesEnded())
+                self._post(messages.CeilingsKnown(self._with_saved(self._measured)))
+            self._post(messages.EarlierKnown(self.backend.earlier()))
+            self._post(messages.SeriesEnded())
 
     def _wait_for_quiet(self) -> None:
         """Wait until everything is open and no thread reads the history or tries interpreters."""
@@ -206,16 +180,12 @@ class Bridge:
         with self._reading:
             if self._begun:
                 raise DisturbingError("A run is in progress.", "Wait until it ends.")
-            yield self._backend.history
+            yield self.backend.history
 
     def history(self) -> SavedRuns:
         """Wait until the history is open, then return its saved runs."""
         self._opened.wait()
-        return self._backend.history
-
-    def claim_points(self, run: RunState, ceilings: Sequence[Ceilings]) -> tuple[TimedCase, ...]:
-        """Return the cases of saved runs that claims need beside those of this run."""
-        return self._backend.claim_points(run, ceilings)
+        return self.backend.history
 
     def _run_one(self, session: RunningSession) -> bool:
         """Run once; return whether the series goes on."""
@@ -226,18 +196,18 @@ class Bridge:
 
     def _prepare(self) -> None:
         try:
-            self._backend.prepare()
+            self.backend.prepare()
         except CpuGpuError as error:
-            self._post(AgentReported(error))
+            self._post(messages.AgentReported(error))
 
     def _deliver(self, event: Event) -> None:
-        if isinstance(event, CeilingsMeasured):
+        if isinstance(event, events.CeilingsMeasured):
             self._measured.append(event.ceilings)
         with self._lock:
             self._events.append(event)
-            self._streaming = not isinstance(event, RunFinished)
-        if isinstance(event, (Gap, RunStarted, RunFinished)):
-            self._post(RunAdvanced(self.take()))
+            self._streaming = not isinstance(event, events.RunFinished)
+        if isinstance(event, (events.Gap, events.RunStarted, events.RunFinished)):
+            self._post(messages.RunAdvanced(self.take()))
 
     def _telemetry_read(self, read: TelemetryRead) -> None:
         """Pass a reading to the run, which shows it in its next gap; without a run, to the app."""
@@ -246,29 +216,29 @@ class Bridge:
         if session is not None:
             session.add_telemetry(read)
         if not streaming:
-            self._post(TelemetryArrived(read))
+            self._post(messages.TelemetryArrived(read))
 
     def _agent_reported(self, outcome: Hello | CpuGpuError) -> None:
-        self._post(AgentReported(outcome))
+        self._post(messages.AgentReported(outcome))
 
     def _saving_changed(self) -> None:
-        outbox = self._backend.outbox
+        outbox = self.backend.outbox
         assert outbox is not None
         if outbox.is_writable and not self._is_writable:
             self._is_writable = True
             self._notice("")  # removes the notice from the start that the history is not writable
-        self._post(SavingChanged(outbox.unsaved))
+        self._post(messages.SavingChanged(outbox.unsaved))
 
     def _notice(self, text: str) -> None:
-        self._post(NoticeGiven(text))
+        self._post(messages.NoticeGiven(text))
 
     # ---------------------------------------------------------------- on the app's thread
 
     def take(self) -> tuple[Event, ...]:
         """Return the events since the last call and clear them."""
         with self._lock:
-            events, self._events = self._events, []
-        return tuple(events)
+            found, self._events = self._events, []
+        return tuple(found)
 
     def expect_series(self) -> None:
         """Reset the requests made during the last series, and block new history reads."""
@@ -304,24 +274,3 @@ class Bridge:
             self._paused, session = False, self._session
         if session is not None:
             session.resume()
-
-    def suspend_agents(self) -> None:
-        """Suspend the agents together with the app."""
-        self._backend.suspend()
-
-    def resume_agents(self) -> None:
-        """Resume the agents."""
-        self._backend.resume()
-
-    def leave(self) -> None:
-        """Cancel a search for interpreters."""
-        self._backend.leave()
-
-    def close(self) -> None:
-        """End everything but the history, and wait for that."""
-        self._backend.close()
-
-    @property
-    def outbox(self) -> Outbox | None:
-        """Saves runs to the history; None if nothing is saved. The caller of the app closes it."""
-        return self._backend.outbox

@@ -21,6 +21,14 @@ class Report(Message):
     """A message to the app, which passes it on to controllers (`Shell.routes`)."""
 
 
+class Latest(Report):
+    """A report that replaces an older one of its kind in the queue."""
+
+    def can_replace(self, message: Message) -> bool:
+        """Whether this message may replace `message`."""
+        return type(message) is type(self)
+
+
 @dataclass
 class RunAdvanced(Report):
     """A run reached its start, a gap or its end, where the screen may be painted."""
@@ -51,14 +59,10 @@ class CalibrationAdvanced(Report):
 
 
 @dataclass
-class TelemetryArrived(Report):
-    """One reading of the machine. A newer one in the queue replaces it."""
+class TelemetryArrived(Latest):
+    """One reading of the machine."""
 
     read: TelemetryRead
-
-    def can_replace(self, message: Message) -> bool:
-        """Whether this message may replace `message` in the queue."""
-        return isinstance(message, TelemetryArrived)
 
 
 @dataclass
@@ -95,14 +99,10 @@ class EarlierKnown(Report):
 
 
 @dataclass
-class SavingChanged(Report):
-    """The history refused something, or saved what was waiting. A newer message in the queue replaces it."""
+class SavingChanged(Latest):
+    """The history refused something, or saved what was waiting."""
 
     unsaved: Unsaved
-
-    def can_replace(self, message: Message) -> bool:
-        """Whether this message may replace `message` in the queue."""
-        return isinstance(message, SavingChanged)
 
 
 @dataclass

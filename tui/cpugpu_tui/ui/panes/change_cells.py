@@ -10,8 +10,7 @@ from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, wrapped
 
 ROLES = {FASTER: "good", SLOWER: "bad"}
 """Role of each verdict; the word says the same without colour."""

@@ -12,14 +12,13 @@ from textual.screen import Screen
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
-from cpugpu_tui.ui.panes.lines import StatePane
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, StatePane
 
 IMPORTANCE = (
     "run", "pause", "stop", "help", "filter", "chart", "quit", "find", "own-code", "open", "history", "zoom", "claims",
     "machine", "next-theme", "next-pane", "palette", "sort",
 )  # fmt: skip
-"""Commands of the footer, most important first; at least seven fit into 80 columns."""
+"""Commands of the footer, most important first; at least seven fit into 80 columns. Impossible ones come last."""
 
 
 class KeysPane(StatePane):
@@ -69,10 +68,10 @@ def keys_line(
     fitting: list[Command] = []
     used = 1
     # With a saved run on the screen, the key that leaves it comes first.
-    for name in dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE):
-        command = COMMAND_BY_ID[name]
-        if name not in working:
-            continue
+    names = dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE)
+    commands = [COMMAND_BY_ID[name] for name in names if name in working]
+    for command in sorted(commands, key=lambda command: not command.possible(situation)):
+        name = command.id
         used += len(working[name]) + 1 + len(label(command, situation)) + (2 if fitting else 0)
         if used > width:
             break

@@ -1,13 +1,17 @@
-"""Widgets of text lines in the colours of their roles. Only lines that change are painted."""
+"""Text lines with roles instead of colours, and the widgets that show them. Only lines that change are painted."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.binding import BindingType
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
@@ -15,19 +19,47 @@ from textual.widgets import OptionList
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.roles import Spans, role_style
+
+Spans = tuple[tuple[str, str], ...]
+"""A line: pairs of text and role. Plain data, so that functions that write lines need no widget."""
+
+ROLES = (
+    "text", "muted", "strong", "title", "cpu", "gpu", "good", "warn", "bad", "key", "tag", "stale", "chosen"
+)  # fmt: skip
+"""All roles; `app.tcss` has a rule `.role--NAME` for each."""
+
+ROLE_CLASSES = {f"role--{role}" for role in ROLES}
+"""COMPONENT_CLASSES of our screens. Not of each widget: the 13 classes of eight widgets delayed the first frame by
+50 ms."""
+
+
+def role_style(widget: Widget, role: str) -> Style:
+    """Return the style of a role on the widget's screen."""
+    return widget.screen.get_component_rich_style(f"role--{role}", partial=True)
+
+
+def width_of(spans: Spans) -> int:
+    """Return the width of a line in cells."""
+    return sum(Text(text).cell_len for text, _ in spans)
+
+
+def plain(spans: Spans) -> str:
+    """Return a line's text without its roles."""
+    return "".join(text for text, _ in spans)
+
+
+def rich_text(widget: Widget, spans: Spans) -> Text:
+    """Return a line as rich text in the widget's styles, without interpreting markup."""
+    text = Text(no_wrap=True, overflow="ellipsis", end="")
+    for piece, role in spans:
+        text.append(piece, role_style(widget, role))
+    return text
 
 
 class Lines(Widget):
     """Shows lines of spans without markup or wrapping; long lines are cut."""
 
-    DEFAULT_CSS = """
-    Lines {
-        height: auto;
-        min-height: 1;
-        width: 1fr;
-    }
-    """
+    DEFAULT_CSS = "Lines { height: auto; min-height: 1; width: 1fr; }"
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
@@ -148,8 +180,20 @@ def paragraph(text: str, width: int, role: str = "text") -> list[Spans]:
     return [((piece, role),) for piece in pieces]
 
 
+def labelled(label: str, lines: Sequence[Spans], cells: int, role: str = "muted") -> list[Spans]:
+    """Put a label of `cells` cells before the first line, and blanks before the others."""
+    return [((f"{'' if index else label:<{cells}}", role), *line) for index, line in enumerate(lines)]
+
+
+def respelled(lines: Sequence[Spans], glyphs: Glyphs) -> list[Spans]:
+    """Return lines with the signs that this terminal can show."""
+    return [tuple((spelled(text, glyphs), role) for text, role in line) for line in lines]
+
+
 class PagedList(OptionList):
-    """A list whose page keys do nothing while it has no room. Textual 8.2.8 would end the app with a KeyError."""
+    """A list with the keys j and k. Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down"), ("k", "cursor_up")]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse page keys while the list has no room."""

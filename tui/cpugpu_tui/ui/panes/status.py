@@ -11,9 +11,8 @@ from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import StatePane, spelled
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, plain, spelled, width_of
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans, plain, width_of
 
 LONG_STEP_S = 2.0
 """The line shows the elapsed time of an operation that takes longer than this, once a second."""
@@ -51,7 +50,9 @@ def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
 
 def tags(state: AppState) -> Spans:
     """Return the tags that nobody may overlook: saved run, replay, simulation, worker."""
-    spans: list[tuple[str, str]] = [*past_tag(state), *replay_tag(state)]
+    # A saved run must never look like a live one.
+    past: Spans = ((f" {state.past.text} ", "tag"), (" ", "text")) if state.past is not None else ()
+    spans: list[tuple[str, str]] = [*past, *replay_tag(state)]
     if state.simulated:
         spans += [(" SIMULATED ", "tag")]
     if state.worker != "process":
@@ -64,23 +65,14 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
     if not state.count:
         return ()
     runs = f"{state.count} run{'s' if state.count > 1 else ''}"
-    return (
-        (f"{runs} queued: ", "strong"),
-        (state.keymap.of("run"), "key"),
-        (" start, ", "text"),
-        (state.keymap.of("back"), "key"),
-        (f" cancel {glyphs.dot}", "text"),
-    )
+    start, cancel = map(state.keymap.of, ("run", "back"))
+    keys: Spans = ((start, "key"), (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))
+    return ((f"{runs} queued: ", "strong"), *keys)
 
 
 def replay_tag(state: AppState) -> Spans:
     """Return the tag of a replayed recording; empty otherwise."""
     return ((f" {state.replay_tag} ", "tag"),) if state.replay_tag else ()
-
-
-def past_tag(state: AppState) -> Spans:
-    """Return the tag of the saved run on the screen, so that it never looks like a live one."""
-    return ((f" {state.past.text} ", "tag"), (" ", "text")) if state.past is not None else ()
 
 
 def _doing(state: AppState, glyphs: Glyphs) -> Spans:
@@ -103,25 +95,22 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     if situation.live and not ended:
         standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
         series = f"run {state.repeat_number} of {state.repeats}" if state.repeats > 1 else ""
-        left = _time_left(state) if not standing else ""
+        current = run.current
+        seconds_left = current.seconds_left if current is not None and not standing else None
+        left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)
+        done, rest = bar(run, glyphs.full, glyphs.empty)
         return (
             (f"{name} ", "title"),
-            *_bar(state, glyphs),
+            (done, "key"), (f"{rest} ", "muted"),
             (done_text(run), "strong"),
-            *(
-                (f" {glyphs.dot} {part}", "warn" if part == standing else "text")
-                for part in (standing, left, series)
-                if part
-            ),
-        )
+            *((f" {glyphs.dot} {part}", "warn" if part == standing else "text")
+              for part in (standing, left, series) if part),
+        )  # fmt: skip
     if run.finished is not None:
         glyph, role = status_sign(run.status, glyphs)
         number = f" {glyphs.dot} run {run.run.number}" if run.run is not None and run.run.number is not None else ""
-        number += (
-            f" {glyphs.dot} run {state.repeat_number} of {state.repeats}"
-            if situation.demo and state.repeats > 1
-            else ""
-        )
+        if situation.demo and state.repeats > 1:
+            number += f" {glyphs.dot} run {state.repeat_number} of {state.repeats}"
         failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
         return (
             (f"{name} ", "title"),
@@ -171,19 +160,6 @@ def calibration_step(state: AppState) -> tuple[str, str]:
     if situation.stopping or situation.paused:
         return ("stopping" if situation.stopping else "paused", "warn")
     return (state.calibrating, "text")
-
-
-def _time_left(state: AppState) -> str:
-    current = state.run.current
-    if current is None or current.seconds_left is None:
-        return ""
-    return left_text(state.run, current.seconds_left - state.step_s)
-
-
-def _bar(state: AppState, glyphs: Glyphs) -> Spans:
-    """Return how much of the run is done, as a bar."""
-    done, rest = bar(state.run, glyphs.full, glyphs.empty)
-    return ((done, "key"), (f"{rest} ", "muted"))
 
 
 def _step(state: AppState, glyphs: Glyphs) -> Spans:

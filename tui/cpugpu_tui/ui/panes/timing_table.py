@@ -63,20 +63,9 @@ class TimingTable(PrivateTable):
     DEFAULT_CSS = """
     TimingTable {
         background: $background;
-        &:focus {
-            background-tint: transparent;
-            & > .datatable--header {
-                background-tint: transparent;
-            }
-        }
-        & > .datatable--header {
-            background: $background;
-            color: $foreground-muted;
-        }
-        &:ansi > .datatable--header {
-            background: ansi_default;
-            color: ansi_default;
-        }
+        &:focus { background-tint: transparent; & > .datatable--header { background-tint: transparent; } }
+        & > .datatable--header { background: $background; color: $foreground-muted; }
+        &:ansi > .datatable--header { background: ansi_default; color: ansi_default; }
     }
     """
 

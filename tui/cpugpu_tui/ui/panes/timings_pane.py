@@ -20,13 +20,12 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
-from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.fields import LineField
+from cpugpu_tui.ui.panes.lines import Lines, rich_text
 from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of
-from cpugpu_tui.ui.panes.timing_legend import BARS, legend, signs_of
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.panes.typing_line import LineField
-from cpugpu_tui.ui.roles import rich_text
+from cpugpu_tui.ui.rows import BARS, legend, signs_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes.lines import StatePane, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, respelled, wrapped
 from cpugpu_tui.workloads import PRESETS
 
 NAME_CELLS = 13
@@ -28,8 +27,7 @@ class WelcomePane(StatePane):
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the lines that fit."""
-        lines = welcome_lines(state, size.width)
-        return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
+        return respelled(welcome_lines(state, size.width), self.glyphs)
 
 
 def is_first(state: AppState) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -24,8 +22,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, StatePane, spelled, visible, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, StatePane, labelled, respelled, spelled, visible, wrapped
 from cpugpu_tui.workloads import PRESETS
 
 LABEL_WIDTH = 9
@@ -87,11 +84,6 @@ def bare(asked: PlanRequest) -> PlanRequest:
 
 class WorkloadPane(Vertical):
     """The list, and the highlighted entry below or beside it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
-    ]
 
     @dataclass
     class Highlighted(Report):
@@ -181,13 +173,6 @@ class WorkloadPane(Vertical):
         pane.entry = self.entry
         pane.show_state(state)
 
-    def action_cursor(self, step: int) -> None:
-        """Move the highlight."""
-        if step > 0:
-            self.options.action_cursor_down()
-        else:
-            self.options.action_cursor_up()
-
     @on(OptionList.OptionHighlighted)
     def _highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
@@ -224,8 +209,8 @@ class ParametersPane(StatePane):
         """Return the claim and the parameters."""
         if self.entry is None:
             return ()
-        lines = parameter_lines(self.entry, self._facts(state, self.entry.request), size.width, size.height)
-        return [tuple((spelled(text, self.glyphs), role) for text, role in line) for line in lines]
+        facts = self._facts(state, self.entry.request)
+        return respelled(parameter_lines(self.entry, facts, size.width, size.height), self.glyphs)
 
     def _facts(self, state: AppState, request: PlanRequest) -> Mapping[str, str]:
         """Return parameters and estimate, cached because every gap of a run asks again."""
@@ -256,8 +241,7 @@ def _pairs(facts: Mapping[str, str], width: int, lines: int) -> list[Spans]:
     found: list[Spans] = []
     for label, text in facts.items():
         rows = wrapped(_brief(text, width - LABEL_WIDTH) if lines else text, width - LABEL_WIDTH, lines=lines)
-        labels = [label, *[""] * (len(rows) - 1)]
-        found += [((f"{name:<{LABEL_WIDTH}}", "muted"), *row) for name, row in zip(labels, rows, strict=True)]
+        found += labelled(label, rows, LABEL_WIDTH)
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, TimedCase
@@ -20,9 +20,8 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
 from cpugpu_tui.ui.panes.estimate_lines import seconds_text
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]
@@ -42,25 +41,16 @@ class ClaimsScreen(Page, inherit_bindings=False):
     """Judges by the finished rows of the shown run, then by saved runs, which are read between runs only."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "move(1)", show=False),
-        Binding("k,up", "move(-1)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-        Binding("home", "move(-999)", show=False),
-        Binding("G,end", "move(999)", show=False),
-        *keys.bindings(["open"], "measure_claim"),
-    ]
+        ("j,down", "move(1)"), ("k,up", "move(-1)"), ("pagedown", "move(10)"), ("pageup", "move(-10)"),
+        ("home", "move(-999)"), ("G,end", "move(999)"), *keys.bindings(["open"], "measure_claim"),
+    ]  # fmt: skip
     AUTO_FOCUS = ""
     TOPIC = "claims"
-    DEFAULT_CSS = """
-    ClaimsScreen #page { height: 1fr; }
-    ClaimsScreen #claim { height: 9; padding: 0 1; background: $surface; }
-    """
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
         """`read_saved` is called on a thread."""
-        super().__init__(state)
-        self._glyphs, self._read_saved = glyphs, read_saved
+        super().__init__(state, glyphs)
+        self._read_saved = read_saved
         self._saved: tuple[TimedCase, ...] = ()
         self._reading = self._stale = False
         self._chosen = 0
@@ -136,19 +126,17 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return one line per claim."""
         return [
-            claim_line(each, width, self._glyphs, chosen=index == self._chosen)
-            for index, each in enumerate(self.judged)
+            claim_line(each, width, self.glyphs, chosen=index == self._chosen) for index, each in enumerate(self.judged)
         ]
 
-    def draw(self) -> None:
-        """Write list, claim and keys."""
-        super().draw()
-        width = max(20, self.size.width - 2)
-        situation = self.state.situation
-        announced = self._announced == self.chosen.claim.id
+    def draw_body(self) -> None:
+        """Write list and claim."""
+        super().draw_body()
+        situation, is_announced = self.state.situation, self._announced == self.chosen.claim.id
         lines = about_lines(
-            self.chosen, width, self._glyphs, live=situation.live, announced=announced, is_replay=situation.replay
-        )
+            self.chosen, max(20, self.size.width - 2), self.glyphs, live=situation.live, announced=is_announced,
+            is_replay=situation.replay,
+        )  # fmt: skip
         self.query_one("#claim", Lines).show(lines)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
@@ -190,10 +178,8 @@ def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool)
     """Return a claim in one line: publication, sentence, outcome."""
     outcome = f"{sign(judged.outcome, glyphs)} {judged.outcome}"
     room = max(width - 2 - BY_WIDTH - OUTCOME_WIDTH - 1, 10)
-    sentence = shown(judged.claim.sentence, glyphs)
-    if len(sentence) > room:
-        sentence = sentence[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
-    text = f"{glyphs.cursor if chosen else ' '} {judged.claim.publication:<{BY_WIDTH}}{sentence:<{room}} "
+    sentence = cut(spelled(judged.claim.sentence, glyphs), room, glyphs)
+    text = f"{glyphs.cursor if chosen else ' '} {judged.claim.publication:<{BY_WIDTH}}{sentence} "
     if chosen:
         return ((f"{text}{outcome:<{OUTCOME_WIDTH}}", "chosen"),)
     return ((text, "muted" if judged.claim.outdated else "text"), (outcome, ROLES[judged.outcome]))
@@ -207,9 +193,9 @@ def about_lines(
     With `announced`, enter was pressed once; the cost then replaces the sources.
     """
     claim = judged.claim
-    lines = wrapped(shown(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
+    lines = wrapped(spelled(f"{claim.publication}: {claim.sentence}", glyphs), width, "strong")
     verdict = f"{sign(judged.outcome, glyphs)} {judged.outcome}. {judged.here}"
-    lines += wrapped(shown(verdict, glyphs), width, ROLES[judged.outcome])
+    lines += wrapped(spelled(verdict, glyphs), width, ROLES[judged.outcome])
     do = "" if is_replay else command(judged)
     if announced and do and not live:
         return lines + wrapped(
@@ -239,8 +225,3 @@ def sign(outcome: str, glyphs: Glyphs) -> str:
     """Return the sign of an outcome, for terminals without colours."""
     signs = {HOLDS: glyphs.yes, FAILS: glyphs.no, DEPENDS: "~", UNDECIDED: "?", UNMEASURED: glyphs.none}
     return signs.get(outcome, glyphs.dot)
-
-
-def shown(text: str, glyphs: Glyphs) -> str:
-    """Return a text as this terminal can show it."""
-    return spelled(text, glyphs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
@@ -14,9 +14,8 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, cells, said, summary
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 WIDE = 110
@@ -46,16 +45,13 @@ Read = Callable[[int], Compared]
 class CompareScreen(Page):
     """Reads the series on a thread whenever one is chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("o,right", "choose(1)", show=False),
-        Binding("n,left", "choose(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("o,right", "choose(1)"), ("n,left", "choose(-1)")]
 
     TOPIC = "compare"
 
     def __init__(self, state: AppState, glyphs: Glyphs, read: Read) -> None:
-        super().__init__(state)
-        self._glyphs, self._read = glyphs, read
+        super().__init__(state, glyphs)
+        self._read = read
         self._compared: Compared | None = None
         self._wanted = 0
 
@@ -89,15 +85,15 @@ class CompareScreen(Page):
         if compared is not None and compared.found is not None:
             text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
         which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
-        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self._glyphs), "text"))
+        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self.glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and summary."""
         if self._compared is None:
             return []
         if self._compared.found is None:
-            return wrapped(spelled(self._compared.problem, self._glyphs), width, "warn")
-        return comparison_lines(self._compared.found, width, self._glyphs)
+            return wrapped(spelled(self._compared.problem, self.glyphs), width, "warn")
+        return comparison_lines(self._compared.found, width, self.glyphs)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
@@ -148,6 +144,5 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
 
 def _line(cells: Sequence[str], widths: Sequence[int], glyphs: Glyphs) -> str:
     """Return a table row: names and verdict left-aligned, numbers right-aligned."""
-    name = cells[0] if len(cells[0]) <= widths[0] else cells[0][: widths[0] - len(glyphs.ellipsis)] + glyphs.ellipsis
     numbers = [f"{cell:>{room}}" for cell, room in zip(cells[2:-1], widths[2:-1], strict=True)]
-    return "  ".join([f"{name:<{widths[0]}}", f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])
+    return "  ".join([cut(cells[0], widths[0], glyphs), f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])

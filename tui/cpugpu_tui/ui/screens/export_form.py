@@ -14,10 +14,9 @@ from textual.widgets import Input
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.export import formats, target
-from cpugpu_tui.ui.panes.lines import Lines, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.panes.fields import LineField
+from cpugpu_tui.ui.panes.lines import Lines, Spans, wrapped
+from cpugpu_tui.ui.screens.page import Box
 
 BOX_WIDTH = 76
 """Cells of the box, as in `app.tcss`."""
@@ -26,17 +25,10 @@ BOX_WIDTH = 76
 class ExportForm(Box[Path | None]):
     """Returns a writable file, or None if cancelled."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
+        ("escape", "cancel"),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
     ]
-    DEFAULT_CSS = """
-    ExportForm {
-        & Input { border: none; padding: 0; background: $panel; }
-        & #hint { margin: 1 0; }
-    }
-    """
 
     def __init__(self, name: str) -> None:
         """Propose a file of this name in the current folder."""
@@ -47,8 +39,7 @@ class ExportForm(Box[Path | None]):
     def compose(self) -> ComposeResult:
         """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box"):
-            field = LineField(self._proposed, id="file")
-            yield field
+            yield LineField(self._proposed, id="file")
             yield Lines(id="hint")
             yield Lines(id="outcome")
 
@@ -79,7 +70,3 @@ class ExportForm(Box[Path | None]):
             self._hint(f"{path} exists already. Press enter again to replace it.", "warn")
             return
         self.dismiss(path)
-
-    def action_cancel(self) -> None:
-        """Close without writing anything."""
-        self.dismiss(None)

@@ -6,61 +6,44 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from rich.cells import chop_cells
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
 from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.panes.telemetry import telemetry_lines
+from cpugpu_tui.ui.panes.telemetry import quantities, telemetry_lines, wording
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
-from cpugpu_tui.ui.panes.telemetry.identity import instance_mapping, joined, mapping, torch_names
-from cpugpu_tui.ui.panes.telemetry.quantities import (
-    GPU,
-    GPU_GROUPS,
-    HOST,
-    Quantity,
-    Readings,
-    bytes_text,
-    known,
-    top_of,
-)
-from cpugpu_tui.ui.panes.telemetry.throttling import MEANINGS, NAMELESS, quiet_words, sign_of, throttles
-from cpugpu_tui.ui.panes.telemetry.wording import UNRESOLVED, age_text, stranger, worded
-from cpugpu_tui.ui.roles import Spans, width_of
+from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, bytes_text, known
+from cpugpu_tui.ui.panes.telemetry.wording import joined, stranger, worded
 from cpugpu_tui.ui.screens.page import Page
 
 ALL_PAGE, HOST_PAGE = "all", "host"
 """Names of the pages other than those of the GPUs, which are numbers."""
-KEYS = (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
 
 class GpuScreen(Page):
     """Has a page for all devices, one for each GPU, and one for the host."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab,right", "turn(1)", show=False),
-        Binding("shift+tab,left", "turn(-1)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("tab,right", "turn(1)"), ("shift+tab,left", "turn(-1)")]
 
     TOPIC = "gpu"
 
     def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         """Start on the first GPU that the run uses, else on the first GPU."""
-        super().__init__(state)
-        self._glyphs = glyphs
+        super().__init__(state, glyphs)
         self._page = first_page(state)
 
     def page_title(self) -> Spans:
         """Return the names of the pages, with the open one marked."""
-        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self._glyphs))
+        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self.glyphs))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the open page, or a sentence if its GPU has disappeared."""
-        glyphs, telemetry, devices = self._glyphs, self.state.telemetry, self.state.run.devices
+        glyphs, telemetry, devices = self.glyphs, self.state.telemetry, self.state.run.devices
         if self._page == HOST_PAGE or telemetry.latest is None:
             return host_lines(telemetry, width, glyphs)
         if self._page == ALL_PAGE:
@@ -74,7 +57,7 @@ class GpuScreen(Page):
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
-        return KEYS
+        return (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
 
     def action_turn(self, step: int) -> None:
         """Go to the next or previous page, in a circle."""
@@ -95,7 +78,7 @@ def first_page(state: AppState) -> str:
     """Return the GPU that the run uses, else the first, else the host."""
     read = state.telemetry.latest
     gpus = read.gpus if read is not None else ()
-    used = [gpu for gpu in gpus if torch_names(gpu, state.run.devices)]
+    used = [gpu for gpu in gpus if wording.torch_names(gpu, state.run.devices)]
     return str((used or list(gpus))[0].index) if gpus else HOST_PAGE
 
 
@@ -105,12 +88,8 @@ def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> 
         spans: list[tuple[str, str]] = []
         for page in there:
             text = form.format(page) if page not in (ALL_PAGE, HOST_PAGE) else page
-            is_open = page == chosen
-            spans += [
-                (glyphs.cursor if is_open else " ", "key"),
-                (text, "chosen" if is_open else "text"),
-                (" ", "text"),
-            ]
+            sign, role = (glyphs.cursor, "chosen") if page == chosen else (" ", "text")
+            spans += [(sign, "key"), (text, role), (" ", "text")]
         if width_of(tuple(spans)) <= width:
             break
     return tuple(spans)
@@ -146,7 +125,9 @@ def gpu_lines(
             if key.startswith(f"gpu{gpu.index}/")}  # fmt: skip
     problem = state.latest.problem if state.latest is not None else None
     column = _column_width(width)
-    sections = [_table(title, group, gpu.readings, past, column, glyphs) for title, group in GPU_GROUPS.items()]
+    sections = [
+        _table(title, group, gpu.readings, past, column, glyphs) for title, group in quantities.GPU_GROUPS.items()
+    ]
     sections.append(_instances(gpu, devices, column, glyphs))
     return [
         *_identity(gpu, devices, width, glyphs),
@@ -164,8 +145,8 @@ def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]
     if state.latest is None:
         return [(("waiting for the first reading", "muted"),)]
     past = {key.partition("/")[2]: values for key, values in state.history.items() if key.startswith("host/")}
-    quantities = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
-    table = _table("Host", quantities, state.latest.host, past, _column_width(width), glyphs, "cpu")
+    shown = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
+    table = _table("Host", shown, state.latest.host, past, _column_width(width), glyphs, "cpu")
     return [*_sentence(state.latest.problem, "!", "warn", width, glyphs), *table]
 
 
@@ -178,8 +159,8 @@ def _column_width(width: int) -> int:
 
 def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
     """Return all names of a GPU; torch's name is known once a run has found its devices."""
-    lines = wrapped(joined(mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
-    if not torch_names(gpu, devices):
+    lines = wrapped(joined(wording.mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
+    if not wording.torch_names(gpu, devices):
         why = "the shown run does not use this GPU" if devices else "known once a run has found its devices"
         lines += wrapped(f"torch's number: {why}.", width, "muted")
     return lines
@@ -188,10 +169,10 @@ def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: 
 def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Section:
     """Return what disturbs measurements, the worst first."""
     lines = _sentence(gpu.problem, "!", "warn", width, glyphs)
-    for throttle in throttles(gpu):
+    for throttle in wording.throttles(gpu):
         now = "" if throttle.is_now else " (not now)"
-        text = f"{throttle.text()}{now}: {MEANINGS.get(throttle.word, NAMELESS)}"
-        lines += _sentence(text, sign_of((throttle,), glyphs), throttle.role, width, glyphs)
+        text = f"{throttle.text()}{now}: {wording.MEANINGS.get(throttle.word, wording.NAMELESS)}"
+        lines += _sentence(text, wording.sign_of((throttle,), glyphs), throttle.role, width, glyphs)
     slow = link_problem(gpu.readings, past.get("kernel_active_pct", ()), glyphs)
     if slow:
         text = f"PCIe {slow}, under load: copies are slower than necessary. Check the slot and the riser."
@@ -206,8 +187,8 @@ def _remarks(gpu: GpuTelemetry, past: History, width: int, glyphs: Glyphs) -> Se
         lines += _sentence(MIG, "", "text", width, glyphs)
     if is_with_reserve(gpu.readings):
         lines += _sentence(WITH_RESERVE, "", "text", width, glyphs)
-    for word in quiet_words(gpu):
-        lines += _sentence(f"{word}: {MEANINGS[word]}", "", "muted", width, glyphs)
+    for word in wording.quiet_words(gpu):
+        lines += _sentence(f"{word}: {wording.MEANINGS[word]}", "", "muted", width, glyphs)
     return lines
 
 
@@ -219,16 +200,11 @@ def _sentence(text: str | None, sign: str, role: str, width: int, glyphs: Glyphs
 
 
 def _table(
-    title: str,
-    quantities: Mapping[str, Quantity],
-    readings: Readings,
-    past: History,
-    width: int,
-    glyphs: Glyphs,
+    title: str, shown: Mapping[str, Quantity], readings: Readings, past: History, width: int, glyphs: Glyphs,
     series: str = "gpu",
-) -> Section:
+) -> Section:  # fmt: skip
     """Return a heading and a line for each quantity; `series` is the role of the histories."""
-    rows = [_row(key, quantity, readings, past, width, glyphs, series) for key, quantity in quantities.items()]
+    rows = [_row(key, quantity, readings, past, width, glyphs, series) for key, quantity in shown.items()]
     return [((title, "strong"),), *rows]
 
 
@@ -250,9 +226,9 @@ def _row(
     number: Spans = (
         label,
         (f"{told.text:>{VALUE_WIDTH}}", role),
-        (f"  {age_text(quantity, reading):<{AGE_WIDTH - 2}}", role if role == "stale" else "muted"),
+        (f"  {wording.age_text(quantity, reading):<{AGE_WIDTH - 2}}", role if role == "stale" else "muted"),
     )
-    top = top_of(quantity, readings)
+    top = quantities.top_of(quantity, readings)
     bars = width - width_of(number) - TOP_WIDTH - 1
     if top is None or bars < 4:
         return number
@@ -297,8 +273,8 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         is_stale = used is not None and GPU["memory_used_bytes"].is_stale(used)
         text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
         lines.append(((f"  {text}"[:width], "stale" if is_stale else "text"),))
-        names = joined(instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
-        lines += [(("    ", "text"), *line) for line in wrapped(names, width - 4, "muted")]
+        names = joined(wording.instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
+        lines += labelled("", wrapped(names, width - 4, "muted"), 4, "text")
         for process in instance.processes or ():
             lines += [(("  ", "text"), *line) for line in _process(process, width - 2, glyphs)]
     return lines
@@ -321,7 +297,7 @@ def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
     memory = bytes_text(process.memory_bytes) if process.memory_bytes is not None else "memory unknown"
     ours = " (ours)" if process.own else ""
     if process.user is None and process.command is None:
-        return [((f"  pid {process.pid} ({UNRESOLVED}){ours}  {memory}", "text"),)]
+        return [((f"  pid {process.pid} ({wording.UNRESOLVED}){ours}  {memory}", "text"),)]
     user = stranger(process.user or "", 16, glyphs) or "user unknown"
     head = f"  pid {process.pid:<8} {user:<16} {memory:>14}{ours}  "
     command = stranger(process.command or "", 400, glyphs) or "command unknown"

@@ -3,16 +3,257 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.keys import by_group
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.key_overrides import Keymap
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, by_group
+from cpugpu_tui.ui.panes.lines import Spans, labelled, respelled, wrapped
 from cpugpu_tui.ui.panes.status import replay_tag
-from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.help_keys import COUNT, MOVE, PANES, SCROLL, grouped
-from cpugpu_tui.ui.screens.help_words import GLOSSARY, TERMS, WORDS
 from cpugpu_tui.ui.screens.page import Page
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """A key that does something of its own in one place."""
+
+    keys: str
+    """One or more, as people write them, with spaces between; ids in braces stand for the keys in force."""
+    group: str
+    """One of `GROUPS`."""
+    help: str
+    """One imperative sentence."""
+
+
+@dataclass(frozen=True)
+class PaneKeys:
+    """The keys of a pane or page."""
+
+    name: str
+    """With its article, `the workload pane`."""
+    commands: tuple[str, ...]
+    """Ids of the commands that matter here; the others are on the second page of help."""
+    own: tuple[OwnKey, ...] = ()
+    """Keys that mean something of their own here; they come before the commands of their group."""
+
+
+COUNT = OwnKey("1-99", RUN, "Set the repeats: 5 {run} runs a series of five.")
+MOVE = OwnKey("j k G", GO, "Move in the list; so do arrows, home and end.")
+SCROLL = OwnKey("j k g G", GO, "Scroll; so do arrows, page up and page down.")
+OPEN = ("palette", "help", "quit")
+"""What works on every page."""
+
+PANES: dict[str, PaneKeys] = {
+    "workload": PaneKeys(
+        "the workload pane",
+        ("run", "own-code", "find", "pause", "stop", "chart", "history", "machine", "zoom", "compare", "claims",
+         "export", "copy-command", "next-pane", "palette", "help", "quit"),
+        (COUNT, OwnKey("{open}", LOOK, "Change sizes, dtype, threads, devices and repeats."),
+         OwnKey("j k", GO, MOVE.help)),
+    ),
+    "timings": PaneKeys(
+        "the timings pane",
+        ("run", "run-row", "own-code", "pause", "stop", "filter", "sort", "reverse", "chart", "what-if", "zoom",
+         "compare", "baseline", "export", "copy-row", "copy-command", "next-pane", "help", "quit"),
+        (COUNT, OwnKey("{open}", LOOK, "Open the details of the row."), MOVE),
+    ),
+    "telemetry": PaneKeys(
+        "the telemetry pane",
+        ("run", "stop", "measure", "machine", "history", "next-pane", "palette", "help", "quit"),
+        (OwnKey("{zoom}", LOOK, "Show every reading of one GPU, with processes."),),
+    ),
+    "gpu": PaneKeys(
+        "the telemetry page",
+        ("pause", "stop", "machine", *OPEN),
+        (OwnKey("tab", LOOK, "Show the next GPU; shift+tab: the previous one."),
+         OwnKey("{back} {zoom}", GO, "Return to the panes."), SCROLL),
+    ),
+    "detail": PaneKeys(
+        "the detail page",
+        ("run-row", "pause", "stop", "machine", "claims", "copy-row", "copy-command", "export", "back", *OPEN),
+        (SCROLL,),
+    ),
+    "chart": PaneKeys(
+        "the chart page",
+        ("run", "find", "pause", "stop", "what-if", "machine", "compare", "claims", "export", "copy-row", *OPEN),
+        (OwnKey("X", LOOK, "Make the size axis linear or logarithmic."),
+         OwnKey("Y", LOOK, "Make the time axis linear or logarithmic."),
+         OwnKey("j k", LOOK, "Highlight the next or the previous row."),
+         OwnKey("{back} {chart}", GO, "Return to the panes.")),
+    ),
+    "history": PaneKeys(
+        "the history page",
+        ("filter", "claims", "back", *OPEN),
+        (OwnKey("{run}", RUN, "Run the plan of this run again, with its seed."),
+         OwnKey("enter", LOOK, "Open the run in the panes; {history} returns to this list."),
+         OwnKey("l", LOOK, "Change the tags of the run."),
+         OwnKey("{baseline}", COMPARE, "Make the run's series the baseline."),
+         OwnKey("d", TAKE_AWAY, "Delete the run; asks first."), MOVE),
+    ),
+    "compare": PaneKeys(
+        "the compare page",
+        ("history", "baseline", "claims", "export", "copy-command", *OPEN),
+        (OwnKey("o n", COMPARE, "Compare with an older or a newer series."),
+         OwnKey("{back} {compare}", GO, "Return to the panes."), SCROLL),
+    ),
+    "claims": PaneKeys(
+        "the claims page",
+        ("stop", "machine", "history", "back", *OPEN),
+        (OwnKey("{open}", RUN, "Show how long measuring takes; again: measure."), MOVE),
+    ),
+    "machine": PaneKeys(
+        "the machine card",
+        ("measure", "stop", "claims", *OPEN),
+        (OwnKey("{back} {machine}", GO, "Return to the panes."), SCROLL),
+    ),
+    "fleet": PaneKeys(
+        "the fleet page",
+        ("next-theme", "help", "quit"),
+        (OwnKey("{stop}", RUN, "Stop all hosts after their current block; pressed twice: at once."),
+         OwnKey("{open}", LOOK, "Show the cases of the highlighted host."),
+         OwnKey("{zoom}", LOOK, "Switch between hosts and all cases."), MOVE),
+    ),
+    "host": PaneKeys(
+        "the host page",
+        ("back", "next-theme", "help", "quit"),
+        (OwnKey("{stop}", RUN, "Stop all hosts after their current block; pressed twice: at once."), MOVE),
+    ),
+}  # fmt: skip
+"""Pane, or topic of a page → its keys."""
+
+
+def grouped(pane: PaneKeys, keymap: Keymap) -> dict[str, list[tuple[str, str]]]:
+    """Return group → (keys, what they do), for the groups that have any."""
+    found = {}
+    for group in GROUPS:
+        own = [(keymap.with_keys(key.keys), keymap.with_keys(key.help)) for key in pane.own if key.group == group]
+        commands = [COMMAND_BY_ID[name] for name in pane.commands]
+        rows = own + [(keymap.of(each.id), each.help) for each in commands if each.group == group]
+        if rows:
+            found[group] = rows
+    return found
+
+
+EXPLAINED = (Key.SPEEDUP, Key.PLUS_MINUS, Key.VERDICT, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.WRITTEN)
+"""Columns of the timings that are explained by their headings."""
+
+WORDS: dict[str, tuple[tuple[str, str], ...]] = {
+    "workload": (
+        ("list", "Presets and workloads. A preset of a publication shows its claim below."),
+        ("P1 ... P5", "The five publications; {claims} lists their claims."),
+    ),
+    "timings": (
+        ("CPU, GPU", COLUMNS[Key.CPU].meaning),
+        ("cuda:0, cuda:1", COLUMNS[Key.GPUS].meaning),
+        *((COLUMNS[key].heading, COLUMNS[key].meaning) for key in EXPLAINED),
+        ("change", COLUMNS[Key.CHANGE].meaning),
+        ("min-max", COLUMNS[Key.SPREAD].meaning),
+        (COLUMNS[Key.ROUNDS].heading, COLUMNS[Key.ROUNDS].meaning),
+        ("*", "Before a case: not saved in the history yet. The app tries again; the status line says why."),
+    ),
+    "telemetry": (
+        ("kernel-active", "Share of the last sample time in which some kernel ran. It does not tell how much of the GPU"
+         " the kernel used."),
+        ("power, clock", "Beside the power limit in force and the highest clock."),
+        ("throttle", "Why the clock is lowered, and in what share of the time since the last reading."),
+        ("! and !!", "! too hot. !! the hardware brakes; do not use times taken now. An arrow down means power-capped,"
+         " which is normal under load."),
+        ("PCIe", "Generation and lanes. A slower link than the slot allows is a warning only under load."),
+        ("processes", "Other processes on the GPU slow measurements down. outside namespace: not visible from this"
+         " container."),
+        ("cuda:0 ... NVML 3", "Names of one GPU: torch's number, NVML's number (nvidia-smi), UUID, PCI address."),
+        ("dimmed", "A value older than two readings. A dash: no value; the reason stands beside it."),
+    ),
+    "chart": (
+        ("curves", "Latency on the CPU and on the GPU, one point per size."),
+        ("what-if", "The crossover under other costs, such as with copies, beside the measured one."
+         " {what-if} goes to the next."),
+    ),
+    "history": (
+        ("{filter}", "Type a name, a status, a device, a date or #tag."),
+    ),
+    "compare": (
+        ("change", "The new median against the old one, with its 95 % interval."),
+        ("verdict", "slower or faster only where the interval excludes no change; otherwise more runs are needed."),
+    ),
+    "claims": (
+        ("holds", "The result here agrees with the claim."),
+        ("depends on size", "The claim holds at some sizes only."),
+    ),
+    "fleet": (
+        ("state", "connecting, starting (the interpreter loads torch), running, done."),
+        ("~", "Before a time: it was disturbed. The lines below the list tell how."),
+    ),
+    "machine": (
+        ("bars", "The peak that this machine reached, not the data sheet's. `limited by` refers to it."),
+    ),
+    "detail": (
+        ("~", "Before a time or mark: the result is less certain."),
+        ("resident", "One call with the inputs on the GPU, split into launch, kernels and wait."),
+        ("p90, p99", "90 % and 99 % of the calls were at least this fast. They need 200 single calls."),
+    ),
+}  # fmt: skip
+"""Topic → (word, explanation); ids in braces stand for the keys in force."""
+
+WORDS |= {"gpu": WORDS["telemetry"], "host": WORDS["fleet"]}
+
+TERMS: dict[str, tuple[str, ...]] = {
+    "workload": ("workload", "preset", "size", "variant", "case", "series", "crossover"),
+    "timings": ("case", "round", "latency", "interval, `±`", "crossover", "bracket", "paper's clock"),
+    "telemetry": ("reading", "utilisation", "throttling"),
+    "gpu": ("reading", "utilisation", "throttling"),
+    "chart": ("latency", "crossover", "bracket"),
+    "history": ("run", "series", "baseline", "simulated"),
+    "compare": ("series", "baseline", "verdict", "interval, `±`"),
+    "claims": ("claim", "paper's clock", "paper's error"),
+    "fleet": ("fleet", "host", "agent"),
+    "host": ("fleet", "host", "case"),
+    "machine": ("machine card", "peak rate", "launch overhead", "synchronise"),
+    "detail": ("latency", "kernel time", "with copies", "throughput", "outlier", "mark"),
+}
+"""Topic → terms of the glossary that its screen uses."""
+
+GLOSSARY: dict[str, str] = {
+    "workload": "A piece of torch work that can be timed at several sizes, such as `matmul`.",
+    "preset": "A workload with chosen sizes and options, such as `quick`.",
+    "size": "The number that makes the work larger. Each workload names its axis: `n`, `batch`, `width`.",
+    "variant": "One way to write the same work, such as `loop` and `vectorized`.",
+    "case": "A workload at one size, with one variant, dtype and number of CPU threads. One row of the table.",
+    "run": "All cases of a plan, timed once. The history stores runs.",
+    "series": "Runs of the same plan that belong together.",
+    "baseline": "A named series to compare later runs with.",
+    "simulated": "Timed on a simulated machine. Its times say nothing about yours.",
+    "round": "One visit to each device: CPU, then GPU, or the other way round. Half a round is one visit.",
+    "latency": "Time from the start of a call until the device has finished it. Columns `CPU` and `GPU`.",
+    "kernel time": "Time that the GPU itself works in a call, without launch and wait. Column `cold kernels`"
+    " (caches emptied before) or `warm kernels`.",
+    "with copies": "End-to-end latency: inputs start in host memory, and the result ends there.",
+    "launch overhead": "Time that the host needs to start work on the GPU.",
+    "synchronise": "To wait until the GPU has finished.",
+    "throughput": "Calls per second when many calls are queued and the host waits once.",
+    "paper's clock": "The timing code of the publication, run unchanged.",
+    "paper's error": "How many times longer the same work takes when the paper's clock waits for the GPU.",
+    "interval, `±`": "The 95 % confidence interval of the value beside it.",
+    "crossover": "The size from which the GPU wins.",
+    "bracket": "The largest size at which the CPU clearly wins, and the smallest at which the GPU does.",
+    "peak rate": "The most that this machine reached in its own calibration, in FLOP/s or bytes per second.",
+    "machine card": "The screen and table of peak rates and fixed overheads.",
+    "mark": "A short word for what disturbed a row, such as `throttled`.",
+    "outlier": "A sample that lies far from the median.",
+    "claim": "A sentence of a publication. Outcomes: `holds`, `does not hold here`, `depends on size`, `not"
+    " measured yet`.",
+    "verdict": "The word for a change between two series: `faster`, `slower`, `same`, `unclear`.",
+    "agent": "The process that times. It runs in the interpreter, here or on another host.",
+    "host": 'A machine of a fleet; in "host memory", the CPU\'s side of one machine.',
+    "fleet": "The same run on many hosts.",
+    "reading": "One telemetry value: utilisation, power, temperature, clock, memory.",
+    "utilisation": "The share of time in which some kernel ran on the GPU.",
+    "throttling": "The GPU lowers its clocks because of heat or power.",
+}
+"""Term → meaning, as in docs/glossary.md, which is not installed."""
+
 
 ALWAYS = (COUNT, MOVE, SCROLL)
 """Keys without a command that work in many places."""
@@ -36,8 +277,8 @@ class HelpScreen(Page):
 
     def __init__(self, state: AppState, topic: str, glyphs: Glyphs, only: Collection[str] = ()) -> None:
         """Explain the pane or page `topic`; `only` limits the second page to these commands, if it is not empty."""
-        super().__init__(state)
-        self._glyphs, self._only = glyphs, only
+        super().__init__(state, glyphs)
+        self._only = only
         self._topic = topic if topic in PANES else "timings"
         self._is_second = False
 
@@ -57,8 +298,7 @@ class HelpScreen(Page):
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the lines of the page that is shown."""
-        lines = self._everything(width) if self._is_second else self._keys(width)
-        return [tuple((spelled(text, self._glyphs), role) for text, role in line) for line in lines]
+        return respelled(self._everything(width) if self._is_second else self._keys(width), self.glyphs)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return how to go on and back."""
@@ -114,6 +354,5 @@ def two_columns(rows: Sequence[tuple[str, str]], width: int) -> list[Spans]:
     cells = max((len(word) for word, _ in rows), default=0) + 2
     lines: list[Spans] = []
     for word, text in rows:
-        for number, piece in enumerate(wrapped(text, width - cells, "muted")):
-            lines.append(((f"{word if number == 0 else '':<{cells}}", "text"), *piece))
+        lines += labelled(word, wrapped(text, width - cells, "muted"), cells, "text")
     return lines

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
 
@@ -15,9 +15,8 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import SavedRunChosen
 from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, ago
-from cpugpu_tui.ui.screens.boxes import ConfirmScreen
-from cpugpu_tui.ui.screens.history_lines import named, with_baseline
-from cpugpu_tui.ui.screens.run_list import Place, RunList
+from cpugpu_tui.ui.screens.page import ConfirmScreen
+from cpugpu_tui.ui.screens.run_list import Place, RunList, named, with_baseline
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
@@ -26,20 +25,17 @@ if TYPE_CHECKING:
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
     """Asks before samples are deleted; q means no here, but yes in other boxes."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", show=False),
-        Binding("n,q,escape,ctrl+c", "answer(False)", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("y", "answer(True)"), ("n,q,escape,ctrl+c", "answer(False)")]
 
 
 class HistoryScreen(RunList):
     """Opens runs, runs them again, tags and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.bindings(["open"], "open"),
-        *keys.bindings(["run"], "again"),
+        *keys.bindings(["open"], "choose(False)"),
+        *keys.bindings(["run"], "choose(True)"),
         *keys.bindings(["baseline"], "baseline"),
-        Binding("d", "delete", show=False),
+        ("d", "delete"),
         *keys.bindings(["back"], "close_one"),
         # Elsewhere these act on the run in the panes; here they would miss the run under the cursor.
         *keys.bindings(keys.OF_RUN, "nothing"),
@@ -63,15 +59,8 @@ class HistoryScreen(RunList):
 
     # ---------------------------------------------------------------- wishes
 
-    def action_open(self) -> None:
-        """Show the run under the cursor in the panes."""
-        self._choose(again=False)
-
-    def action_again(self) -> None:
-        """Run the plan of the run under the cursor again."""
-        self._choose(again=True)
-
-    def _choose(self, *, again: bool) -> None:
+    def action_choose(self, again: bool) -> None:
+        """Show the run under the cursor in the panes, or run its plan again."""
         if self.chosen is not None:
             self._said = (f"opening run {self.chosen.number}", "muted")
             self.post_message(SavedRunChosen(self.chosen, again=again))
@@ -79,11 +68,7 @@ class HistoryScreen(RunList):
 
     def action_nothing(self) -> None:
         """Show why this key does nothing here."""
-        keymap = self.state.keymap
-        self._said = (
-            keymap.with_keys("This key acts on the run in the panes. Press enter to open this run there."),
-            "warn",
-        )
+        self._said = ("This key acts on the run in the panes. Press enter to open this run there.", "warn")
         self.redraw()
 
     def action_baseline(self) -> None:
@@ -120,7 +105,7 @@ class HistoryScreen(RunList):
                 self._do(delete)
 
         age = ago(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
-        question = f"Delete run {run.number} ({named(run.name, self._glyphs)}, {age}) and its samples?"
+        question = f"Delete run {run.number} ({named(run.name, self.glyphs)}, {age}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing

@@ -6,11 +6,8 @@ import time
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.card import age, card
-from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import calibration_step, tags
-from cpugpu_tui.ui.roles import Spans
 from cpugpu_tui.ui.screens.page import Page
 
 EMPTY = (
@@ -23,10 +20,6 @@ class MachineScreen(Page):
     """Shows the last card; measuring has its own key, because it takes CPU and GPU for 20 s."""
 
     TOPIC = "machine"
-
-    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        super().__init__(state)
-        self._glyphs = glyphs
 
     def page_title(self) -> Spans:
         """Return the age of the card and the key for measuring."""
@@ -48,8 +41,8 @@ class MachineScreen(Page):
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return why a device is missing, and the card or its description."""
         known, remark = self.state.ceilings, self.state.calibration_remark
-        lines = wrapped(spelled(remark, self._glyphs), width, "warn") if remark else []
+        lines = wrapped(spelled(remark, self.glyphs), width, "warn") if remark else []
         if not known:
             return [*lines, *wrapped(EMPTY, width, "text")]
-        unicode = self._glyphs.times == "×"
+        unicode = self.glyphs.times == "×"
         return [*lines, *(tuple(line) for line in card(known, width, time.time_ns(), unicode=unicode))]

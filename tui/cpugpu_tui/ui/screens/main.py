@@ -5,24 +5,24 @@ from __future__ import annotations
 import textwrap
 from typing import ClassVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
 from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart import ChartPane
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
-from cpugpu_tui.ui.panes.chart import ChartPane
 from cpugpu_tui.ui.panes.footer import KeysPane
-from cpugpu_tui.ui.panes.lines import Lines, StatePane, spelled
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.roles import ROLE_CLASSES
 
 LEAST_SIZE = (60, 16)
 """Smallest useful terminal, in columns and rows."""
@@ -67,9 +67,13 @@ class MainScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """Update the message for a terminal that is too small."""
+        self._show_too_small()
+
+    def _show_too_small(self) -> None:
         width, height = self.size
         columns, rows = LEAST_SIZE
-        text = f"Needs {columns}x{rows}, this is {width}x{height}. A run continues meanwhile."
+        continues = " The run continues meanwhile." if self._state.situation.live else ""
+        text = f"Needs {columns}x{rows}, this is {width}x{height}.{continues}"
         self.query_one("#too-small", Lines).show([((line, "warn"),) for line in textwrap.wrap(text, max(width, 1))])
 
     # ---------------------------------------------------------------- content
@@ -78,11 +82,11 @@ class MainScreen(Screen[None]):
         """Show a state in all panes; each repaints only changed lines."""
         self._state = state
         self._show_welcome(state)
+        self._show_too_small()
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
-            title = spelled(
-                f"{title} · {state.replay_of}".replace("[", "("), self._glyphs
-            )  # brackets in a title are markup
+            # Brackets in a title are markup.
+            title = spelled(f"{title} · {state.replay_of}".replace("[", "("), self._glyphs)
         telemetry = self.query_one("#telemetry")
         # Setting a title repaints the whole pane, even if the text is the same.
         if telemetry.border_title != title:
@@ -99,33 +103,18 @@ class MainScreen(Screen[None]):
         self.query_one("#welcome").display = is_first(state)
         self.query_one("#timings").display = not is_first(state)
 
-    def on_descendant_focus(self) -> None:
-        """Update the footer for the new focus."""
-        self._show_keys()
-
-    def on_descendant_blur(self) -> None:
-        """Update the footer when nothing has the focus."""
-        self._show_keys()
-
-    def on_screen_suspend(self) -> None:
-        """Empty the footer while a box takes the keys."""
-        self._show_keys()
-
-    def on_screen_resume(self) -> None:
-        """Fill the footer again."""
-        self._show_keys()
-
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    @on(events.ScreenSuspend)
+    @on(events.ScreenResume)
     def _show_keys(self) -> None:
+        """Show the keys that work with the focus; none while a box takes them."""
         if self.is_mounted:
             self.query_one(KeysPane).show_state(self._state)
 
     def show_status(self, state: AppState) -> None:
         """Show a state in the status line alone."""
         self.query_one(StatusPane).show_state(state)
-
-    def restyle(self) -> None:
-        """Colour the table's cells in the current theme."""
-        self.query_one(TimingsPane).restyle()
 
     # ---------------------------------------------------------------- focus and zoom
 

@@ -1,28 +1,19 @@
-"""The base of all pages: a title, lines that scroll, and keys; esc goes back."""
+"""The bases of pages and boxes, and the box that asks one question. A page has a title, lines that scroll, and keys."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import Screen
+from textual.await_complete import AwaitComplete
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.panes.lines import Lines
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-
-MOVES: tuple[BindingType, ...] = (
-    Binding("j,down", "move(1)", show=False),
-    Binding("k,up", "move(-1)", show=False),
-    Binding("pagedown", "move_page(1)", show=False),
-    Binding("pageup", "move_page(-1)", show=False),
-    Binding("home", "move(-1_000_000_000)", show=False),
-    Binding("G,end", "move(1_000_000_000)", show=False),
-)
-"""Keys of pages that are lists; they call `action_move` and `action_move_page`."""
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
 
 
 class Page(Screen[None]):
@@ -30,18 +21,15 @@ class Page(Screen[None]):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "scroll('down')", show=False),
-        Binding("k", "scroll('up')", show=False),
-        Binding("g", "scroll('home')", show=False),
-        Binding("G", "scroll('end')", show=False),
-    ]
+        ("j", "scroll('down')"), ("k", "scroll('up')"), ("g", "scroll('home')"), ("G", "scroll('end')")
+    ]  # fmt: skip
     AUTO_FOCUS = "VerticalScroll"
     TOPIC: ClassVar[str] = "timings"
-    """Topic of help for this page, a key of `help_keys.PANES`."""
+    """Topic of help for this page, a key of `help.PANES`."""
 
-    def __init__(self, state: AppState) -> None:
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
         super().__init__()
-        self.state = state
+        self.state, self.glyphs = state, glyphs
 
     def page_title(self) -> Spans:
         """Return the first line, which does not scroll."""
@@ -73,10 +61,20 @@ class Page(Screen[None]):
             self.draw()
 
     def draw(self) -> None:
-        """Write all lines; unchanged ones are not repainted."""
+        """Write body, title and keys (or the notice of a key press); unchanged lines are not repainted."""
+        self.draw_body()
         self.query_one("#page-title", Lines).show([self.page_title()])
+        keymap, result = self.state.keymap, self.state.key_result
+        line: Spans = tuple(
+            part
+            for key, does in self.page_keys()
+            for part in ((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text"))
+        )
+        self.query_one("#page-keys", Lines).show([((f" {result}", "strong"),) if result else line])
+
+    def draw_body(self) -> None:
+        """Write what stands between title and keys."""
         self.query_one("#page-text", Lines).show(self.page_lines(self.text_width))
-        self.show_keys(self.page_keys())
 
     @property
     def text_width(self) -> int:
@@ -87,17 +85,121 @@ class Page(Screen[None]):
         """Return (keys, label) pairs for the last line; ids in braces stand for the keys in force."""
         return (("{back}", "back"), ("j k g G", "scroll"))
 
-    def show_keys(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Write the last line: the keys, or the notice of a key press."""
-        keymap, result = self.state.keymap, self.state.key_result
-        line: Spans = tuple(
-            part for key, does in pairs for part in ((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text"))
-        )
-        self.query_one("#page-keys", Lines).show([((f" {result}", "strong"),) if result else line])
-
     def action_scroll(self, where: str) -> None:
         """Scroll the text."""
-        scroll = self.query_one("#page", VerticalScroll)
-        {"down": scroll.scroll_down, "up": scroll.scroll_up, "home": scroll.scroll_home, "end": scroll.scroll_end}[
-            where
-        ](animate=False)
+        getattr(self.query_one("#page"), f"scroll_{where}")(animate=False)
+
+
+class ListPage(Page, inherit_bindings=False):
+    """A list with a cursor that draws only visible lines, so that thousands are as fast as ten."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("j,down", "move(1)"), ("k,up", "move(-1)"), ("pagedown", "move_page(1)"), ("pageup", "move_page(-1)"),
+        ("home", "move(-1_000_000_000)"), ("G,end", "move(1_000_000_000)"),
+    ]  # fmt: skip
+    AUTO_FOCUS = ""
+
+    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
+        super().__init__(state, glyphs)
+        self.index = self._top = 0
+        self._in_sight = range(0)
+
+    def compose(self) -> ComposeResult:
+        """Yield title, list, the entry under the cursor and the keys."""
+        for name in ("page-title", "heads", "list", "about", "page-keys"):
+            yield Lines(id=name)
+
+    def count(self) -> int:
+        """Return the number of lines of the list."""
+        raise NotImplementedError
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the headings."""
+        raise NotImplementedError
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a line of the list."""
+        raise NotImplementedError
+
+    def about_lines(self, width: int) -> list[Spans]:
+        """Return the facts of the entry under the cursor."""
+        raise NotImplementedError
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return the visible lines."""
+        return [self.list_line(place, width, chosen=place == self.index) for place in self._in_sight]
+
+    def draw_body(self) -> None:
+        """Write the visible lines, and the facts of the entry under the cursor."""
+        width, height, count = max(self.size.width - 2, 20), self.height, self.count()
+        self.index = min(max(self.index, 0), max(count - 1, 0))
+        top = min(max(self._top, self.index - height + 1), self.index)
+        self._top = max(min(top, count - height), 0)
+        self._in_sight = range(self._top, min(self._top + height, count))
+        lines = list(self.page_lines(width))
+        self.query_one("#heads", Lines).show([self.list_heads(width)])
+        # As many lines as ever, so that those below stay in place.
+        self.query_one("#list", Lines).show([*lines[:height], *[()] * (height - len(lines))])
+        about, facts = self.query_one("#about", Lines), self.about_lines(width)
+        if len(about.lines) != len(facts):
+            self.call_after_refresh(self.redraw)  # the height of the list changes then
+        about.show(facts)
+
+    @property
+    def height(self) -> int:
+        """Number of visible lines of the list."""
+        return max(self.query_one("#list").size.height, 1) if self.is_mounted else 1
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor and keep it visible."""
+        self.index = min(max(self.index + step, 0), max(self.count() - 1, 0))
+        self.redraw()
+
+    def action_move_page(self, pages: int) -> None:
+        """Move by one screen of lines."""
+        self.action_move(pages * self.height)
+
+
+T = TypeVar("T")
+
+
+class Box(ModalScreen[T]):
+    """Closes once, even if more keys were typed ahead."""
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
+
+    def dismiss(self, result: T | None = None) -> AwaitComplete:
+        """Close and return the result; do nothing if the box is closed already or covered.
+
+        Textual pops the top screen: a second quick enter closed the main screen, which ended the app.
+        """
+        return super().dismiss(result) if self.is_current else AwaitComplete()
+
+    def action_cancel(self) -> None:
+        """Close without a result."""
+        self.dismiss(None)
+
+
+class ConfirmScreen(Box[bool]):
+    """Asks a question while the run continues. Returns whether the answer was yes."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("y,q,ctrl+c", "answer(True)"), ("n,escape", "answer(False)")]
+
+    def __init__(self, question: str, yes: str, no: str) -> None:
+        """Ask `question`; `yes` and `no` are the labels of the answers."""
+        super().__init__()
+        keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
+        self._lines = [*wrapped(question, 54), (), keys]
+
+    def compose(self) -> ComposeResult:
+        """Yield the box."""
+        with Vertical(id="box"):
+            yield Lines(id="question")
+
+    def on_mount(self) -> None:
+        """Write the question."""
+        self.query_one(Lines).show(self._lines)
+
+    def action_answer(self, yes: bool) -> None:
+        """Close with an answer."""
+        self.dismiss(yes)

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.fuzzy import FuzzySearch
 from textual.widgets import Input
@@ -17,10 +17,9 @@ from textual.widgets import Input
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.panes.fields import LineField
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.screens.page import Box
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
 """Kinds of entries."""
@@ -122,14 +121,10 @@ AROUND = 4 + ABOUT_ROWS
 class PaletteScreen(Box[Entry | None]):
     """Returns the chosen entry, or None if cancelled. Impossible entries are dimmed and show why."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+c", "cancel", show=False),
-        Binding("down,ctrl+n,tab", "move(1)", show=False),
-        Binding("up,ctrl+p,shift+tab", "move(-1)", show=False),
-        Binding("pagedown", "move(10)", show=False),
-        Binding("pageup", "move(-10)", show=False),
-    ]
+        ("escape,ctrl+c", "cancel"), ("down,ctrl+n,tab", "move(1)"), ("up,ctrl+p,shift+tab", "move(-1)"),
+        ("pagedown", "move(10)"), ("pageup", "move(-10)"),
+    ]  # fmt: skip
 
     def __init__(self, entries: Sequence[Entry], glyphs: Glyphs) -> None:
         super().__init__()
@@ -140,8 +135,7 @@ class PaletteScreen(Box[Entry | None]):
     def compose(self) -> ComposeResult:
         """Yield the field and the entries."""
         with Vertical(id="box"):
-            field = LineField(placeholder="type to find a command, a preset or a theme")
-            yield field
+            yield LineField(placeholder="type to find a command, a preset or a theme")
             yield Lines(id="found")
             yield Lines(id="about")
             yield Lines(id="hint")
@@ -171,10 +165,6 @@ class PaletteScreen(Box[Entry | None]):
         """Move the cursor."""
         self._index = min(max(self._index + step, 0), max(len(self._found) - 1, 0))
         self._redraw()
-
-    def action_cancel(self) -> None:
-        """Close without choosing."""
-        self.dismiss(None)
 
     def _redraw(self) -> None:
         rows = max(min(MOST_ROWS, self.size.height - AROUND), 1)
@@ -206,11 +196,9 @@ def entry_line(entry: Entry, width: int, glyphs: Glyphs, *, chosen: bool) -> Spa
     sign = glyphs.cursor if chosen else " "
     name = f"{sign} {spelled(entry.title, glyphs):<{TITLE_WIDTH}} "
     room = max(width - len(name) - len(entry.keys) - 1, 0)
-    text = about_text(entry, glyphs)
-    if len(text) > room:
-        text = text[: max(room - len(glyphs.ellipsis), 0)] + glyphs.ellipsis
+    text = cut(about_text(entry, glyphs), room, glyphs)
     if chosen and not entry.why_not:
-        return ((f"{name}{text:<{room}} {entry.keys}", "chosen"),)
+        return ((f"{name}{text} {entry.keys}", "chosen"),)
     if entry.why_not:
-        return ((name, "muted"), (f"{text:<{room}} ", "warn" if chosen else "muted"), (entry.keys, "muted"))
-    return ((name, "strong"), (f"{text:<{room}} ", "muted"), (entry.keys, "key"))
+        return ((name, "muted"), (f"{text} ", "warn" if chosen else "muted"), (entry.keys, "muted"))
+    return ((name, "strong"), (f"{text} ", "muted"), (entry.keys, "key"))

@@ -1,30 +1,162 @@
-"""A list of saved runs that fills while it is read, and draws only its visible lines."""
+"""A list of saved runs that fills while it is read, and the lines of its visible runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.message import Message
 from textual.worker import get_current_worker
 
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
-from cpugpu_tui.ui.panes.status import replay_tag
-from cpugpu_tui.ui.panes.typing_line import TypingLine
-from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.history_lines import about, haystack, heads, matching, run_line
-from cpugpu_tui.ui.screens.page import MOVES, Page
+from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns, ago
+from cpugpu_tui.ui.panes.fields import TypingLine
+from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.panes.status import replay_tag, status_sign
+from cpugpu_tui.ui.panes.telemetry.wording import stranger
+from cpugpu_tui.ui.screens.page import ListPage
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
+
+NUMBER, STATUS, CASES, TOOK = 5, 13, 7, 7
+"""Cells of the columns with a fixed width."""
+AGE, DATE = 10, 16
+"""Cells of `59 min ago` and of `2026-01-31 14:05`."""
+DATE_WIDTH = 100
+"""Columns from which dates are shown instead of ages."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Cells of the columns at one width of the terminal."""
+
+    gap: str
+    """Between two columns."""
+    when: int
+    what: int
+    devices: int
+    """The rest of the line; tags come before the devices."""
+
+    @classmethod
+    def of(cls, width: int) -> Widths:
+        """Return the columns for a line of `width` cells."""
+        when, gap = (DATE, "  ") if width >= DATE_WIDTH else (AGE, " ")
+        left = max(width - 2 - NUMBER - when - STATUS - CASES - TOOK - 6 * len(gap), 12)
+        what = min(left // 2, 24)
+        return cls(gap, when, what, left - what)
+
+
+def heads(width: int) -> Spans:
+    """Return the headings."""
+    widths = Widths.of(width)
+    cells = (
+        f"{'run':>{NUMBER}}", f"{'started':<{widths.when}}", f"{'what':<{widths.what}}", f"{'end':<{STATUS}}",
+        f"{'cases':>{CASES}}", f"{'took':>{TOOK}}", f"{'tags, devices':<{widths.devices}}",
+    )  # fmt: skip
+    return ((f"  {widths.gap.join(cells)}"[:width], "muted"),)
+
+
+def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen: bool) -> Spans:
+    """Return a run in one line of the list."""
+    widths = Widths.of(width)
+    pad = widths.gap
+    sign, role = status_sign(run.status, glyphs)
+    failed = run.cases_failed > 0
+    total = run.cases_ok + run.cases_failed + run.cases_skipped
+    cases = str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}"
+    took = glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9)
+    devices = cut(f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
+    what = cut(named(run.name, glyphs), widths.what, glyphs)
+    parts: list[tuple[str, str]] = [
+        (f"{glyphs.cursor if chosen else ' '} {run.number:>{NUMBER}}{pad}", "text"),
+        (f"{_when(run, width, now_ns):<{widths.when}}{pad}", "muted"),
+        (f"{what}{pad}", "text"),
+        (f"{f'{sign} {run.status}':<{STATUS}}{pad}", role),
+        (f"{cases:>{CASES}}{pad}", "warn" if failed else "text"),
+        (f"{took:>{TOOK}}{pad}", "text"),
+        (devices, "muted"),
+    ]
+    return (("".join(text for text, _ in parts), "chosen"),) if chosen else tuple(parts)
+
+
+def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return two lines about a run with the facts that its line has no room for."""
+    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
+    elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
+    simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
+    parts = [f"run {run.number}", named(run.run_id, glyphs), f"{started:%Y-%m-%d %H:%M:%S}{elsewhere}"]
+    first = f" {glyphs.dot} ".join(parts)
+    cases = ", ".join(
+        f"{count} {word}"
+        for count, word in ((run.cases_ok, "ok"), (run.cases_failed, "failed"), (run.cases_skipped, "skipped"))
+        if count or word == "ok"
+    )
+    parts = [cases, *(named(device, glyphs) for device in counted(run.devices)), _tags_text(run, glyphs)]
+    second = f" {glyphs.dot} ".join(part for part in parts if part)
+    return [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
+
+
+def haystack(run: RunSummary) -> str:
+    """Return the text that a filter searches, in lower case."""
+    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
+    words = [
+        str(run.number), run.run_id, run.name, run.status, run.hostname, f"{started:%Y-%m-%d}", *run.devices,
+        *(f"#{tag}" for tag in run.tags), *(f"baseline {name}" for name in run.baselines),
+        "simulated" if run.simulated else "",
+    ]  # fmt: skip
+    return " ".join(words).lower()
+
+
+def matching(runs: Sequence[RunSummary], haystacks: Mapping[int, str], wanted: str) -> list[RunSummary]:
+    """Return the runs whose text has every word, ignoring case; `haystacks` maps run number → text."""
+    words = wanted.lower().split()
+    return [run for run in runs if all(word in haystacks[run.number] for word in words)]
+
+
+def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list[RunSummary]:
+    """Return the runs that change when series `series_id` becomes baseline `name`, with the change."""
+    changed = []
+    for run in runs:
+        others = {each for each in run.baselines if each != name}
+        baselines = tuple(sorted(others | {name} if run.series_id == series_id else others))
+        if baselines != run.baselines:
+            changed.append(replace(run, baselines=baselines))
+    return changed
+
+
+def named(text: str, glyphs: Glyphs) -> str:
+    """Return a name from the database, which may not be trusted, as this terminal can show it."""
+    return stranger(spelled(text, glyphs), 200, glyphs)
+
+
+def _when(run: RunSummary, width: int, now_ns: int) -> str:
+    if width >= DATE_WIDTH:
+        return f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}"
+    return ago(run.started_wall_ns, now_ns)
+
+
+def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:
+    """Return a run's baselines and tags."""
+    baselines = (f"baseline {named(name, glyphs)}" for name in run.baselines)
+    return " ".join((*baselines, *(f"#{named(tag, glyphs)}" for tag in run.tags)))
+
+
+def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
+    """Return the devices, GPUs first, because all runs of a machine share its CPU."""
+    if run.simulated:
+        return "SIMULATED"
+    names = counted(named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices))
+    return f" {glyphs.dot} ".join(names)
+
 
 LOOK_S = 1.0
 """How often the first page is read again while another terminal runs one of its runs."""
@@ -42,16 +174,8 @@ class Place:
     """Text of the filter."""
 
 
-class RunList(Page, inherit_bindings=False):
-    """Reads on threads and draws only visible lines, so that 10,000 runs are as fast as ten."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [*MOVES]
-    AUTO_FOCUS = ""
-    DEFAULT_CSS = """
-    RunList #heads { height: 1; padding: 0 1; }
-    RunList #runs { height: 1fr; padding: 0 1; }
-    RunList #about { height: auto; max-height: 6; padding: 0 1; background: $surface; }
-    """
+class RunList(ListPage):
+    """Reads on threads."""
 
     class Read(Message):
         """Runs were read or have changed."""
@@ -77,12 +201,11 @@ class RunList(Page, inherit_bindings=False):
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         """Start at `place`; `saved` is called on threads and waits until the history is open."""
-        super().__init__(state)
-        self._glyphs, self._saved, self._place = glyphs, saved, place
+        super().__init__(state, glyphs)
+        self._saved, self._place = saved, place
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
         self._shown: list[RunSummary] = []
-        self._index = self._top = 0
         self._whole = self._looking = False
         self._said: tuple[str, str] = ("", "muted")
         """Notice of the last key press, and its role."""
@@ -91,13 +214,11 @@ class RunList(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- reading
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the run under the cursor and the keys."""
-        yield Lines(id="page-title")
-        yield Lines(id="heads")
-        yield Lines(id="runs")
-        yield Lines(id="about")
+        """Yield title, list, the run under the cursor, the line for typing and the keys."""
+        *above, keys = super().compose()
+        yield from above
         yield TypingLine()
-        yield Lines(id="page-keys")
+        yield keys
 
     def on_mount(self) -> None:
         """Read all runs page by page, and poll while one is live."""
@@ -164,7 +285,7 @@ class RunList(Page, inherit_bindings=False):
     @property
     def chosen(self) -> RunSummary | None:
         """The run under the cursor; None in an empty list."""
-        return self._shown[self._index] if self._shown else None
+        return self._shown[self.index] if self._shown else None
 
     def page_title(self) -> Spans:
         """Return how many runs exist and how many are shown."""
@@ -172,7 +293,7 @@ class RunList(Page, inherit_bindings=False):
         if not self._whole:
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
-        where = f"  {self._index + 1:,} of {len(self._shown):,}" if len(self._shown) > self._height else ""
+        where = f"  {self.index + 1:,} of {len(self._shown):,}" if len(self._shown) > self.height else ""
         return (*replay_tag(self.state), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
@@ -181,34 +302,25 @@ class RunList(Page, inherit_bindings=False):
             if self._runs:
                 return wrapped("No run matches the filter; press esc to show all.", width, "muted")
             return wrapped(self.state.keymap.with_keys(EMPTY), width) if self._whole and self._said[1] != "bad" else []
+        return super().page_lines(width)
+
+    def count(self) -> int:
+        """Return the number of runs that match the filter."""
+        return len(self._shown)
+
+    def list_heads(self, width: int) -> Spans:
+        """Return the headings, unless the list is empty."""
+        return heads(width) if self._shown else ()
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a run."""
         now_ns = self._now_ns() if self._now_ns is not None else 0
-        in_sight = self._shown[self._top : self._top + self._height]
-        return [
-            run_line(run, width, self._glyphs, now_ns, chosen=self._top + place == self._index)
-            for place, run in enumerate(in_sight)
-        ]
+        return run_line(self._shown[index], width, self.glyphs, now_ns, chosen=chosen)
 
-    def draw(self) -> None:
-        """Write the visible lines; unchanged lines are not repainted."""
-        width, height = max(self.size.width - 2, 20), self._height
-        self._index = min(max(self._index, 0), max(len(self._shown) - 1, 0))
-        self._top = min(max(self._top, self._index - height + 1), self._index)
-        self._top = max(min(self._top, len(self._shown) - height), 0)
-        lines = list(self.page_lines(width))
-        self.query_one("#page-title", Lines).show([self.page_title()])
-        self.query_one("#heads", Lines).show([heads(width) if self._shown else ()])
-        self.query_one("#runs", Lines).show(lines + [()] * (height - len(lines)))
-        facts = about(self.chosen, width, self._glyphs) if self.chosen is not None else []
-        said = wrapped(spelled(self._said[0], self._glyphs), width, self._said[1], lines=4)
-        about_lines = self.query_one("#about", Lines)
-        if len(about_lines.lines) != len(facts + said):
-            self.call_after_refresh(self.redraw)  # the height of the list changes then
-        about_lines.show(facts + said)
-        self.show_keys(self.page_keys())
-
-    @property
-    def _height(self) -> int:
-        return max(self.query_one("#runs").size.height, 1) if self.is_mounted else 1
+    def about_lines(self, width: int) -> list[Spans]:
+        """Return the facts of the run under the cursor, and the notice of the last key press."""
+        facts = about(self.chosen, width, self.glyphs) if self.chosen is not None else []
+        return facts + wrapped(spelled(self._said[0], self.glyphs), width, self._said[1], lines=4)
 
     @property
     def _line(self) -> TypingLine:
@@ -217,15 +329,10 @@ class RunList(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- moving
 
     def action_move(self, step: int) -> None:
-        """Move the cursor and keep it visible."""
-        self._index = min(max(self._index + step, 0), max(len(self._shown) - 1, 0))
-        self._place.number = self.chosen.number if self.chosen is not None and self._index else None
+        """Move the cursor, and drop the notice of the last key press."""
         self._said = ("", "muted")
-        self.redraw()
-
-    def action_move_page(self, pages: int) -> None:
-        """Move by one screen of runs."""
-        self.action_move(pages * self._height)
+        super().action_move(step)
+        self._place.number = self.chosen.number if self.chosen is not None and self.index else None
 
     def _narrow(self) -> None:
         """Show the runs that match the filter; the cursor stays on its run."""
@@ -233,5 +340,5 @@ class RunList(Page, inherit_bindings=False):
         self._shown = matching(newest_first, self._haystacks, self._place.wanted)
         wanted = self._place.number
         places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
-        self._index = places.get(wanted or 0, min(self._index, max(len(self._shown) - 1, 0)))
+        self.index = places.get(wanted or 0, min(self.index, max(len(self._shown) - 1, 0)))
         self.redraw()

@@ -9,15 +9,14 @@ from typing import ClassVar
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, PagedList, spelled, wrapped
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.panes.lines import Lines, PagedList, Spans, spelled, wrapped
+from cpugpu_tui.ui.screens.page import Box
 from cpugpu_tui.ui.themes import ThemeChoices
 
 _INSIDE = 36
@@ -27,14 +26,7 @@ _INSIDE = 36
 class ThemesScreen(Box[None]):
     """Enter keeps the theme under the cursor, esc restores the old one."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+c", "cancel", show=False),
-        Binding("q", "cancel", show=False),
-        Binding("j", "cursor(1)", show=False),
-        Binding("k", "cursor(-1)", show=False),
-        Binding("G", "last", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,ctrl+c,q", "cancel"), ("G", "focused.last")]
 
     def __init__(self, choices: ThemeChoices, glyphs: Glyphs) -> None:
         super().__init__()
@@ -86,18 +78,6 @@ class ThemesScreen(Box[None]):
         """Restore the old theme and close."""
         self.app.theme = self._before
         self.dismiss(None)
-
-    def action_cursor(self, step: int) -> None:
-        """Move the highlight."""
-        options = self.query_one(OptionList)
-        if step > 0:
-            options.action_cursor_down()
-        else:
-            options.action_cursor_up()
-
-    def action_last(self) -> None:
-        """Move the highlight to the end."""
-        self.query_one(OptionList).action_last()
 
 
 def _label(name: str, kind: str) -> Text:

@@ -19,13 +19,11 @@ from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.device_choice import DeviceChoice
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
+from cpugpu_tui.ui.panes.fields import DeviceChoice, LineField
+from cpugpu_tui.ui.panes.lines import Lines, Spans, labelled, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.screens.page import Box
 
 DEVICES = "devices"
 """The field with a list instead of text."""
@@ -72,16 +70,8 @@ def placeholders(request: PlanRequest) -> dict[str, str]:
 
 def texts_of(request: PlanRequest) -> dict[str, str]:
     """Return field → text, for the fields that are typed."""
-    return {
-        "sizes": request.sizes or "",
-        "dtype": request.dtype or "",
-        "variant": request.variant or "",
-        "threads": request.threads or "",
-        "repeat": str(request.repeat),
-        "rounds": str(request.rounds or ""),
-        "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else "",
-        "scale": request.scale,
-    }
+    texts = {name: str(getattr(request, name) or "") for name in FIELDS if name != DEVICES}
+    return {**texts, "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else ""}
 
 
 def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:
@@ -95,17 +85,11 @@ def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanR
         if typed[name].endswith(","):
             raise FieldError(name, f"{typed[name]!r} ends with a comma.", "Add a value or remove the comma.")
     return replace(
-        base,
-        sizes=typed["sizes"] or None,
-        dtype=typed["dtype"] or None,
-        variant=typed["variant"] or None,
-        threads=typed["threads"] or None,
-        devices=devices,
-        repeat=_whole("repeat", typed["repeat"]) or 1,
-        rounds=_whole("rounds", typed["rounds"]),
-        max_seconds=_seconds("max_seconds", typed["max_seconds"]),
+        base, sizes=typed["sizes"] or None, dtype=typed["dtype"] or None, variant=typed["variant"] or None,
+        threads=typed["threads"] or None, devices=devices, repeat=_whole("repeat", typed["repeat"]) or 1,
+        rounds=_whole("rounds", typed["rounds"]), max_seconds=_seconds("max_seconds", typed["max_seconds"]),
         scale=typed["scale"] or "full",
-    )
+    )  # fmt: skip
 
 
 def _whole(field: str, text: str) -> int | None:
@@ -133,12 +117,11 @@ LABEL_WIDTH = 13
 class WorkloadForm(Box[PlanRequest | None]):
     """Returns the changed request, or None if cancelled."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
+        ("escape", "cancel"),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
+        ("down", "app.focus_next"),
+        ("up", "app.focus_previous"),
     ]
 
     def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs) -> None:
@@ -160,7 +143,7 @@ class WorkloadForm(Box[PlanRequest | None]):
                     if name == DEVICES:
                         yield DeviceChoice(self._entry.request.devices, self._state, self._glyphs, id=DEVICES)
                     else:
-                        yield typed_field(texts[name], empty[name], name)
+                        yield LineField(texts[name], placeholder=empty[name], id=name, select_on_focus=False)
                 yield Lines(id=f"{name}-hint", classes="hint")
             yield Lines(id="outcome")
 
@@ -178,8 +161,8 @@ class WorkloadForm(Box[PlanRequest | None]):
             return  # closed meanwhile
         entry, width = self._entry, self._width
         # A short terminal has room for the fields and the estimate only.
-        claim = wrapped(self._spelled(entry.claim), width, "muted") if self.size.height >= 30 else []
-        self.query_one("#about", Lines).show([*wrapped(self._spelled(entry.summary), width), *claim])
+        claim = wrapped(spelled(entry.claim, self._glyphs), width, "muted") if self.size.height >= 30 else []
+        self.query_one("#about", Lines).show([*wrapped(spelled(entry.summary, self._glyphs), width), *claim])
         self._check()
 
     def show_state(self, state: AppState) -> None:
@@ -192,9 +175,6 @@ class WorkloadForm(Box[PlanRequest | None]):
     @property
     def _width(self) -> int:
         return max(20, self.query_one("#box").content_size.width - 1)
-
-    def _spelled(self, text: str) -> str:
-        return spelled(text, self._glyphs)
 
     def _texts(self) -> dict[str, str]:
         return {name: self.query_one(f"#{name}", Input).value for name in FIELDS if name != DEVICES}
@@ -223,7 +203,7 @@ class WorkloadForm(Box[PlanRequest | None]):
         line = self.query_one(f"#{name}-hint", Lines)
         text = wrong or (self._hints[name] if self.query_one(f"#{name}").has_focus else "")
         role = "bad" if wrong else "muted"
-        line.show(wrapped(self._spelled(text), self._width - LABEL_WIDTH, role))
+        line.show(wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH, role))
         line.display = bool(text)
 
     def _taken(self, plan: Plan, repeat: int) -> list[Spans]:
@@ -237,9 +217,8 @@ class WorkloadForm(Box[PlanRequest | None]):
         }
         lines: list[Spans] = []
         for label, (text, text_role) in facts.items():
-            rows = wrapped(self._spelled(text), self._width - LABEL_WIDTH, text_role)
-            labels = [label, *[""] * (len(rows) - 1)]
-            lines += [((f"{said:<{LABEL_WIDTH}}", "muted"), *row) for said, row in zip(labels, rows, strict=True)]
+            rows = wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH, text_role)
+            lines += labelled(label, rows, LABEL_WIDTH)
         return lines
 
     @on(Input.Changed)
@@ -259,12 +238,3 @@ class WorkloadForm(Box[PlanRequest | None]):
         request = self._check()
         if request is not None:
             self.dismiss(request)
-
-    def action_cancel(self) -> None:
-        """Close without changing anything."""
-        self.dismiss(None)
-
-
-def typed_field(text: str, placeholder: str, name: str) -> Input:
-    """Return a text field of one line; it does not blink, because repaints disturb timing."""
-    return LineField(text, placeholder=placeholder, id=name, select_on_focus=False)

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import CLOCK_FAIR, AsWritten, Costs, Report, Step, Workload, workload
+from cpugpu_tui.workloads.contract import CLOCK_FAIR, AsWritten, Report, Step, Workload, workload
+from cpugpu_tui.workloads.drawing import layers
 from cpugpu_tui.workloads.mnist import data
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 
@@ -35,32 +36,26 @@ FIT = AsWritten(
 
 
 class Mlp(Workload):
-    """Base class of the three workloads; a subclass maps its size to batch and hidden widths."""
+    """Base class of the three workloads; a subclass maps its size to a batch and widths."""
 
     dtypes = ("float32", "tf32")
     has_end_to_end = False
     sizes = POWERS
     axis = "batch"
 
-    def hidden(self, n: int) -> tuple[int, ...]:
-        """Return the widths of the hidden layers."""
+    def layout(self, n: int) -> tuple[int, ...]:
+        """Return the batch and the widths of all layers, of size n."""
         raise NotImplementedError
-
-    def batch(self, n: int) -> int:
-        """Return the batch of size n."""
-        return n
-
-    def _widths(self, n: int) -> tuple[int, ...]:
-        return PIXELS, *self.hidden(n), CLASSES
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return images [batch, 784] in 0..1, labels, then weight and bias of each layer, drawn as in torch.nn."""
         import torch
 
+        batch, *widths = self.layout(n)
         digits = data.load(self.setting)
-        chosen = torch.randint(0, len(digits.train_labels), (self.batch(n),), generator=generator)
-        tensors = [digits.train_images[chosen].to(dtype), digits.train_labels[chosen]]
-        return (*tensors, *first_weights(self._widths(n), dtype, generator))
+        chosen = torch.randint(0, len(digits.train_labels), (batch,), generator=generator)
+        weights = layers(dtype, generator, *widths)
+        return digits.train_images[chosen].to(dtype), digits.train_labels[chosen], *weights
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
         """Return the network on the device, and the batch in the memory from which the variant reads it."""
@@ -109,11 +104,6 @@ class Mlp(Workload):
         network.learn(images.to(network.device), labels.to(network.device), dropout=False)
         return network.flat()
 
-    def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
-        """Return `checked` in float64 on the CPU."""
-        del variant
-        return self.checked("eager", self.place("eager", doubles, "cpu"))
-
     def prepare_written(self, variant: str, n: int, device: str) -> None:
         """Load and scale the images, which P5 does before its clock starts."""
         del variant, n, device
@@ -125,7 +115,8 @@ class Mlp(Workload):
         import torch
 
         digits = data.load(self.setting)
-        weights = first_weights(self._widths(n), dtype, torch.Generator().manual_seed(1))
+        batch, *widths = self.layout(n)
+        weights = layers(dtype, torch.Generator().manual_seed(1), *widths)
         network, epochs = Network(weights, device), EPOCHS[self.setting.scale]
         began_ns = report.stopwatch_ns()
 
@@ -136,31 +127,25 @@ class Mlp(Workload):
             report.epoch(epoch, epochs, loss, accuracy, elapsed_ns, steps)
             began_ns = report.stopwatch_ns()
 
-        fit(network, digits, epochs, self.batch(n), report, epoch_over)
+        fit(network, digits, epochs, batch, report, epoch_over)
         return {}
 
     def written_operations(self, n: int) -> int:
         """Return the training steps, without the evaluation (1 % of the work)."""
         images = data.COUNTS[self.setting.scale][0]
-        return EPOCHS[self.setting.scale] * -(-images // self.batch(n)) if self.as_written else 0
+        return EPOCHS[self.setting.scale] * -(-images // self.layout(n)[0]) if self.as_written else 0
 
     def flops(self, n: int) -> float:
         """Return 6 FLOPs per weight and image: 2 forward, 2 for its gradient, 2 for the input's (not in layer 1)."""
-        widths = self._widths(n)
+        batch, *widths = self.layout(n)
         products = [wide * narrow for wide, narrow in pairwise(widths)]
-        return 2.0 * self.batch(n) * (3 * sum(products) - products[0])
+        return 2.0 * batch * (3 * sum(products) - products[0])
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
         """Return 10 passes over the parameters (forward, backward, gradient, 7 in Adam), 3 over the activations."""
-        widths = self._widths(n)
+        batch, *widths = self.layout(n)
         parameters = sum((wide + 1) * narrow for wide, narrow in pairwise(widths))
-        return (10.0 * parameters + 3.0 * self.batch(n) * sum(widths)) * itemsize_bytes
-
-    def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
-        """Return the costs, equal for all variants; `bytes_moved` is used as the memory estimate."""
-        del variant
-        moved_bytes = self.bytes_moved(n, itemsize_bytes)
-        return Costs(self.flops(n), moved_bytes, moved_bytes)
+        return (10.0 * parameters + 3.0 * batch * sum(widths)) * itemsize_bytes
 
 
 @workload
@@ -170,10 +155,9 @@ class MnistMlp(Mlp):
     name = "mnist-mlp"
     as_written = FIT
 
-    def hidden(self, n: int) -> tuple[int, ...]:
-        """Return one layer of 128."""
-        del n
-        return (128,)
+    def layout(self, n: int) -> tuple[int, ...]:
+        """Return a batch of n and one hidden layer."""
+        return n, PIXELS, 128, CLASSES
 
 
 @workload
@@ -183,10 +167,9 @@ class MnistMlpWide(Mlp):
     name = "mnist-mlp-wide"
     as_written = FIT
 
-    def hidden(self, n: int) -> tuple[int, ...]:
-        """Return two layers of 1,000."""
-        del n
-        return 1000, 1000
+    def layout(self, n: int) -> tuple[int, ...]:
+        """Return a batch of n and two hidden layers."""
+        return n, PIXELS, 1000, 1000, CLASSES
 
 
 @workload
@@ -196,22 +179,6 @@ class MnistMlpWidth(Mlp):
     name = "mnist-mlp-width"
     axis = "hidden units"
 
-    def hidden(self, n: int) -> tuple[int, ...]:
-        """Return one layer of n."""
-        return (n,)
-
-    def batch(self, n: int) -> int:
-        """Return the batch of P5."""
-        del n
-        return BATCH
-
-
-def first_weights(widths: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> list[torch.Tensor]:
-    """Return weight [out, in] and bias [out] of each layer, uniform in ±1/√in as in torch.nn.Linear."""
-    import torch
-
-    tensors: list[torch.Tensor] = []
-    for wide, narrow in pairwise(widths):
-        shapes = ((narrow, wide), (narrow,))
-        tensors += [(torch.rand(*s, generator=generator, dtype=dtype) * 2 - 1) * wide**-0.5 for s in shapes]
-    return tensors
+    def layout(self, n: int) -> tuple[int, ...]:
+        """Return P5's batch and a hidden layer of n."""
+        return BATCH, PIXELS, n, CLASSES

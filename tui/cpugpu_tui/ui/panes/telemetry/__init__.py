@@ -2,29 +2,212 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from textual.geometry import Size
 
 from cpugpu_tui.model import Device
 from cpugpu_tui.state.telemetry_state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import StatePane, wrapped
-from cpugpu_tui.ui.panes.telemetry.arrangements import (
-    Arrangement,
-    blocks,
-    column,
-    compact_column,
-    one_line,
-    problem_lines,
-    short_column,
-    tall_blocks,
-)
-from cpugpu_tui.ui.panes.telemetry.facts import Subject, gpu_subject, host_subject
-from cpugpu_tui.ui.panes.telemetry.identity import torch_names
-from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans, width_of
+from cpugpu_tui.ui.glyphs import Glyphs, trend_text
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, labelled, width_of, wrapped
+from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
+from cpugpu_tui.ui.panes.telemetry.wording import joined, stranger, torch_names
+
+Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
+"""(subject, width, glyphs) → lines."""
+Piece = list[tuple[str, str]]
+BARS_NARROW, BARS_WIDE = 6, 8
+"""Cells of the history in one line, below 90 columns and from there."""
+INDENT = 6
+"""Indentation of a block's second line and those below."""
+
+
+def _piece(fact: Fact, text: str) -> Piece:
+    """Return a fact's text after its sign."""
+    sign: Piece = [(f"{fact.sign} ", fact.role)] if fact.sign else []
+    return [*sign, (text, fact.role)]
+
+
+def _width(piece: Sequence[tuple[str, str]]) -> int:
+    return width_of(tuple(piece))
+
+
+def _bars(fact: Fact, cells: int, glyphs: Glyphs) -> str:
+    """Draw a fact's history in its fixed range; blanks if the range is unknown."""
+    if fact.high is None or cells < 1:
+        return " " * max(cells, 0)
+    return trend_text(fact.trend or (), cells, 0, fact.high, glyphs)
+
+
+# ------------------------------------------------------------------ one line
+
+
+def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one line: label, history of the first fact, then the most important facts that fit."""
+    head: Piece = [(f"{subject.label:<5} ", "strong")]
+    if subject.problem:
+        return [(*head, *_one(without_label(subject), width - _width(head), glyphs))]
+    bars = BARS_WIDE if width >= 90 else BARS_NARROW
+    head += [(_bars(subject.facts[0], bars, glyphs), subject.series), (" ", "text")]
+    room = width - _width(head)
+    texts = {fact.label: fact.short_or_text for fact in subject.facts}
+    wanted = [fact for fact in subject.facts if texts[fact.label] and not fact.is_extra]
+    by_worth = list(subject.facts)
+    if sum(_width(_piece(fact, texts[fact.label])) + 2 for fact in wanted) - 2 > room:
+        texts |= {fact.label: fact.brief for fact in subject.facts if fact.brief is not None}
+        by_worth.sort(key=lambda fact: not (fact.is_essential or fact.sign))
+    chosen: list[tuple[Fact, Piece]] = []
+    for fact in by_worth:
+        piece = _piece(fact, texts[fact.label])
+        needed = _width(piece) + (2 if chosen else 0)
+        if texts[fact.label] and needed <= room:
+            chosen.append((fact, piece))
+            room -= needed
+    spans = head
+    chosen.sort(key=lambda pair: (pair[0].is_mark, subject.facts.index(pair[0])))
+    for number, (_, piece) in enumerate(chosen):
+        spans += [*([("  ", "text")] if number else []), *piece]
+    return [tuple(spans)]
+
+
+def problem_lines(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one line, or two for a device with a problem, so that its remedy is not cut."""
+    if not subject.problem:
+        return one_line(subject, width, glyphs)
+    cells = max(len(subject.label), 5) + 1
+    lines = wrapped(stranger(without_label(subject), 400, glyphs), width - cells, "warn", lines=2)
+    return labelled(subject.label, lines, cells, "strong")
+
+
+def without_label(subject: Subject) -> str:
+    """Return a device's problem without its label, which stands before it: `is lost.` of `GPU 1 is lost.`"""
+    return (subject.problem or "").removeprefix(f"{subject.label} ")
+
+
+def _one(problem: str, width: int, glyphs: Glyphs) -> Spans:
+    """Return a problem cut to one line."""
+    lines = wrapped(stranger(problem, 400, glyphs), width, "warn", lines=1)
+    return lines[0] if lines else ()
+
+
+# ------------------------------------------------------------------ blocks: three histories side by side
+
+
+def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list[Spans]:
+    """Return three histories side by side, then at most `lines` lines of facts; one line for the host."""
+    if not subject.name:
+        return one_line(subject, width, glyphs)
+    head: Piece = [(f"{subject.label:<{INDENT - 1}} ", "strong")]
+    if subject.problem:
+        return [(*head, *_one(f"{subject.name}: {subject.problem}", width - _width(head), glyphs))]
+    drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
+    first, bars = head, max(6, (width - 90) // 3)  # 90 cells are labels and numbers
+    for fact in drawn:
+        label = f"{fact.label:<13} " if fact is drawn[0] else f"{fact.label} "
+        text = fact.text if not fact.sign else f"{fact.sign} {fact.text}"
+        piece: Piece = [(label, "muted"), (_bars(fact, bars, glyphs), subject.series), (f" {text:<15} ", fact.role)]
+        if _width(first) + _width(piece) <= width:
+            first += piece
+    rest = [fact for fact in subject.facts if fact not in drawn and fact.text]
+    # Warnings come first, so that they are not the facts that do not fit.
+    marks = [fact for fact in rest if fact.sign]
+    pieces: list[Piece] = [[(f"{fact.label} ", "muted"), *_piece(fact, fact.text)] for fact in marks]
+    pieces += [[(text, "muted")] for text in (subject.name, joined(subject.identity, glyphs)) if text]
+    plain = sorted((fact for fact in rest if not fact.sign), key=lambda fact: fact.is_mark)
+    pieces += [[(f"{fact.label} ", "muted"), (fact.text, fact.role)] for fact in plain]
+    pieces += [[(part, "text")] for part in subject.parts]
+    return [tuple(first), *_flowed(pieces, width, glyphs, f" {glyphs.dot} ", " " * INDENT, lines)]
+
+
+def _flowed(
+    pieces: Sequence[Piece], width: int, glyphs: Glyphs, between: str, indent: str, lines: int = 0
+) -> list[Spans]:
+    """Flow pieces into lines. At most `lines` if that is above 0; pieces that do not fit are dropped."""
+    done: list[Spans] = []
+    line: Piece = []
+    for piece in pieces:
+        gap = len(between) if line else len(indent)
+        if line and _width(line) + gap + _width(piece) > width:
+            if lines and len(done) + 1 >= lines:
+                continue
+            done.append(tuple(line))
+            line, gap = [], len(indent)
+        line += [(between if line else indent, "muted"), *_cut(piece, width - gap, glyphs)]
+    return [*done, tuple(line)] if line else done
+
+
+def _cut(piece: Piece, width: int, glyphs: Glyphs) -> Piece:
+    """Cut a piece to `width` cells."""
+    if _width(piece) <= width:
+        return piece
+    short: Piece = []
+    for text, role in piece:
+        room = width - _width(short)
+        short.append((text if width_of(((text, role),)) <= room else stranger(text, room, glyphs), role))
+    return short
+
+
+# ------------------------------------------------------------------ columns
+
+
+def column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return one fact per line, each history below its number, and an empty line at the end."""
+    lines = _titled(subject, width, glyphs)
+    if subject.problem:
+        return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn"), ()]
+    pieces: list[Piece] = [
+        [(f"{glyphs.link} {name}" if number else name, "muted")] for number, name in enumerate(subject.identity)
+    ]
+    lines += _flowed(pieces, width, glyphs, " ", "")
+    for fact in filter(lambda fact: fact.text, subject.facts):
+        lines += _pair(fact, width, glyphs)
+        if fact.high is not None and any(value is not None for value in fact.trend or ()):
+            lines.append(((_bars(fact, width, glyphs), subject.series),))
+    lines += [((" ", "text"), *_cut([(part, "text")], width - 1, glyphs)) for part in subject.parts]
+    return [*lines, ()]
+
+
+def short_column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return three histories beside their numbers, then the other facts side by side."""
+    lines = _titled(subject, width, glyphs)
+    if subject.problem:
+        return [*lines, *wrapped(stranger(subject.problem, 400, glyphs), width, "warn", lines=3)]
+    drawn = [fact for fact in subject.facts if fact.trend is not None][:3]
+    for fact in drawn:
+        number = _cut([(f"{fact.label:<14}", "muted"), *_piece(fact, f"{fact.text:>10} ")], width, glyphs)
+        lines.append((*number, (_bars(fact, width - _width(number), glyphs), subject.series)))
+    return [*lines, *_side_by_side([fact for fact in subject.facts if fact not in drawn], width, glyphs)]
+
+
+def compact_column(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return few lines for many GPUs: the first history, then the other facts side by side."""
+    if subject.problem:
+        return [*_titled(subject, width, glyphs), _one(subject.problem, width, glyphs)]
+    head = Subject(subject.label, "", None, subject.facts[:1], subject.series)
+    return [*one_line(head, width, glyphs), *_side_by_side(subject.facts[1:], width, glyphs)]
+
+
+def _side_by_side(facts: Sequence[Fact], width: int, glyphs: Glyphs) -> list[Spans]:
+    pieces = [_piece(fact, fact.short_or_text) for fact in facts if fact.short_or_text]
+    return _flowed(pieces, width, glyphs, "  ", "")
+
+
+def _titled(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
+    name = stranger(subject.name, max(0, width - len(subject.label) - 1), glyphs)
+    return [((subject.label, "strong"), (f" {name}" if name else "", "muted"))]
+
+
+def _pair(fact: Fact, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return label and text at the two edges of one line, or of two lines if they are too long."""
+    piece = _piece(fact, fact.text)
+    gap = width - len(fact.label) - _width(piece)
+    if gap >= 1:
+        return [((fact.label, "muted"), (" " * gap, "text"), *piece)]
+    piece = _cut(piece, width, glyphs)
+    return [((fact.label, "muted"),), ((" " * (width - _width(piece)), "text"), *piece)]
+
 
 BLOCKS_WIDTH = 100
 """From this width three histories fit side by side."""
@@ -84,7 +267,7 @@ def _arrangements(width: int) -> tuple[Arrangement, ...]:
         return column, short_column, compact_column
     if width < BLOCKS_WIDTH:
         return column, problem_lines, one_line
-    return tall_blocks, blocks, problem_lines, one_line
+    return partial(_blocks, lines=2), partial(_blocks, lines=1), problem_lines, one_line
 
 
 def _shortened(subjects: Sequence[Subject], used: set[int], width: int, room: int, glyphs: Glyphs) -> list[Spans]:

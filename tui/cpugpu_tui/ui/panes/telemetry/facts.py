@@ -10,10 +10,9 @@ from rich.cells import cell_len
 from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.telemetry.identity import mapping, torch_name, torch_names
+from cpugpu_tui.ui.panes.telemetry import wording
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Readings, known, top_of
-from cpugpu_tui.ui.panes.telemetry.throttling import quiet_words, sign_of, throttles
-from cpugpu_tui.ui.panes.telemetry.wording import Worded, age_text, process_text, stranger, worded
+from cpugpu_tui.ui.panes.telemetry.wording import Worded, stranger, worded
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0
@@ -86,8 +85,11 @@ def gpu_subject(gpu: GpuTelemetry, history: History, devices: Sequence[Device], 
         problem=gpu.problem,
         facts=tuple(gpu_facts(gpu, history, glyphs, devices)),
         series="gpu",
-        identity=mapping(gpu, devices, glyphs),
-        parts=(*_instance_lines(gpu, devices, room, glyphs), *_process_lines(gpu, room, glyphs)),
+        identity=wording.mapping(gpu, devices, glyphs),
+        parts=(
+            *(instance_text(gpu, instance, devices, room, glyphs) for instance in gpu.instances),
+            *_process_lines(gpu, room, glyphs),
+        ),
     )
 
 
@@ -119,7 +121,7 @@ def gpu_facts(gpu: GpuTelemetry, history: History, glyphs: Glyphs, devices: Sequ
     facts.insert(1 if throttle.sign.startswith("!") else 3, throttle)
     if gpu.persistence is False:
         facts.append(Fact("persistence", "off", "warn", short="persistence off", sign="!", is_mark=True))
-    names = torch_names(gpu, devices)
+    names = wording.torch_names(gpu, devices)
     if names:
         # Wider layouts show the name in `identity`.
         facts.append(Fact("torch", "", short=names[0], is_mark=True, is_extra=True))
@@ -142,7 +144,7 @@ def _power(gpu: GpuTelemetry, past: tuple[float | None, ...], none: str) -> Fact
         return Fact("power", shown.text, shown.role, short=f"power {none}")
     of = f"/{limit / 1000:.0f}" if limit else ""
     text = f"{shown.value / 1000:>{max(len(of) - 1, 0)}.0f}{of} W"
-    capped = any(throttle.word == "power-capped" for throttle in throttles(gpu))
+    capped = any(throttle.word == "power-capped" for throttle in wording.throttles(gpu))
     # The sensor measures the whole board: a MIG instance has no sensor of its own.
     label = "power, whole board" if gpu.instances else "power"
     return Fact(label, text.strip(), shown.role, past, top_of(GPU["power_mw"], gpu.readings), short=text,
@@ -190,17 +192,17 @@ def _temperature(readings: Readings, past: tuple[float | None, ...], none: str) 
 
 
 def _throttle(gpu: GpuTelemetry, none: str, glyphs: Glyphs) -> Fact:
-    found = throttles(gpu)
+    found = wording.throttles(gpu)
     if found:
         text = ", ".join(throttle.text() for throttle in found)
         brief = found[0].text(brief=True) + (f" +{len(found) - 1}" if len(found) > 1 else "")
-        sign = sign_of(found, glyphs)
+        sign = wording.sign_of(found, glyphs)
         return Fact("throttle", text, found[0].role, short=text, brief=brief, sign=sign, is_mark=True)
     bits = gpu.readings.get("throttle_bits")
     if bits is not None and bits.value is None:
         shown = worded(GPU["throttle_bits"], bits, none)
         return Fact("throttle", shown.text, shown.role, short="", is_mark=True)
-    return Fact("throttle", ", ".join(quiet_words(gpu)) or "none", short="", is_mark=True)
+    return Fact("throttle", ", ".join(wording.quiet_words(gpu)) or "none", short="", is_mark=True)
 
 
 def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
@@ -291,19 +293,10 @@ def _rates(readings: Readings) -> list[Fact]:
     return facts
 
 
-def _instance_lines(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> list[str]:
-    return [instance_text(gpu, instance, devices, width, glyphs) for instance in gpu.instances]
-
-
 def instance_text(
-    gpu: GpuTelemetry,
-    instance: MigInstance,
-    devices: Sequence[Device],
-    width: int,
-    glyphs: Glyphs,
-    *,
+    gpu: GpuTelemetry, instance: MigInstance, devices: Sequence[Device], width: int, glyphs: Glyphs, *,
     full: bool = False,
-) -> str:
+) -> str:  # fmt: skip
     """Return `MIG 0 1g.18gb  2.1/17.5 GiB  9 s old  cuda:0`. Only the memory of an instance can be read.
 
     The part of the name that repeats the GPU's is dropped. The age of a fresh reading is added only with `full`.
@@ -313,8 +306,8 @@ def instance_text(
     parts = [worded(quantity, used, glyphs.none).text]
     if used is not None and used.value is not None:
         parts = [f"{gib(used.value)}{f'/{gib(total)}' if total is not None else ''} GiB"]
-        parts += [age_text(quantity, used)] if full or quantity.is_stale(used) else []
-    parts += filter(None, [torch_name(instance.uuid, devices)])
+        parts += [wording.age_text(quantity, used)] if full or quantity.is_stale(used) else []
+    parts += filter(None, [wording.torch_name(instance.uuid, devices)])
     profile = instance.name.removeprefix(gpu.name).strip().removeprefix("MIG ") or instance.name
     head, rest = f"MIG {instance.index} ", "".join(f"  {part}" for part in parts)
     if len(head) + cell_len(profile) + len(rest) > width:
@@ -324,7 +317,7 @@ def instance_text(
 
 def _process_lines(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> list[str]:
     others = [process for process in gpu.everyone or () if not process.own]
-    lines = [process_text(process, width, glyphs) for process in others[:SHOWN_PROCESSES]]
+    lines = [wording.process_text(process, width, glyphs) for process in others[:SHOWN_PROCESSES]]
     more = len(others) - len(lines)
     return [*lines, f"and {more} more"] if more > 0 else lines
 

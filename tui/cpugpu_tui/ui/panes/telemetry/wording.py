@@ -1,16 +1,18 @@
-"""Readings as text: numbers, reasons, ages, and names from untrusted sources."""
+"""Readings, reasons for throttling, and names of GPUs and processes as text; names come from untrusted sources."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import GpuProcess, Reading
+from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance, Reading
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text
+from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text, known
 
 UNRESOLVED = "outside namespace"
 """Note at a process that this container or user cannot see: the driver reports only its pid."""
@@ -76,3 +78,139 @@ def bus_text(pci_bus_id: str) -> str:
     """Return a PCI address with a domain of four digits; NVML writes eight."""
     domain, _, rest = pci_bus_id.partition(":")
     return f"{domain[4:]}:{rest}" if len(domain) == 8 and domain.startswith("0000") and rest else pci_bus_id
+
+
+QUIET = {"idle", "app-clocks", "display"}
+"""Throttle reasons that do not affect a measurement."""
+SHARES = {
+    "power-brake": "throttled_power_brake_pct",
+    "hw-thermal": "throttled_hw_thermal_pct",
+    "thermal": "throttled_thermal_pct",
+    "power-capped": "throttled_power_cap_pct",
+    "sync-boost": "throttled_sync_boost_pct",
+}
+"""Word → key of its share of time, worst first."""
+ROLES = {"power-brake": "bad", "hw-thermal": "bad", "hw-slowdown": "bad", "thermal": "warn"}
+"""Role of a reason. The others are normal under full load: shown, but no warning (method.md, step 9)."""
+ORDER = ("power-brake", "hw-thermal", "hw-slowdown", "thermal", "power-capped", "sync-boost")
+BRIEF = {"power-capped": "capped", "sync-boost": "sync"}
+MEANINGS = {
+    "power-brake": "the server's power supply limits this GPU. Do not trust measurements now; ask the administrator of"
+    " the machine.",
+    "hw-thermal": "too hot: the hardware cuts the clock to half or less. Check fans and air flow before you measure.",
+    "hw-slowdown": "the hardware lowers the clock because of heat, a power brake or a failing power supply.",
+    "thermal": "too hot: the driver lowers the clock. Times depend on earlier load. Check fans and air flow.",
+    "power-capped": "at the power limit. This is normal under full load.",
+    "sync-boost": "the clock follows those of other GPUs.",
+    "idle": "nothing runs at this moment. Kernel-active covers up to the last second.",
+    "app-clocks": "the clock is fixed by a setting (application clocks).",
+    "display": "the clock is set by a display.",
+}
+"""Word → meaning for a measurement."""
+NAMELESS = "unknown to this version. Run `nvidia-smi -q -d PERFORMANCE` to see the driver's name for it."
+"""Meaning of `unknown 0x400`, and of a later version's words in a recording."""
+_NAMELESS_BITS = re.compile(r"unknown 0x[0-9a-f]{1,16}")
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """One reason, active now or at some time since the last reading."""
+
+    word: str
+    share_pct: float | None
+    """Share of the time since the last reading; None if the driver does not count it."""
+    is_now: bool
+
+    @property
+    def role(self) -> str:
+        """Role of its text; `sign_of` says the same without colour."""
+        return ROLES.get(self.word, "text")
+
+    @property
+    def share_text(self) -> str:
+        """`43%`; empty if it is not counted."""
+        return f"{self.share_pct:.0f}%" if self.share_pct is not None and self.share_pct >= 0.5 else ""
+
+    def text(self, brief: bool = False) -> str:
+        """Return `power-capped 43%`."""
+        return f"{BRIEF.get(self.word, self.word) if brief else self.word} {self.share_text}".strip()
+
+
+def throttles(gpu: GpuTelemetry) -> tuple[Throttle, ...]:
+    """Return the reasons that throttle this GPU, worst first, without those of `QUIET`.
+
+    A reason that was active only between two readings is known from its counter.
+    """
+    found = []
+    for word in (*ORDER, *sorted(filter(_is_word, set(gpu.throttle) - QUIET - set(ORDER)))):
+        share = known(gpu.readings, SHARES[word]) if word in SHARES else None
+        if word in gpu.throttle or (share is not None and share >= 0.5):
+            found.append(Throttle(word, share, word in gpu.throttle))
+    return tuple(found)
+
+
+def _is_word(text: str) -> bool:
+    """Whether a text looks like a reason of a later version, and not like arbitrary text from a file."""
+    is_name = text.isascii() and text.replace("-", "").isalpha() and len(text) <= 20
+    return is_name or _NAMELESS_BITS.fullmatch(text) is not None
+
+
+def quiet_words(gpu: GpuTelemetry) -> tuple[str, ...]:
+    """Return the active reasons that do not affect a measurement."""
+    return tuple(word for word in gpu.throttle if word in QUIET)
+
+
+def sign_of(found: tuple[Throttle, ...], glyphs: Glyphs) -> str:
+    """Return the sign of the worst reason: `!!` spoils a measurement, `!` may, an arrow down is normal at full load."""
+    if not found:
+        return ""
+    return {"bad": "!!", "warn": "!"}.get(found[0].role, glyphs.down)
+
+
+UUID_WIDTH = 13
+"""Cells of `GPU-1234abcd…`: enough of a UUID for nvidia-smi and CUDA_VISIBLE_DEVICES."""
+
+
+def torch_names(gpu: GpuTelemetry, devices: Sequence[Device]) -> tuple[str, ...]:
+    """Return torch's names of this GPU and its MIG instances in this run: `cuda:0`."""
+    uuids = {gpu.uuid, *(instance.uuid for instance in gpu.instances)} - {None}
+    return tuple(device.name for device in devices if device.uuid in uuids)
+
+
+def torch_name(uuid: str | None, devices: Sequence[Device]) -> str | None:
+    """Return torch's name of the GPU or MIG instance with this UUID; None if the run does not use it."""
+    return next((device.name for device in devices if uuid is not None and device.uuid == uuid), None)
+
+
+def mapping(gpu: GpuTelemetry, devices: Sequence[Device], glyphs: Glyphs, *, full: bool = False) -> tuple[str, ...]:
+    """Return the known parts of `cuda:0 ↔ NVML 3 ↔ GPU-1234abcd… ↔ 0000:04:00.0`."""
+    name = torch_name(gpu.uuid, devices)
+    parts = [name or "", f"NVML {gpu.index}"]
+    if gpu.uuid is not None:
+        parts.append(uuid_text(gpu.uuid, glyphs, full=full))
+    if gpu.pci_bus_id is not None:
+        parts.append(stranger(bus_text(gpu.pci_bus_id), 16, glyphs))
+    return tuple(part for part in parts if part)
+
+
+def instance_mapping(
+    gpu: GpuTelemetry, instance: MigInstance, devices: Sequence[Device], glyphs: Glyphs, *, full: bool = False
+) -> tuple[str, ...]:
+    """Return the known parts of `cuda:0 ↔ MIG 1 of NVML 3 ↔ MIG-1234abcd…`."""
+    name = torch_name(instance.uuid, devices)
+    parts = [name or "", f"MIG {instance.index} of NVML {gpu.index}"]
+    if instance.uuid is not None:
+        parts.append(uuid_text(instance.uuid, glyphs, full=full))
+    return tuple(part for part in parts if part)
+
+
+def uuid_text(uuid: str, glyphs: Glyphs, *, full: bool = False) -> str:
+    """Return a UUID, shortened unless `full`."""
+    if full or len(uuid) <= UUID_WIDTH:
+        return stranger(uuid, 80, glyphs)
+    return stranger(uuid, UUID_WIDTH - 1, glyphs) + glyphs.ellipsis
+
+
+def joined(parts: Sequence[str], glyphs: Glyphs) -> str:
+    """Join the parts of a mapping."""
+    return f" {glyphs.link} ".join(parts)

@@ -10,25 +10,24 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
-from textual.events import DescendantFocus, Key
+from textual.events import DescendantFocus, Key, Paste
 from textual.widgets import Input
 
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.code_completion import completions
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.session.typed_code import CodeFields, request_of
+from cpugpu_tui.session.typed_code import LINE_BREAK, CodeFields, request_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of, time_words
-from cpugpu_tui.ui.panes.lines import Lines, cut, spelled, visible, wrapped
-from cpugpu_tui.ui.panes.typing_line import LineField
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.ui.panes.fields import LineField
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, cut, spelled, visible, wrapped
+from cpugpu_tui.ui.screens.page import Box
 
 LABELS: dict[str, tuple[str, str]] = {
     "code": ("code", "an expression such as x @ x, or file.py:function"),
-    "setup": ("setup", "makes the inputs, for example x = torch.rand(n, n); torch, np, F and math are there"),
+    "setup": ("setup", "makes the inputs, for example x = torch.rand(n, n); paste several lines as they are"),
     "sizes": ("n", "512, or 16,64,256; 16:4096 searches between both; 16:4096:16 takes steps"),
     "lets": ("parameters", "NAME=VALUE; several values, k=1,2, are timed one after the other"),
     "in_place": ("in place", "yes: the code may change its inputs, which are restored before each call"),
@@ -90,6 +89,13 @@ class CodeField(LineField):
             return
         event.stop()
         event.prevent_default()
+
+    def on_paste(self, event: Paste) -> None:
+        """Take all lines of a setup; Textual keeps only the first one."""
+        if self.id == "setup":
+            self.replace(LINE_BREAK.join(event.text.strip("\n").splitlines()), *self.selection)
+            event.stop()
+            event.prevent_default()
 
 
 class CodeForm(Box[Typed | None]):

@@ -13,12 +13,15 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.ui.panes.lines import Lines, visible, wrapped
-from cpugpu_tui.ui.roles import ROLE_CLASSES, Spans
-from cpugpu_tui.ui.screens.boxes import Box
+from cpugpu_tui.session.code_source import function_source
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, visible, wrapped
+from cpugpu_tui.ui.screens.page import Box
 
 LABEL_WIDTH = 11
 """Cells of the labels."""
+
+INPUTS = "inputs"
+"""Name of the function that makes arguments."""
 
 LONGEST_FILE = 200_000
 """Characters of a file that are shown."""
@@ -39,10 +42,15 @@ class CodeQuestion(Box[bool]):
         Binding("end,G", "scroll('scroll_end')", show=False),
     ]
 
-    def __init__(self, codes: Sequence[OwnCode], changed: Sequence[str]) -> None:
-        """Ask about `codes`; `changed` are their files that have changed since the run."""
+    def __init__(
+        self, codes: Sequence[OwnCode], changed: Sequence[str], since: str = "since that run", python: str | None = None
+    ) -> None:
+        """Ask about `codes`; `changed` are their files that have changed `since` something was done.
+
+        `python` is the interpreter that will import their modules; None for this one.
+        """
         super().__init__()
-        self._codes, self._changed = codes, changed
+        self._codes, self._changed, self._since, self._python = codes, changed, since, python
 
     def compose(self) -> ComposeResult:
         """Yield the question, the code and the keys."""
@@ -61,9 +69,9 @@ class CodeQuestion(Box[bool]):
         width = max(20, min(self.app.size.width, 100) - 6)
         lines = wrapped("This code was not typed in this app. Read it before you run it.", width, "strong")
         for file in self._changed:
-            lines += wrapped(f"! {visible(file)} has changed since that run.", width, "warn")
+            lines += wrapped(f"! {visible(file)} has changed {self._since}.", width, "warn")
         self.query_one("#question", Lines).show([*lines, ()])
-        self.query_one("#code-text", Lines).show(list(code_lines(self._codes, width)))
+        self.query_one("#code-text", Lines).show(list(code_lines(self._codes, width, self._python)))
         keys: Spans = (("enter", "key"), (" run  ", "text"), ("esc", "key"), (" cancel  ", "text"),
                        ("j k", "key"), (" scroll", "text"))  # fmt: skip
         self.query_one("#code-keys", Lines).show([(), keys])
@@ -77,20 +85,35 @@ class CodeQuestion(Box[bool]):
         self.dismiss(yes)
 
 
-def code_lines(codes: Sequence[OwnCode], width: int) -> Iterator[Spans]:
+def code_lines(codes: Sequence[OwnCode], width: int, python: str | None = None) -> Iterator[Spans]:
     """Yield all that would run: setup, parameters and statement of each code, then the files that they import."""
     for code in codes:
         for label, text in _facts(code):
             for number, piece in enumerate(_cut(text, width - LABEL_WIDTH)):
                 yield ((f"{label if number == 0 else '':<{LABEL_WIDTH}}", "muted"), (piece, "text"))
-    for file in dict.fromkeys(code.target[0] for code in codes if code.target):
+    for target in dict.fromkeys(code.target for code in codes if code.target):
         yield ()
-        if file.endswith(".py"):
-            yield from wrapped(visible(file), width, "title")
-            yield from (((f"  {piece}", "text"),) for line in _file_lines(file) for piece in _cut(line, width - 2))
+        if target[0].endswith(".py"):
+            yield from _text_lines(target[0], _file_lines(target[0]), width)
         else:
-            text = f"The interpreter imports the module {visible(file)}. Its code is not shown here."
-            yield from wrapped(text, width, "warn")
+            yield from _module_lines(target[0], target[-1], width, python)
+
+
+def _text_lines(title: str, lines: Sequence[str], width: int) -> Iterator[Spans]:
+    yield from wrapped(visible(title), width, "title")
+    yield from (((f"  {piece}", "text"),) for line in lines for piece in _cut(line, width - 2))
+
+
+def _module_lines(module: str, name: str, width: int, python: str | None) -> Iterator[Spans]:
+    """Yield the source of a module's function, and of `inputs` beside it, as far as files of this Python show it."""
+    yield from wrapped(f"The interpreter imports the whole module {visible(module)}.", width, "warn")
+    sources = {each: function_source(module, each) for each in dict.fromkeys((name, INPUTS)) if python is None}
+    for source in sources.values():
+        if source is not None:
+            yield from _text_lines(f"{source.file}, line {source.line}", source.text.expandtabs(4).splitlines(), width)
+    if sources.get(name) is None:
+        why = f"another Python runs it: {python}" if python is not None else "no Python file defines it"
+        yield from wrapped(f"The code of {visible(name)} is not shown, because {visible(why)}.", width, "warn")
 
 
 def _facts(code: OwnCode) -> Iterator[tuple[str, str]]:

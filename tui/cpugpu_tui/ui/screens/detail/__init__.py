@@ -1,1 +1,193 @@
-"""The page with the details of one row."""
+"""The page with everything known of one row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.model.quantities import factor, joined
+from cpugpu_tui.render.marks import MARK_WORDS, all_marks, crowded_threads, mark_words
+from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.state.state import UNSAVED, Row, RunState
+from cpugpu_tui.ui import rows
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.status import tags
+from cpugpu_tui.ui.rows import NOT_SAVED, case_text
+from cpugpu_tui.ui.screens.detail import device_times, machine, meaning
+from cpugpu_tui.ui.screens.page import Page
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.changes import Changes
+
+MOST_SHOWN = 5
+"""Most lines of code for each device."""
+
+
+def own_code_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the code of a row, its receipt and its slowest lines; empty for a workload that nobody typed."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    text = next((code_text(code) for code in codes if code.name == row.case.workload), "")
+    lines = wrapped(visible(text), width, "muted") if text else []
+    for index, line in enumerate(receipt_lines(row)):
+        lines += [] if index else [(("Where it ran", "title"),)]
+        lines += paragraph(spelled(line, glyphs), width)
+    for profiled in slow_lines(row):
+        lines += [(), ((spelled(f"Slowest lines on {profiled.device}", glyphs), "title"),)]
+        for cost in profiled.lines[:MOST_SHOWN]:
+            lines += paragraph(spelled(line_words(cost, profiled.device), glyphs), width)
+        lines += paragraph(spelled(f"P{profiled_words(profiled)[1:]}.", glyphs), width, "muted")
+    return lines
+
+
+TIMED_ONCE = (
+    "One call takes longer than the time budget, so it was timed once and has no ± value. "
+    "Choose smaller sizes to get one."
+)
+
+
+class DetailScreen(Page):
+    """One row; it follows the run."""
+
+    TOPIC = "detail"
+
+    def __init__(self, state: AppState, key: str, glyphs: Glyphs) -> None:
+        super().__init__(state, glyphs)
+        self._key = key
+
+    def page_title(self) -> Spans:
+        """Return the case and its verdict."""
+        row = self.state.run.rows.get(self._key)
+        tag = tags(self.state)
+        if row is None:
+            return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
+        look = rows.look_of(self.state.run, self.glyphs, 9)
+        telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
+        case = case_text(row.case, frozenset(telling))
+        return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
+
+    def page_lines(self, width: int) -> Sequence[Spans]:
+        """Return the details of the row."""
+        row = self.state.run.rows.get(self._key)
+        if row is None:
+            return ()
+        changes = self.state.changes if self.state.past is None else None
+        return detail_lines(row, self.state.run, width, self.glyphs, self.state.keymap, changes)
+
+
+def detail_lines(
+    row: Row, run: RunState, width: int, glyphs: Glyphs, keymap: Keymap = DEFAULT_KEYMAP,
+    changes: Changes | None = None,
+) -> list[Spans]:  # fmt: skip
+    """Return the details of a row: verdict, where the time goes, what if, then each device."""
+    typed = own_code_lines(run, row, width, glyphs)
+    unsaved = [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
+    # The device's part has the details.
+    starved = wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
+    parts = [_failed(row, width), unsaved, starved, _compared(row, width, glyphs),
+             _less_certain(run, row, width), _beside(changes, run, row, width),
+             machine.gpus_lines(run, row, width, glyphs), machine.peers_lines(run, row, width), typed,
+             meaning.breakdown_lines(run, row, width, glyphs), meaning.world_lines(run, row, width, glyphs),
+             *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
+    lines: list[Spans] = []
+    for part in parts:
+        if part is not typed:  # source code may hold {braces} of its own
+            part = [tuple((spelled(keymap.with_keys(text), glyphs), role) for text, role in line) for line in part]
+        lines += [(), *part] if lines and part else part
+    return lines
+
+
+def _failed(row: Row, width: int) -> list[Spans]:
+    if row.failure is None:
+        return []
+    role = "muted" if row.failure.kind == "skipped" else "bad"
+    return [*wrapped(row.failure.message, width, role), *wrapped(row.failure.remedy, width)]
+
+
+def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the marks behind the sign `~` of the table."""
+    devices: dict[str, list[str]] = {}
+    for times in row.times.values():
+        for mark in all_marks(row, times):
+            devices.setdefault(mark, []).append(times.device)
+    crowded = crowded_threads(run, row)
+    lines: list[Spans] = []
+    for mark, names in devices.items():
+        lines += wrapped(f"~ less certain: on {joined(names)}, {mark_words(mark)}", width, "warn")
+    return [*lines, *(wrapped(f"{crowded}.", width, "warn") if crowded else [])]
+
+
+def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    comparison = row.comparison
+    if comparison is None:
+        return []
+    which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
+    text = f"speedup{which} {factor(comparison.speedup)}"
+    if comparison.low is not None and comparison.high is not None:
+        # Equal digits: three of 11.04 would lie outside of 11.01 to 11.06.
+        digits = [f"{value:.4g}×" for value in (comparison.speedup, comparison.low, comparison.high)]
+        text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}"
+    rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
+    text += f", from {rounds}: {meaning.winner_sentence(comparison)}"
+    calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
+    is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
+    once = wrapped(TIMED_ONCE, width, "warn") if is_once else []
+    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(row, width, glyphs)]
+
+
+def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the changes against earlier runs and within the series."""
+    if changes is None:
+        return []
+    from cpugpu_tui.ui.panes.change_cells import change_lines
+
+    return change_lines(changes, run, row, width)
+
+
+def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[Spans]]:
+    """Return a part for each timed device."""
+    found = []
+    for device in run.devices:
+        times = row.times.get(device.name)
+        if times is not None:
+            lines = device_times.times_lines(run, row, device, times, width, glyphs)
+            if row.status != "mismatch":
+                lines += [
+                    *meaning.hardware_lines(run, row, times, width),
+                    *machine.machine_lines(run, row, times, width, glyphs),
+                ]
+                lines += device_times.placed_lines(times, width)
+                lines += [*meaning.written_lines(run, row, times, width, glyphs), *meaning.training_lines(times, width)]
+            found.append(lines)
+    return found
+
+
+def _checked(row: Row, width: int) -> list[Spans]:
+    check = row.check
+    if check is None:
+        return wrapped("Results: not compared in this row.", width, "muted") if row.status == "ok" else []
+    text = f"Results: error {check.error:.2g} against {check.against}, allowed {check.tolerance:.2g}."
+    return wrapped(text, width, "text")
+
+
+def _environment(run: RunState, width: int) -> list[Spans]:
+    """Return host, versions and unusual settings of the run."""
+    facts = dict(run.run.environment) if run.run is not None else {}
+    worker = facts.get("worker")
+    parts = [
+        f"run {run.run.number}" if run.run is not None and run.run.number is not None else "not saved",
+        *(str(facts[name]) for name in ("hostname", "cpu") if facts.get(name)),
+        *(f"{name} {facts[name]}" for name in ("torch", "python", "version") if facts.get(name)),
+        f"worker {worker}" if worker else "",
+        "SIMULATED" if run.simulated else "",
+    ]
+    tf32 = f"TF32 {'on' if facts.get('tf32_matmul') else 'off'}"
+    if precision := facts.get("matmul_precision"):
+        parts.append(f"float32 products {precision}, {tf32}")
+    elif facts.get("tf32_matmul"):
+        parts.append(tf32)
+    if run.run is not None and run.run.plan.cache != "cold":
+        parts.append(f"caches {run.run.plan.cache}")
+    return wrapped("Environment: " + ", ".join(part for part in parts if part), width, "muted")

@@ -1,23 +1,13 @@
-"""One device's part of the details: rounds, metrics, remarks, and the place of its tensors."""
+"""One device's part of the details: rounds, metrics, a histogram of its samples, remarks, the place of its tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
 from cpugpu_tui.decide.stats import median, percentile
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    SYNCED,
-    THROUGHPUT,
-    Device,
-)
+from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import faster, percent, time_text
 from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
@@ -26,34 +16,132 @@ from cpugpu_tui.state.core_contention import reason_lines
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
-from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.panes.lines import paragraph, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
-from cpugpu_tui.ui.screens.detail.distribution import distribution_lines, single_calls
+from cpugpu_tui.ui.glyphs import Glyphs, trend_lines, trend_text
+from cpugpu_tui.ui.panes.lines import Spans, labelled, paragraph, spelled, wrapped
 from cpugpu_tui.workloads.contract import REGISTRY
 
-METRIC_WORDS = {
-    LATENCY: "latency",
-    SINGLE: "single calls",
-    DEVICE: "kernels",
-    THROUGHPUT: "throughput",
-    PAGEABLE: COLUMNS[Key.MOVED].heading,
-    PINNED: "same, pinned",
-    AS_WRITTEN: "paper's clock",
-    SYNCED: "same, with a wait",
-    COLD_START: "first call",
+OUTLYING = 14.826
+"""Median absolute deviations from the median beyond which a sample is an outlier: ten standard deviations of a
+normal distribution."""
+
+FEWEST = 10
+"""Fewest samples for a histogram."""
+
+HEIGHT = 3
+"""Lines of the histogram, which show 24 heights."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Samples sorted into bins of equal width; outliers are counted beside them."""
+
+    low_ns: float
+    """Lower edge of the first bin: the smallest sample without outliers."""
+    high_ns: float
+    """Upper edge of the last bin."""
+    bins: tuple[int, ...]
+    """Samples in each bin; one bin if all samples are equal."""
+    median_ns: float
+    """Of all samples."""
+    outliers: tuple[float, ...]
+    """Samples further than `OUTLYING` deviations from the median, ns."""
+    can_tell: bool
+    """Whether outliers can be found: not if more than half of the samples are equal."""
+
+
+def distribution(values: Sequence[float]) -> Distribution:
+    """Sort samples in ns into bins; the number of bins follows Rice's rule.
+
+    Raises:
+        ValueError: `values` is empty.
+    """
+    middle = median(values)
+    deviation = median([abs(value - middle) for value in values])
+    outliers = tuple(value for value in values if deviation > 0 and abs(value - middle) > OUTLYING * deviation)
+    inner = [value for value in values if deviation == 0 or abs(value - middle) <= OUTLYING * deviation]
+    low, high = min(inner), max(inner)
+    count = min(max(round(2 * len(inner) ** (1 / 3)), 8), 24) if high > low else 1
+    bins = [0] * count
+    for value in inner:
+        share = (value - low) / (high - low) if high > low else 0.0
+        bins[min(int(share * count), count - 1)] += 1
+    return Distribution(low, high, tuple(bins), middle, outliers, deviation > 0)
+
+
+def single_calls(times: DeviceTimes) -> tuple[float, ...]:
+    """Return the times of calls that were timed separately, ns: blocks of one call, or single calls."""
+    calibrated = times.calibrated
+    if calibrated is not None and calibrated.calls_per_block == 1:
+        return times.samples.get(plans.LATENCY, ())
+    return times.samples.get(plans.SINGLE, ())
+
+
+def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
+    """Return the histogram and the outliers of single calls, or of blocks if no call was timed alone."""
+    singles = single_calls(times)
+    values, noun = (singles, "single calls") if singles else (times.samples.get(plans.LATENCY, ()), "blocks of calls")
+    if len(values) < FEWEST:
+        return []
+    found = distribution(values)
+    if len(found.bins) == 1:
+        same = f"all {len(values) - len(found.outliers)} {noun} took {time_text(found.low_ns)}"
+        return [*paragraph(same, width), *_outlying(found, width)]
+    title = f"distribution of {len(values)} {noun}, fastest left (highest bar: {max(found.bins)})"
+    return [
+        *paragraph(title, width, "muted"),
+        *(((f"    {line}", series),) for line in _histogram(found, width, glyphs)),
+        ((f"    {_axis(found, width)}", "muted"),),
+        *_outlying(found, width),
+    ]
+
+
+def _cell(found: Distribution, width: int) -> int:
+    """Return the cells of one bar: one is hard to read, and more than three do not fit into 80 columns."""
+    return 3 if 3 * len(found.bins) <= width // 2 else 2
+
+
+def _histogram(found: Distribution, width: int, glyphs: Glyphs) -> tuple[str, ...]:
+    """Return the bars, top line first; a bin without samples is empty."""
+    cell = _cell(found, width)
+    heights = [float(count) if count else None for count in found.bins for _ in range(cell)]
+    return trend_lines(heights, len(heights), HEIGHT, 0.0, max(found.bins), glyphs)
+
+
+def _axis(found: Distribution, width: int) -> str:
+    """Return the times under the first and last bar, and their distance."""
+    left, right = time_text(found.low_ns), time_text(found.high_ns)
+    axis = f"{left}{right:>{_cell(found, width) * len(found.bins) - len(left)}}"
+    spread = (found.high_ns - found.low_ns) / found.median_ns if found.median_ns > 0 else 0.0
+    return f"{axis}  {percent(spread)} % of the median apart"
+
+
+def _outlying(found: Distribution, width: int) -> list[Spans]:
+    """Return the number of outliers and the furthest; all numbers include them."""
+    if not found.can_tell:
+        return paragraph("outliers unknown: more than half of the samples are equal", width, "muted")
+    count = len(found.outliers)
+    beyond = f"further than {OUTLYING:.1f} median deviations from the median"
+    if not count:
+        return paragraph(f"no outliers ({beyond})", width, "muted")
+    least, most = min(found.outliers), max(found.outliers)
+    far = f"the slowest {time_text(most)}" if most > found.median_ns else f"the fastest {time_text(least)}"
+    text = f"{count} outlier{'s' if count != 1 else ''} ({beyond}), {far}; included in all numbers, but not drawn"
+    return paragraph(text, width)
+
+
+METRICS = {
+    plans.LATENCY: ("latency", "one call and its wait, warm caches"),
+    plans.SINGLE: ("single calls", "each call timed separately"),
+    plans.DEVICE: ("kernels", "the GPU's own work, no launch, no wait"),
+    plans.THROUGHPUT: ("throughput", "many calls queued, one wait"),
+    plans.PAGEABLE: (COLUMNS[Key.MOVED].heading, "data starts and ends on the host"),
+    plans.PINNED: ("same, pinned", "the same in pinned memory"),
+    plans.AS_WRITTEN: ("paper's clock", "time by the paper's clock"),
+    plans.SYNCED: ("same, with a wait", "until the device had finished"),
+    plans.COLD_START: ("first call", "first in the process, loads libraries"),
 }
-METRIC_HELP = {
-    LATENCY: "one call and its wait, warm caches",
-    SINGLE: "each call timed separately",
-    DEVICE: "the GPU's own work, no launch, no wait",
-    THROUGHPUT: "many calls queued, one wait",
-    PAGEABLE: "data starts and ends on the host",
-    PINNED: "the same in pinned memory",
-    AS_WRITTEN: "time by the paper's clock",
-    SYNCED: "until the device had finished",
-    COLD_START: "first in the process, loads libraries",
-}
+"""Metric → label and meaning."""
+
 COLDER = (
     "Cold kernels take longer than the latency: caches are emptied before each of them, but are warm in the latency."
 )
@@ -86,9 +174,7 @@ def placed_lines(times: DeviceTimes, width: int) -> list[Spans]:
     for what, tensors in (("inputs", placed.inputs), ("results", placed.results)):
         for index, text in enumerate(_counted(tensors)):
             head = "tensors" if not lines else ""
-            pieces = wrapped(text, width - 19)
-            starts = [f"  {head:<9}{'' if index else what:<8}", *[" " * 19] * (len(pieces) - 1)]
-            lines += [((start, "muted"), *piece) for start, piece in zip(starts, pieces, strict=True)]
+            lines += labelled(f"  {head:<9}{'' if index else what}", wrapped(text, width - 19), 19)
     return lines
 
 
@@ -120,17 +206,17 @@ def _count(number: int, noun: str) -> str:
 
 def _words(run: RunState, row: Row) -> dict[str, str]:
     """Return metric → label for this row."""
-    words = {**METRIC_WORDS, DEVICE: kernels_heading(run)}
+    words = {name: label for name, (label, _) in METRICS.items()} | {plans.DEVICE: kernels_heading(run)}
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
     if facts is not None and not facts.whole:
-        words[AS_WRITTEN] = "paper's, 1st call"
+        words[plans.AS_WRITTEN] = "paper's, 1st call"
     return words
 
 
 def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Glyphs) -> list[Spans]:
     """Return one line per metric with the columns that fit, and why p90 and p99 are missing."""
-    samples = {name: times.samples[name] for name in METRIC_WORDS if times.samples.get(name)}
+    samples = {name: times.samples[name] for name in METRICS if times.samples.get(name)}
     if not samples:
         return [(("  no samples yet", "muted"),)]
     singles = single_calls(times)
@@ -139,16 +225,16 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     lines: list[Spans] = [((header, "muted"),)]
     for name, values in samples.items():
         # The mean of a block hides the tails of latency; only calls timed separately show them.
-        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != LATENCY or values == singles)
+        has_tails = len(values) >= ENOUGH_FOR_TAILS and (name != plans.LATENCY or values == singles)
         tails = [time_text(percentile(values, p)) if has_tails else glyphs.none for p in (90, 99)]
         numbers = [time_text(times.median_ns(name) or median(values)), *tails, time_text(min(values))]
         text = f"{len(values):>6}" + "".join(f"{number:>11}" for number in numbers[: len(columns)])
         room = width - len(header) - 2
-        helped = METRIC_HELP[name] if len(METRIC_HELP[name]) <= room else ""
-        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == LATENCY else "text"),
+        helped = METRICS[name][1] if len(METRICS[name][1]) <= room else ""
+        lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == plans.LATENCY else "text"),
                       (f"  {helped}", "muted")))  # fmt: skip
-    kernels_ns, latency_ns = times.median_ns(DEVICE), times.latency_ns
-    if words[DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
+    kernels_ns, latency_ns = times.median_ns(plans.DEVICE), times.latency_ns
+    if words[plans.DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
         lines += paragraph(COLDER, width, "muted")
     why = (
         f"for means of blocks, and for fewer than {ENOUGH_FOR_TAILS} samples"

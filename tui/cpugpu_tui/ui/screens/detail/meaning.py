@@ -1,18 +1,23 @@
-"""Limit, rates, kernels, the paper's clock and epochs of a row."""
+"""What the times of a row mean: where a GPU call goes, what limits it, what if, and the paper's clock."""
 
 from __future__ import annotations
 
-from cpugpu_tui.analysis.answer import speedup_text
+from collections.abc import Mapping
+
+from cpugpu_tui.analysis import costs
+from cpugpu_tui.analysis.answer import open_words, speedup_text
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import AS_WRITTEN, MOVING, PAGEABLE, PINNED, SYSTEM, USER
-from cpugpu_tui.model.quantities import duration, factor, percent, significant, time_text
+from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
+from cpugpu_tui.model.quantities import duration, factor, joined, percent, significant, time_text
+from cpugpu_tui.render.answers import beside, taken_apart
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.insight import ceilings_of, clock_words, device_limit, end_to_end, written
+from cpugpu_tui.render.verdicts import winner
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import paragraph, spelled, wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, wrapped
 
 CLASS_WORDS = {
     "clock wrong": "it does not wait for the device",
@@ -114,3 +119,174 @@ def training_lines(times: DeviceTimes, width: int) -> list[Spans]:
     if last.accuracy is not None:
         text += f"; accuracy on the test images {last.accuracy:.1%}"
     return paragraph(text, width)
+
+
+REMARKS = {
+    costs.TO_GPU: "inputs copied to the GPU",
+    costs.LAUNCH: "the host queues the call",
+    costs.KERNELS: "the GPU's own work",
+    costs.WAIT: "until the host sees the end",
+    costs.BACK: "result copied to the host",
+}
+"""Part → meaning, in at most 28 cells, which fit beside the bar at 80 columns."""
+
+HIDDEN = "without the overlapping part"
+"""Meaning of kernels that partly run while the host queues, copies or waits; the bar shows the rest."""
+REST = "not accounted for"
+
+FINEST_NS = 0.05
+"""Below this length, a rest is nothing but rounding: samples are whole tenths of a nanosecond."""
+
+MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
+"""Metric → part; all of them are needed to take a call apart."""
+
+NAME, TIME, SHARE, REMARK = 16, 9, 7, 28
+"""Cells of the columns; the bar takes the rest."""
+
+
+def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the parts of one call, resident and with copies, or why they are unknown."""
+    if row.status == "pending" or (row.failure is not None and row.gpu is None):
+        return []  # the row already tells its state
+    times = row.gpu
+    which = f" ({times.device})" if times is not None and len(run.devices) > 2 else ""
+    title: Spans = ((f"Where the GPU's time goes{which}", "title"),)
+    if times is None or row.status == "mismatch":
+        return [title, *paragraph(_why_nothing(run, row), width, "muted")]
+    kernels_ns = times.kernels_ns or times.median_ns(DEVICE_WARM) or 0.0
+    resident, moved = taken_apart(row, moved=False), taken_apart(row, moved=True)
+    if resident is None and moved is None:
+        return [title, *paragraph(_why_not(row, times), width, "muted")]
+    lines = [title]
+    if resident is not None:
+        lines += _taken_apart("resident (the inputs are on the GPU)", resident, kernels_ns, width, glyphs)
+    if moved is not None:
+        return [*lines, *_taken_apart("with copies (from and to the host)", moved, kernels_ns, width, glyphs)]
+    what = "the copies were not timed separately" if times.samples.get(PAGEABLE) else "not timed"
+    when = "yet" if row.status == "active" else "in this run"
+    return [*lines, *paragraph(f"with copies: {what} {when}", width, "muted")]
+
+
+def _why_nothing(run: RunState, row: Row) -> str:
+    """Return why no call on a GPU can be taken apart."""
+    if row.status == "mismatch":
+        return "Not shown: the results differ, so the times of this row do not count."
+    return "No GPU in this run." if run.gpu is None else "Nothing has been timed on the GPU yet."
+
+
+def _why_not(row: Row, times: DeviceTimes) -> str:
+    """Return which parts were not timed separately."""
+    missing = [part for metric, part in MEASURES if not _has(times, metric)] or ["some part"]
+    return (
+        f"Parts unknown: {joined(missing)} {'was' if len(missing) == 1 else 'were'} not timed separately"
+        f"{' yet' if row.status == 'active' else ' in this run'}."
+    )
+
+
+def _has(times: DeviceTimes, metric: str) -> bool:
+    return bool(times.median_ns(metric)) or (metric == DEVICE_WARM and bool(times.kernels_ns))
+
+
+def _taken_apart(how: str, found: costs.Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a heading with the total, a line for each part, and the rest or the overlap."""
+    lines: list[Spans] = [((f"  {how}: ", "text"), (f"{time_text(found.measured_ns)} a call", "strong"))]
+    for name, part_ns in found.parts:
+        remark = HIDDEN if name == costs.KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
+        lines.append(_part(name, part_ns, found, remark, "gpu", width, glyphs))
+    rest_ns = found.rest_ns
+    if abs(rest_ns) < FINEST_NS:
+        return lines
+    if rest_ns >= 0:
+        name, role = ("rest", "muted") if found.is_explained else ("unexplained", "warn")
+        return [*lines, _part(name, rest_ns, found, REST, role, width, glyphs)]
+    text = f"the parts overlap by {time_text(-rest_ns)}, {percent(found.share(-rest_ns))} % of the call"
+    if not found.is_explained:
+        text += ": each was timed separately, and in a call they run at the same time"
+    return [*lines, *paragraph(text, width, "muted" if found.is_explained else "warn")]
+
+
+def _part(
+    name: str, part_ns: float, found: costs.Decomposition, remark: str, role: str, width: int, glyphs: Glyphs
+) -> Spans:
+    """Return `launch  ###.........  10.5 us   50 %  the host queues the call`."""
+    share = found.share(part_ns)
+    cells = min(max(width - 2 - NAME - TIME - SHARE - 2 - REMARK, 12), 40)
+    full = min(max(round(share * cells), 0), cells)
+    bar = glyphs.full * full + glyphs.empty * (cells - full)
+    text = f"{time_text(part_ns):>{TIME}}{percent(share) + ' %':>{SHARE}}"
+    fits = 2 + NAME + cells + TIME + SHARE + 2 + len(remark) <= width
+    return (
+        (f"  {name:<{NAME}}", "warn" if role == "warn" else "text"),
+        (bar, role),
+        (text, "strong"),
+        (f"  {remark}" if fits else "", "muted"),
+    )
+
+
+VERDICT_SENTENCES = {
+    GPU_WINS: "the GPU is faster",
+    CPU_WINS: "the CPU is faster",
+    TIE: "a tie, within 2 %",
+    GPU_OBSERVED: "the GPU is faster in each, too few for a ± value",
+    CPU_OBSERVED: "the CPU is faster in each, too few for a ± value",
+    TOO_FEW: "too few for a ± value",
+}
+
+COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch cost"}
+"""Conditions that are computed from measured times → words."""
+
+
+LEAST_WITH_INTERVALS = 60
+"""Least width for the longest label, the speedup with its interval, and the winner in a word."""
+
+
+def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
+    """Return `WhatIf.key` → comparison, for the conditions that this row has times for."""
+    found = {key: comparison for key, comparison in row.in_worlds.items() if key != costs.ONE_THREAD}
+    # The time of one CPU thread is in another row.
+    single = beside(run, row, 1)
+    if single is not None and single.comparison is not None:
+        found[costs.ONE_THREAD] = single.comparison
+    return found
+
+
+def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a line for each condition: label, speedup with ±, winner; empty if only one is known."""
+    found = worlds_of(run, row)
+    if len(found) < 2:
+        return []
+    shown = [(what_if.label, found[what_if.key]) for what_if in costs.WHAT_IFS if what_if.key in found]
+    speedups = [spelled(speedup_text(comparison), glyphs) for _, comparison in shown]
+    if width < LEAST_WITH_INTERVALS:
+        speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
+    labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
+    sentences = [winner_sentence(comparison) for _, comparison in shown]
+    is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
+    lines: list[Spans] = [(("The GPU's speedup under each condition", "title"),)]
+    lines += [
+        (
+            (f"  {label:<{labels}}", "text"),
+            (f"{speedup:<{numbers}}", "strong"),
+            _verdict(comparison, glyphs, is_wide=is_wide),
+        )
+        for (label, comparison), speedup in zip(shown, speedups, strict=True)
+    ]
+    computed = [words for key, words in COMPUTED.items() if key in found]
+    if computed:
+        lines += paragraph(f"computed from measured times: {', '.join(computed)}", width, "muted")
+    return lines
+
+
+def winner_sentence(comparison: Comparison) -> str:
+    """Return the winner, or why none is known."""
+    return VERDICT_SENTENCES.get(comparison.verdict) or open_words(comparison)
+
+
+def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
+    """Return the winner as a sentence, or as a word if the line is too short."""
+    word = winner_sentence(comparison) if is_wide else winner(comparison)
+    if comparison.faster == GPU_WINS:
+        return f"{glyphs.up} {word}", "gpu"
+    if comparison.faster == CPU_WINS:
+        return f"{glyphs.down} {word}", "cpu"
+    return f"{'=' if comparison.verdict == TIE else '?'} {word}", "muted"

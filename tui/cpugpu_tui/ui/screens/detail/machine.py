@@ -1,32 +1,30 @@
-"""The machine while a row was timed: clock, throttling, temperature, energy, other processes."""
+"""The machine of a row: its state while it was timed, its GPUs side by side, and the copies between them."""
 
 from __future__ import annotations
 
+from cpugpu_tui.analysis.alike import Standing
+from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
-from cpugpu_tui.machine.device_state import (
-    ALARMING,
-    BY_CASE,
-    BY_MASK,
-    NORMAL,
-    UNEXPLAINED_BYTES,
-    Throttle,
-    process_text,
-)
+from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Reading
-from cpugpu_tui.model.quantities import gib, percent, significant
+from cpugpu_tui.model import DEVICE, Reading
+from cpugpu_tui.model.quantities import gib, percent, significant, time_text
+from cpugpu_tui.render.gpus import row_standings, several
+from cpugpu_tui.render.peers import WORKLOAD, Matrix, matrices, peer_sentences
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import wrapped
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.panes.lines import Spans, labelled, wrapped
 
 NAME = 12
 """Cells of the names."""
 
-BASIS_WORDS = {BY_CASE: " of the whole case", BY_MASK: " of the half-rounds, sampled: this driver has no counter"}
+BASIS_WORDS = {
+    device_state.BY_CASE: " of the whole case",
+    device_state.BY_MASK: " of the half-rounds, sampled: this driver has no counter",
+}
 """Basis of a share → words, where it is not the timed part."""
 
 
@@ -51,9 +49,7 @@ def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
 
 def _named(name: str, text: str, width: int, role: str) -> list[Spans]:
     """Return a name and its text, which is wrapped."""
-    pieces = wrapped(text, width - NAME - 3, role)
-    heads = [f"  {name:<{NAME}} ", *[" " * (NAME + 3)] * (len(pieces) - 1)]
-    return [((head, "muted"), *piece) for head, piece in zip(heads, pieces, strict=True)]
+    return labelled(f"  {name}", wrapped(text, width - NAME - 3, role), NAME + 3)
 
 
 def why(reading: Reading) -> str:
@@ -83,12 +79,12 @@ def _throttled(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     return lines
 
 
-def _throttle(throttle: Throttle, glyphs: Glyphs) -> tuple[str, str]:
+def _throttle(throttle: device_state.Throttle, glyphs: Glyphs) -> tuple[str, str]:
     share = "under 0.1" if throttle.share < 0.001 else percent(throttle.share)
     text = f"{throttle.word} {share} %{BASIS_WORDS.get(throttle.basis, ' of the time')}"
-    if throttle.severity == NORMAL:
+    if throttle.severity == device_state.NORMAL:
         return f"{text}, which is normal under load", "text"
-    if throttle.severity == ALARMING:
+    if throttle.severity == device_state.ALARMING:
         return f"{glyphs.no} {text}: check this GPU's cooling and power supply", "bad"
     return f"~ {text}", "warn"
 
@@ -145,9 +141,9 @@ def _company(found: Condition, width: int) -> list[Spans]:
     company = found.company
     if company is None:
         return _named("others", "unknown: processes cannot be listed here", width, "muted")
-    texts = [f"{printable(process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
+    texts = [f"{printable(device_state.process_text(p))}{_memory(p.memory_bytes)}" for p in company.others]
     unexplained = company.unexplained_bytes.value
-    if unexplained is not None and unexplained > UNEXPLAINED_BYTES:
+    if unexplained is not None and unexplained > device_state.UNEXPLAINED_BYTES:
         texts.append(f"{gib(unexplained)} GiB that no listed process owns")
     if not texts:
         return _named("others", "no other processes on this GPU", width, "text")
@@ -156,3 +152,66 @@ def _company(found: Condition, width: int) -> list[Spans]:
 
 def _memory(size_bytes: int | None) -> str:
     return "" if size_bytes is None else f", {gib(size_bytes)} GiB"
+
+
+GPU_NAME, TIME, SPEEDUP, STANDING = 8, 9, 17, 15
+"""Cells of the columns before the model's name, which is cut to fit."""
+
+CELL = 8
+"""Cells of a matrix's columns; eight GPUs take 72 of 80."""
+
+
+def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a line for each GPU with times, speedup and deviation; nothing for a single GPU."""
+    if not several(run) or not row.gpus or row.status == "mismatch":
+        return []
+    stand = row_standings(run, row)
+    head = f"  {'GPU':<{GPU_NAME}}{'call':>{TIME}}{'kernels':>{TIME}}{'speedup':>{SPEEDUP}}  "
+    head += f"{'vs same model':<{STANDING}}model"
+    lines: list[Spans] = [((head[:width], "muted"),)]
+    for gpu in run.gpus:
+        times = row.times.get(gpu.name)
+        if times is None:
+            continue
+        known = [
+            glyphs.none if ns is None else time_text(ns) for ns in (times.latency_ns, times.median_ns(DEVICE))
+        ]  # fmt: skip
+        found = row.comparisons.get(gpu.name)
+        lead = glyphs.none if found is None else speedup_text(found)
+        text, role = _standing(stand.get(gpu.name))
+        room = max(width - 4 - GPU_NAME - 2 * TIME - SPEEDUP - STANDING, 0)
+        numbers = f"{known[0]:>{TIME}}{known[1]:>{TIME}}{lead:>{SPEEDUP}}  "
+        lines.append(((f"  {gpu.name:<{GPU_NAME}}", "gpu"), (numbers, "text"), (f"{text:<{STANDING}}", role),
+                      (gpu.label[:room], "muted")))  # fmt: skip
+    return lines
+
+
+def _standing(found: Standing | None) -> tuple[str, str]:
+    """Return a GPU's deviation from the median of its model, and the role."""
+    if found is None:
+        return "only one", "muted"
+    off = found.ratio - 1
+    text = f"{'+' if off >= 0 else '-'}{percent(abs(off))}%"
+    return (f"! slow {text}", "bad") if found.is_slow else (text, "text")
+
+
+def peers_lines(run: RunState, row: Row, width: int) -> list[Spans]:
+    """Return the copies between GPUs, in rows of the workload for copies."""
+    if row.case.workload != WORKLOAD:
+        return []
+    lines = [line for sentence in peer_sentences(run) for line in wrapped(sentence, width, "strong")]
+    for matrix in matrices(run):
+        lines += [(), *wrapped(matrix.title, width, "title"), *_matrix(matrix, width)]
+    return lines
+
+
+def _matrix(matrix: Matrix, width: int) -> list[Spans]:
+    """Return the lines of a matrix, with as many columns as fit."""
+    shown = max((width - CELL) // CELL, 1)
+    found: list[Spans] = []
+    for index, (name, *cells) in enumerate((matrix.heads, *matrix.rows)):
+        text = "".join(f"{cell:>{CELL}}" for cell in cells[:shown])
+        found.append(((f"{name:<{CELL}}", "muted" if index == 0 else "gpu"), (text, "text" if index else "muted")))
+    if len(matrix.heads) - 1 > shown:
+        found.append(((f"{shown} of {len(matrix.heads) - 1} columns fit; exports have all", "muted"),))
+    return found

@@ -1,20 +1,82 @@
-"""The form's field for devices: a choice among those that an agent reported."""
+"""Fields for typing and choosing: a line with a limit on pastes, the line at the bottom of a list, and devices."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar
 
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.message import Message
+from textual.widgets import Input
 
 from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Lines, spelled, wrapped
+from cpugpu_tui.ui.live.messages import InputDropped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
-from cpugpu_tui.ui.roles import Spans
+from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE
+
+
+class LineField(Input):
+    """An input of at most `LONGEST_LINE` characters. It does not blink, because each blink is a paint."""
+
+    def __init__(
+        self, value: str = "", *, placeholder: str = "", id: str | None = None, select_on_focus: bool = True  # noqa: A002
+    ) -> None:  # fmt: skip
+        super().__init__(value, placeholder, id=id, select_on_focus=select_on_focus, compact=True)
+        self.cursor_blink = False
+
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Replace a part of the line; text beyond `LONGEST_LINE` is dropped."""
+        room = max(LONGEST_LINE - len(self.value) + abs(end - start), 0)
+        if len(text) > room:
+            self.app.post_message(InputDropped(len(text) - room, LONGEST_LINE))
+        super().replace(text[:room], start, end)
+
+
+class TypingLine(Horizontal):
+    """A sign for what is typed, and the field, which posts `Input.Changed` and `Input.Submitted`."""
+
+    sign = ""
+    """Text before the field; empty while the line is hidden."""
+
+    def compose(self) -> ComposeResult:
+        """Yield sign and field. They exist before they are visible, so that no key typed early is lost."""
+        yield Lines(id="line-sign")
+        yield LineField(id="line-field", select_on_focus=False)
+
+    @property
+    def field(self) -> Input:
+        """The field."""
+        return self.query_one(Input)
+
+    @property
+    def typing(self) -> bool:
+        """Whether keys go into the field."""
+        return self.screen.focused is self.field
+
+    def ask(self, sign: str, hint: str, value: str) -> None:
+        """Show the line with this value and focus its field."""
+        self.show_sign(sign)
+        self.field.placeholder = hint
+        self.field.value = value
+        self.field.cursor_position = len(value)
+        self.screen.set_focus(self.field)
+
+    def show_sign(self, sign: str, value: str | None = None) -> None:
+        """Show the line without focus; hide it if `sign` is empty."""
+        self.sign = sign
+        self.display = bool(sign)
+        label = self.query_one("#line-sign", Lines)
+        label.styles.width = len(sign) + 1
+        label.show([((sign, "key"),)])
+        if value is not None:
+            self.field.value = value
+
 
 AUTO, EVERY = "auto", "cuda"
 ABOUT_AUTO = "CPU and the first GPU"
@@ -24,11 +86,8 @@ class DeviceChoice(Lines, can_focus=True):
     """One line with the chosen devices; with the focus, a line for each device that space selects or clears."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", show=False),
-        Binding("up,k", "move(-1)", show=False),
-        Binding("space", "choose", show=False),
-        Binding("enter", "submit", show=False),
-    ]
+        ("down,j", "move(1)"), ("up,k", "move(-1)"), ("space", "choose"), ("enter", "submit"),
+    ]  # fmt: skip
 
     class Changed(Message):
         """The choice has changed."""
