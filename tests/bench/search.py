@@ -22,5 +22,5 @@ def main() -> None:
     table(
         f"{SEEDS} searches each, noise {NOISE:.0%}, independent drift of {DRIFT:.0%} on both devices",
         ("autocorrelation", "bracket contains crossover", "median U/L", "|error| p95", "most cases"),
-        [*rows, ("required", "≥ 90 %", "≤ 1.15", "≤ 3 %", "≤ 20")],
+        [*rows, ("required", "≥ 95 %", "≤ 1.15", "≤ 3 %", "≤ 20")],
     )

@@ -88,7 +88,7 @@ def test_golden_answers() -> None:
 
 
 def test_a_bracket_rests_on_an_observation_in_three_rounds_but_not_in_two() -> None:
-    """Two rounds of equal devices were observed as different in up to 10 %, three in at most 3 %."""
+    """Two rounds of equal devices were observed as different in up to 12 %, three in at most 2 %."""
     sizes = point(101, CPU_WINS), few(5001, 40.0, 2, GPU_OBSERVED), few(9951, 41.0, 3, GPU_OBSERVED)
     found = crossover(sizes)
     assert (found.low, found.high) == (101, 9951)

@@ -21,7 +21,7 @@ OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
 
 DECISIVE_ROUNDS = 3
 """Least rounds of an observation on which a crossover rests. Simulated equal devices with up to 9 % noise were called
-different in at most 3 %, recorded rounds of a GPU server in 2 of 1,964; two rounds in up to 10 % (method.md)."""
+different in at most 2 %, recorded rounds of a GPU server in 2 of 1,003; two rounds in up to 12 % (method.md)."""
 
 
 @dataclass(frozen=True, slots=True)
