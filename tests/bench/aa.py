@@ -14,14 +14,12 @@ from typing import Any
 
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
+from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, Comparison, compare
 from cpugpu_tui.model import LATENCY, Case, Device, Plan
 from cpugpu_tui.timing.case_run import CaseRun
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.timers import Machine, Stopwatch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.timed_operation import Operation

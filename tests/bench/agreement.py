@@ -16,8 +16,7 @@ from typing import Any
 from tests.helpers.bench import nvbench
 from tests.helpers.bench.ratios import SideBySide, cap_seconds, side_by_side, table
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import make_machine
+from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing.timers import Machine, Timer

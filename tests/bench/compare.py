@@ -13,10 +13,10 @@ from collections import Counter
 from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
-from cpugpu_tui.cli.running.interpreters import turns
+from cpugpu_tui.cli.running.modes import turns
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series
-from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
 

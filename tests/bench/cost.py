@@ -11,12 +11,10 @@ from typing import IO, Any
 
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import make_machine, quiet_interpreter
+from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.timing.channel import Control, LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.timing.warm_up import block_calls

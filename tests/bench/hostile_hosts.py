@@ -19,8 +19,8 @@ from tests.helpers.fleet.hostile_agent import BAD, HARMLESS, LOCAL_CRASHES, SPEC
 from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, Ended, fleet_of, python_of, record, watch
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED
-from cpugpu_tui.session.fleet.state import OVER, TROUBLES
-from cpugpu_tui.transport.host_failure import MISBEHAVING
+from cpugpu_tui.session.fleet_state import OVER, TROUBLES
+from cpugpu_tui.transport.agent_command import MISBEHAVING
 
 DEADLINE_S, MOST_BYTES = 60.0, 200_000_000
 MUTATIONS = 200

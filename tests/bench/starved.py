@@ -121,13 +121,11 @@ def busy_core() -> Iterator[None]:
 
 def run_once() -> None:
     """Run `quick` on this thread and print the waiting in every half-round as JSON."""
-    from cpugpu_tui.agent.hello import facts
-    from cpugpu_tui.agent.worker import work
+    from cpugpu_tui.agent.main import facts, work
     from cpugpu_tui.model import LATENCY, NO_CORE, DeviceSampled, Event, MachineRead
     from cpugpu_tui.session.planning import PlanRequest, build_plan
-    from cpugpu_tui.timing.control import Control
+    from cpugpu_tui.timing.channel import CallEmitter, Control
     from cpugpu_tui.timing.device_run import DeviceRun
-    from cpugpu_tui.timing.emitter import CallEmitter
 
     shares: list[tuple[str, float]] = []
     honest = DeviceRun.take

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from tests.helpers.runs.read_back import naive_factor
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -22,6 +22,7 @@ from cpugpu_tui.model import (
     THROUGHPUT,
     Case,
     CaseFailed,
+    Device,
     DeviceSampled,
     Event,
     Plan,
@@ -31,8 +32,8 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
+from cpugpu_tui.timing.timers.cuda import CudaTimer
 from cpugpu_tui.transport.agent_pool import Agents
 
 pytestmark = pytest.mark.gpu
@@ -90,8 +91,8 @@ def test_a_small_products_wait_is_mostly_launch(run: Timed) -> None:
 
 def test_the_publications_clock_is_far_off_for_a_large_product(run: Timed) -> None:
     row = run.state.rows[LARGE.key]
-    assert row.naive_factor is not None
-    assert row.naive_factor > 5
+    assert naive_factor(row) is not None
+    assert naive_factor(row) > 5
     assert median_ns(run.gpu(LARGE), SYNCED) > 0.5 * median_ns(run.gpu(LARGE), LATENCY)
 
 
@@ -130,6 +131,22 @@ def test_tf32_is_a_precision_of_its_own_and_is_switched_off_again() -> None:
     assert median_ns(result.gpu(tf32), DEVICE) < 0.6 * median_ns(result.gpu(plain), DEVICE)
     assert "tf32-on" not in result.gpu(plain).marks
     assert not torch.backends.cuda.matmul.allow_tf32
+
+
+def test_a_convolution_in_float32_does_not_use_tf32() -> None:
+    """As torch allows it by default; the CPU has no such thing."""
+    import torch
+
+    x, weight = torch.rand(8, 64, 64, 64, device="cuda"), torch.rand(64, 64, 3, 3, device="cuda")
+    exact = torch.nn.functional.conv2d(x.double(), weight.double())
+    errors = {}
+    for dtype in ("float32", "tf32"):
+        timer = CudaTimer(Device("cuda:0", "GPU"), cold=False, fresh=False)
+        timer._use_precision(Case("matmul", 16, dtype))
+        errors[dtype] = float(((torch.nn.functional.conv2d(x, weight) - exact) / exact).abs().max())
+        timer.close()
+    assert errors["float32"] < 1e-5 < errors["tf32"]
+    assert torch.backends.cudnn.allow_tf32
 
 
 def test_an_inherited_tf32_is_named() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.helpers.command_line import CommandLine
 
-from cpugpu_tui.analysis.cost_ratio import ALLOWED
+from cpugpu_tui.analysis.costs import ALLOWED
 from cpugpu_tui.doctor.sampler_cost import measure_cost
 
 pytestmark = pytest.mark.gpu

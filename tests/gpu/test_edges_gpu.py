@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.model import ENERGY, LATENCY, Case, EnergyMeasured, Event, Plan
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 from cpugpu_tui.timing.torch_machine import TorchMachine
 

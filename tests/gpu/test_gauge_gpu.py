@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, RunFinished
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 
 pytestmark = pytest.mark.gpu
 

@@ -28,12 +28,11 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.render.gpus import gpu_sentences
-from cpugpu_tui.render.peers import bytes_per_s, latency_ns, peer_sentences
+from cpugpu_tui.render.gpus import bytes_per_s, gpu_sentences, latency_ns, peer_sentences
 from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.transport.agent_pool import Agents

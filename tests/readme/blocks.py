@@ -23,8 +23,8 @@ from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import COLUMNS
-from cpugpu_tui.render.marks import MARK_WORDS
-from cpugpu_tui.session.repeat_command import repeat_commands
+from cpugpu_tui.render.verdicts import MARK_WORDS
+from cpugpu_tui.session.resume import repeat_commands
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP

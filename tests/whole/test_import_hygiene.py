@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.command_line import ROOT
 
 import cpugpu_tui
-from cpugpu_tui.transport.agent_zip import ROOMS, agent_zip
+from cpugpu_tui.transport.launchers import ROOMS, agent_zip
 
 HEAVY = {"torch", "textual", "pynvml", "sqlite3", "_sqlite3", "numpy", "msgspec"}
 TERMINAL_ONLY = {
@@ -75,7 +75,9 @@ def test_the_terminals_process_never_has_torch(module: str) -> None:
 
 def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for() -> None:
     """Asking `importlib.metadata`, which parses mail, for the person's workloads took 40 ms of it, hashing 4."""
-    shown = "from cpugpu_tui.cli.running.own import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
+    shown = (
+        "from cpugpu_tui.cli.running.options import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
+    )
     assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml", "plotext"}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, events_of, next_event
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
@@ -48,7 +49,7 @@ def stored(database: Path) -> tuple[str, list[Event]]:
     if not database.exists():
         return "absent", []
     with closing(Store.open(database)) as store:
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
         runs = store.runs()
         return (runs[0].status, store.load(runs[0].run_id)) if runs else ("absent", [])
 

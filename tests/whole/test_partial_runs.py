@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.cli import claims as claims_cli
-from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
-from cpugpu_tui.cli.fleet.fleet_table import print_fleet
-from cpugpu_tui.cli.fleet.gate_report import fleet_junit, fleet_markdown, gate_data
-from cpugpu_tui.cli.output.comparison_tables import show_comparison
-from cpugpu_tui.cli.output.tables import keys_within, print_state, spelled_table
+from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, gate_data, junit, markdown, print_report
+from cpugpu_tui.cli.fleet.running import print_fleet
+from cpugpu_tui.cli.output.tables import keys_within, print_state, show_comparison, spelled_table
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
 from cpugpu_tui.compare.comparison import Series, compare_series
@@ -50,12 +48,11 @@ from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.render.fleet import fleet_rows, host_data
 from cpugpu_tui.render.rows import run_table
-from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.condition import conditions_data
-from cpugpu_tui.state.measured import measured
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.state.folding import measured
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine, agents_of, events_from
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store
@@ -44,7 +45,7 @@ class Chain:
             # In a process of its own: the chains are threads, and share what a call inside this process puts in place.
             assert self._command("run", "--resume", PYTHONUNBUFFERED="1").code in (0, 3)
         with closing(Store.open(self._command.database)) as store:
-            assert store.integrity_check() == []
+            assert integrity_check(store) == []
             for run in store.runs():
                 assert (run.status, run.cases_ok + run.cases_failed) == ("done", CASES)
                 crashed = [event for event in store.load(run.run_id) if isinstance(event, CaseFailed)]
@@ -104,7 +105,7 @@ class Chain:
     def _check(self, over: bool) -> None:
         """Compare the history with what was shown; what was saved and killed before it was shown is shown next time."""
         with closing(Store.open(self._command.database)) as store:
-            assert store.integrity_check() == []
+            assert integrity_check(store) == []
             runs = store.runs()
             assert [run.status for run in runs[1:]] == ["done"] * len(runs[1:])
             saved = store.load(runs[0].run_id)

@@ -10,8 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from cpugpu_tui.api.result import Result, TimedRow
-    from cpugpu_tui.api.timing import crossover, time_on
+    from cpugpu_tui.api.timing import Result, TimedRow, crossover, time_on
     from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
     from cpugpu_tui.workloads.contract import Workload, workload
 
@@ -31,7 +30,7 @@ __all__ = [
 
 _PLACES = {
     "workload": "workloads.contract", "Workload": "workloads.contract", "crossover": "api.timing",
-    "time_on": "api.timing", "Result": "api.result", "TimedRow": "api.result", "CpuGpuError": "errors",
+    "time_on": "api.timing", "Result": "api.timing", "TimedRow": "api.timing", "CpuGpuError": "errors",
     "UsageError": "errors", "UnfitError": "errors",
 }  # fmt: skip
 """Public name → its module in this package."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from cpugpu_tui.machine.nvml.value_names import KEYS, SLOW_KEYS
+from cpugpu_tui.machine.nvml.values import KEYS, SLOW_KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.panes.lines import Spans, plain
 
 H200: dict[str, float] = {

@@ -7,8 +7,7 @@ from cpugpu_tui.model import LATENCY, Case, DevicesFound, Event, Plan, RunFinish
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.scheduler import Scheduler
 
 CASES = (

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests.helpers.command_line import CommandLine
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CaseFinished, Event, RunFinished
@@ -167,7 +168,7 @@ def saved_cases(attempt: Attempt) -> tuple[int, bool]:
     if not attempt.database.exists() or not attempt.is_sound:
         return 0, True
     with closing(Store.open(attempt.database)) as store:
-        if findings := store.integrity_check():
+        if findings := integrity_check(store):
             raise FaultError(f"damaged: {findings[:3]}")
         runs = store.runs()
         streams: list[list[Event]] = [store.load(run.run_id) for run in runs]

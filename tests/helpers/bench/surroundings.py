@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from importlib.metadata import version
 
-from cpugpu_tui.agent.hello import facts
+from cpugpu_tui.agent.main import facts
 
 
 def surroundings() -> str:

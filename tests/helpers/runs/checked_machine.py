@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.doctor.check_registry import examine
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, HistoryFacts
-from cpugpu_tui.doctor.finding import Finding
-from cpugpu_tui.doctor.host_setup import HostSetup
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, Finding, HistoryFacts, HostSetup
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import Device, GpuTelemetry, Reading
 from cpugpu_tui.render.capabilities import capabilities
 

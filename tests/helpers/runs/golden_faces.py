@@ -9,19 +9,17 @@ from contextlib import redirect_stdout
 
 from tests.helpers.runs.golden_runs import RUNS, events_of, fleet, fleet_gate, series, state_of
 
-from cpugpu_tui.cli.compare.gate_report import markdown, print_report
-from cpugpu_tui.cli.fleet.fleet_table import print_fleet
-from cpugpu_tui.cli.fleet.gate_report import fleet_markdown
-from cpugpu_tui.cli.output.comparison_tables import show_comparison
-from cpugpu_tui.cli.output.tables import print_state
+from cpugpu_tui.cli.compare.gate_report import fleet_markdown, markdown, print_report
+from cpugpu_tui.cli.fleet.running import print_fleet
+from cpugpu_tui.cli.output.tables import print_state, show_comparison
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.render.fleet import fleet_rows
+from cpugpu_tui.render.rows import thread_columns
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.thread_columns import thread_columns
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

@@ -28,13 +28,11 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.model.events import DeviceSampled
-from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.state.folding import MeasuredRun, folded, measured
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import CallEmitter
+from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.scheduler import Scheduler
 
 START_NS = 1_767_225_600 * 10**9

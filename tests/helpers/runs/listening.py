@@ -17,8 +17,8 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.inbox import Gone, Message
 
 ENDLESS = replace(QUICK, pace=1.0)
 """Virtual time is real: a case takes about a second."""

@@ -17,7 +17,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.laws import cpu_work_ns, gpu_work_ns, tiled
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.workloads import case_costs
 

@@ -20,8 +20,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedOperation, SimulatedTimer
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import stamped
+from cpugpu_tui.timing.channel import Control, stamped
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall
 

@@ -15,7 +15,7 @@ from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.inbox import Gone, Message
+from cpugpu_tui.transport.agent_output import Gone, Message
 
 Script = Callable[[Plan], Iterable[Message]]
 HELLO = Hello(protocol=PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})

@@ -14,7 +14,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.listening import environment_of, heard, next_of, run_with
 from tests.helpers.runs.recorder import plan_of
 
-from cpugpu_tui.agent import worker as worker_module
+from cpugpu_tui.agent import main as worker_module
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
@@ -24,8 +24,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_pool import Agents, AgentThread
-from cpugpu_tui.transport.inbox import Gone
 from cpugpu_tui.workloads import Workload, contract
 
 

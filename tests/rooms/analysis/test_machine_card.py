@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.analysis.card import age, card, newest, sentences
+from cpugpu_tui.analysis.ceilings import age, card, newest, sentences
 from cpugpu_tui.model import Ceilings, Line
 
 HOUR_NS = 3_600 * 10**9

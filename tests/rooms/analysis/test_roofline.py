@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cpugpu_tui.analysis.roofline import Limit, judge_clock, least_ns, limit
+from cpugpu_tui.analysis.ceilings import Limit, judge_clock, least_ns, limit
 from cpugpu_tui.model import Ceilings, Line
 from cpugpu_tui.workloads.transfer import link_of
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, agents_of, next_event
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.model import (
@@ -83,7 +84,7 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
 def test_what_was_shown_is_what_was_saved(cpugpu: CommandLine) -> None:
     shown = state_of(cpugpu.here(*RUN, "--size", "64,128", "--json").events)
     with cpugpu.store() as store:
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
         saved = state_of(store.load(store.find("latest")))
     assert (saved.rows, saved.devices, saved.finished) == (shown.rows, shown.devices, shown.finished)
 

@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, Witness, agents_of, events_from, next_event
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
@@ -29,7 +30,7 @@ def hangs(event: Event) -> bool:
 def finished_in(cpugpu: CommandLine) -> set[str]:
     """Return the cases that the history has as finished, after a look at its health."""
     with cpugpu.store() as store:
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
         return {e.case for e in store.load(store.find("latest")) if isinstance(e, CaseFinished)}
 
 
@@ -135,7 +136,7 @@ def test_a_series_that_is_stopped_has_no_next_run(cpugpu: CommandLine) -> None:
 
 BUSY = """
 import sys, threading
-from cpugpu_tui.cli.running import progress
+from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.__main__ import main
 def blocked(self, state, event):
     if state.settled:
@@ -144,7 +145,7 @@ def blocked(self, state, event):
         lock = threading.Lock()
         lock.acquire()
         lock.acquire()
-progress.Progress.show = blocked
+one_run.Progress.show = blocked
 main()
 """
 """The command, whose main thread never comes back after the first case."""

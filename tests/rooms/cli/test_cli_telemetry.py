@@ -16,9 +16,9 @@ from tests.helpers.machine.fake_nvml_library import LOST, FakeLibrary, library
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.cli.output.telemetry_table import Table, throttle_text
-from cpugpu_tui.cli.running.sweeps import WAITING, sampled
+from cpugpu_tui.cli.telemetry import WAITING, sampled
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.driver import Versions
 from cpugpu_tui.telemetry.recording import load

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.cli.running.interpreters import turns
+from cpugpu_tui.cli.running.modes import turns
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
     EXIT_CHECK_SAID_NO,

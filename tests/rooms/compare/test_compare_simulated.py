@@ -16,7 +16,7 @@ from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.model import LATENCY, DevicesFound, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.state.measured import MeasuredRun, measured, measured_state
+from cpugpu_tui.state.folding import MeasuredRun, measured, measured_state
 
 WANDERING = replace(QUICK, noise=0.01, cpu_drift=0.02, gpu_drift=0.02, drift_rho=0.97)
 """Slow drift, so that medians of runs differ by 2 %, as those of processes do."""

@@ -19,7 +19,7 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EX
 from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, RunFinished, RunStarted
 from cpugpu_tui.model.events import DeviceSampled
 from cpugpu_tui.render.comparison import fleet_gate_sentence
-from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 MACHINE = f"{FAST},noise=0.01"

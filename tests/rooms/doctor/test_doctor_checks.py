@@ -11,9 +11,17 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.checked_machine import HELLO, gpu, machine, no_driver, said
 
 from cpugpu_tui.doctor.check_registry import CHECKS, Check, examine
-from cpugpu_tui.doctor.facts import AgentFacts, ClockSetting, DriverFacts, Facts, HistoryFacts
-from cpugpu_tui.doctor.finding import Finding, ok
-from cpugpu_tui.doctor.host_setup import HostSetup, OwnRun
+from cpugpu_tui.doctor.facts import (
+    AgentFacts,
+    ClockSetting,
+    DriverFacts,
+    Facts,
+    Finding,
+    HistoryFacts,
+    HostSetup,
+    OwnRun,
+    ok,
+)
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance
 from cpugpu_tui.render.capabilities import capabilities
 

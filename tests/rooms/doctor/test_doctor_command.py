@@ -14,7 +14,7 @@ from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.check_registry import CHECKS
-from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.facts import Finding
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.transport import interpreter_search
 

@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.analysis.cost_ratio import CostRatio, cost_ratio
+from cpugpu_tui.analysis.costs import CostRatio, cost_ratio
 from cpugpu_tui.doctor import sampler_cost
 from cpugpu_tui.doctor.sampler_cost import Gate, LoopProcess, MeasuredCost, cost_finding, loop_command, measure_cost
 from cpugpu_tui.errors import UnfitError

@@ -12,8 +12,7 @@ from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
 from cpugpu_tui.doctor.check_registry import examine
 from cpugpu_tui.doctor.driver_child import Asked, ask_driver
-from cpugpu_tui.doctor.facts import DriverFacts, Facts
-from cpugpu_tui.doctor.finding import Finding
+from cpugpu_tui.doctor.facts import DriverFacts, Facts, Finding
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO
 
 __all__ = ["fake_nvml", "nvml_library"]

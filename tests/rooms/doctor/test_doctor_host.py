@@ -13,8 +13,7 @@ from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.check_registry import examine
 from cpugpu_tui.doctor.collect import DEADLINE_S, Section, history_facts
 from cpugpu_tui.doctor.driver_child import Asked, driver_facts
-from cpugpu_tui.doctor.facts import Facts
-from cpugpu_tui.doctor.host_setup import has_nvidia_gpu, host_setup, own_runs
+from cpugpu_tui.doctor.facts import Facts, has_nvidia_gpu, host_setup, own_runs
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.agent_pool import Agents
 

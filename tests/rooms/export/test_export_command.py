@@ -211,7 +211,7 @@ def test_the_events_say_so_too(cpugpu: CommandLine, tmp_path: Path) -> None:
 
 
 def test_a_file_that_became_unwritable_meanwhile_costs_the_file_alone(cpugpu: CommandLine, tmp_path: Path) -> None:
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.state.state import RunState
 
     (tmp_path / "out").mkdir()

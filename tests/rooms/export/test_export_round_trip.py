@@ -18,13 +18,12 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs import export_runs
 from tests.rooms.store.test_store import save, streams
 
-from cpugpu_tui.agent import hello
+from cpugpu_tui import export
+from cpugpu_tui.agent import main
 from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export import json_schema
 from cpugpu_tui.export.formats import rendered
-from cpugpu_tui.export.json_document import json_document
-from cpugpu_tui.export.json_schema import made_schema, schema_text
+from cpugpu_tui.export.json_document import FILE, json_document, made_schema, schema_text
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
@@ -105,7 +104,7 @@ def test_a_case_that_was_not_over_is_no_part_of_a_broken_off_run() -> None:
 def test_the_shipped_schema_is_that_of_this_version() -> None:
     """`make golden` writes it anew."""
     if os.environ.get("RENEW_GOLDEN"):
-        Path(json_schema.__file__).with_name(json_schema.FILE).write_text(made_schema(), "utf-8")
+        Path(export.__file__).with_name(FILE).write_text(made_schema(), "utf-8")
     assert schema_text() == made_schema()
 
 
@@ -188,7 +187,7 @@ def test_what_is_no_export_is_a_sentence(data: bytes, words: GoldenWords) -> Non
 
 def test_every_fact_that_a_run_has_is_of_its_type() -> None:
     """Facts of a real agent and of the controller must be accepted."""
-    found = {**hello.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
+    found = {**main.facts(simulated=False), "worker": "process", "python_option": None, "case_timeout_s": 5.0}
     assert wrong_fact({**found, "argv": ["run"], "face": "app"}) is None
     assert set(found) - set(FACTS) == set()
 

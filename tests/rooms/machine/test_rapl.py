@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.machine.rapl import Rapl
+from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import Reading
 from cpugpu_tui.timing.edges import CpuWatcher
 

@@ -17,10 +17,10 @@ from tests.helpers.machine.nvml_machine import Machine, machine, unknown
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES
 from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe, Nvml
-from cpugpu_tui.machine.rapl import Rapl
+from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry.driver import Asker
-from cpugpu_tui.telemetry.host import Host
+from cpugpu_tui.telemetry.sampler import Host
 
 __all__ = ["fake_nvml", "library", "machine", "nvml_library"]
 

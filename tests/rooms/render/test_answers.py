@@ -36,8 +36,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model import PINNED as PINNED_NS
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, beside
+from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.thread_columns import is_column
 
 CPU, GPU = Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1")
 

@@ -17,7 +17,7 @@ from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 from cpugpu_tui.analysis.costs import WHAT_IFS
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import compare
-from cpugpu_tui.export.results import case_results
+from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.model import (
     METRICS,
     PAGEABLE,
@@ -30,9 +30,9 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model.quantities import with_micro
-from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answers, as_data, beside, crossover_data
-from cpugpu_tui.render.insight import end_to_end
+from cpugpu_tui.render.sentences import table_lines
+from cpugpu_tui.render.verdicts import end_to_end
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.wire import decode, encode
 
@@ -100,7 +100,7 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() ->
     }  # fmt: skip
     assert data["not_compared"] == [{"size": 4096, "reason": "oom"}]
     assert (data["crossover"]["low"], data["crossover"]["high"]) == (64, 256)
-    assert "30.0× faster (only 2 rounds" in data["sentences"][0]
+    assert "30.0× faster (timed this way in only 2 rounds" in data["sentences"][0]
 
 
 def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:

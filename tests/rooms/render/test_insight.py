@@ -28,8 +28,7 @@ from cpugpu_tui.model import (
     Plan,
     RunStarted,
 )
-from cpugpu_tui.render.insight import end_to_end, row_limit, written
-from cpugpu_tui.render.marks import MARK_WORDS
+from cpugpu_tui.render.verdicts import MARK_WORDS, end_to_end, row_limit, written
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.screens.detail import detail_lines

@@ -29,8 +29,16 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import answer_lines, answers, as_data
-from cpugpu_tui.render.gpus import gpu_sentences, listed, run_standings
-from cpugpu_tui.render.peers import bytes_per_s, latency_ns, matrices, peer_sentences, peers_data
+from cpugpu_tui.render.gpus import (
+    bytes_per_s,
+    gpu_sentences,
+    latency_ns,
+    listed,
+    matrices,
+    peer_sentences,
+    peers_data,
+    run_standings,
+)
 from cpugpu_tui.render.rows import lines_of
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import Remaining

@@ -48,8 +48,8 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.transport.agent_output import Agent, Gone
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.inbox import Agent, Gone
 
 WORKERS = ("process", "thread")
 

@@ -31,7 +31,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
-from cpugpu_tui.transport.inbox import Message
+from cpugpu_tui.transport.agent_output import Message
 
 CEILINGS = Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,

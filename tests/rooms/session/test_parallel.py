@@ -33,7 +33,7 @@ from cpugpu_tui.session.parallel import AgentGroup, Merge
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.inbox import Message
+from cpugpu_tui.transport.agent_output import Message
 
 FIRST, SECOND = Case("matmul", 64).key, Case("matmul", 128).key
 QUICK_3 = replace(QUICK, gpus=3)

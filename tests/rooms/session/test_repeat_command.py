@@ -13,11 +13,11 @@ from tests.helpers.command_line import FAST, CommandLine
 from typer.testing import CliRunner
 
 from cpugpu_tui.cli import commands as command_files
-from cpugpu_tui.cli import run as run_module
+from cpugpu_tui.cli.running import modes as run_module
 from cpugpu_tui.config.parsing import parse_simulation
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.session.repeat_command import repeat_commands, repeat_text
+from cpugpu_tui.session.resume import repeat_commands, repeat_text
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 
 REQUESTS = [

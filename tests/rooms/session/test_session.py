@@ -46,7 +46,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.store.outbox import Outbox
-from cpugpu_tui.transport.inbox import Gone
+from cpugpu_tui.transport.agent_output import Gone
 
 
 def run(*arguments: Any, **more: Any) -> tuple[RunFinished, list[Event]]:

@@ -33,7 +33,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.session import session as session_module
-from cpugpu_tui.transport.inbox import Gone
+from cpugpu_tui.transport.agent_output import Gone
 
 # ------------------------------------------------------------------ time limits
 

@@ -11,7 +11,7 @@ from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.model import Plan
-from cpugpu_tui.session.code_completion import completions
+from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.typed_code import CodeFields, fields_of, request_of
 from cpugpu_tui.store import Store

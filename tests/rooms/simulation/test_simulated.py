@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import QUICK, Recorder, plan_of, state_of, swept
 
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
@@ -22,7 +23,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import answers
-from cpugpu_tui.simulation import sensors
+from cpugpu_tui.simulation import laws
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import find
 
@@ -60,7 +61,7 @@ def test_the_publications_clock_is_off_by_the_planted_factor() -> None:
         waited_ns = 100_000 + 20_000 + 0.0001 * flops(row.case.size) + 50_000
         assert row.gpu.median_ns(AS_WRITTEN) == pytest.approx(100_000)
         assert row.gpu.median_ns(SYNCED) == pytest.approx(waited_ns)
-        assert row.naive_factor == pytest.approx(waited_ns / 100_000)
+        assert naive_factor(row) == pytest.approx(waited_ns / 100_000)
         assert row.cpu.median_ns(AS_WRITTEN) == row.cpu.median_ns(SYNCED)
 
 
@@ -131,8 +132,8 @@ def test_waiting_for_an_idle_device_costs_the_wait_alone() -> None:
 
 def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(sensors.time, "sleep", slept.append)
-    clock = sensors.VirtualClock(pace=0.5)
+    monkeypatch.setattr(laws.time, "sleep", slept.append)
+    clock = laws.VirtualClock(pace=0.5)
     for _ in range(1000):
         clock.advance(100_000)
     assert clock.now_ns == 1e8
@@ -141,7 +142,7 @@ def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensors.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
+    monkeypatch.setattr(laws.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
     assert swept(plan_of(2048))[0] == "done"
 
 

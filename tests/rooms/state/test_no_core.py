@@ -18,11 +18,11 @@ from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.fleet import FleetRow
-from cpugpu_tui.render.insight import end_to_end
 from cpugpu_tui.render.rows import run_table
-from cpugpu_tui.state.core_contention import no_core_lines, reason_lines, use_lines
+from cpugpu_tui.render.verdicts import end_to_end
+from cpugpu_tui.state.condition import no_core_lines, reason_lines, use_lines
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.measured import measured_state
+from cpugpu_tui.state.folding import measured_state
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import LockedError, LostRunError, StoreError
 from cpugpu_tui.model import (
@@ -62,7 +63,7 @@ class LiveRun:
     def saved_cases(self) -> list[str]:
         """Keys of the cases that another process reads from the file."""
         with closing(Store.open(self.path)) as store:
-            assert store.integrity_check() == []
+            assert integrity_check(store) == []
             return [event.case for event in store.load("r") if isinstance(event, CaseFinished)]
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import LostRunError, NoSuchRunError, ReplacedError, StoreError, UsageError
 from cpugpu_tui.model import (
@@ -175,7 +176,7 @@ def test_a_run_comes_back_event_by_event(stream: list[Event]) -> None:
         while isinstance(stream[-1], TelemetryRead):
             stream.pop()
         assert store.load("20260101-aaaa") == [replace(stream[0], number=number), *stream[1:]]
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
 
 
 def half_round(case: Case, device: str, round_index: int, *latency: float) -> DeviceSampled:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
+from tests.helpers.runs.read_back import integrity_check
 from tests.helpers.runs.store_writer import case_events, run_started
 
 from cpugpu_tui.errors import StoreError
@@ -79,10 +80,10 @@ def test_a_case_that_does_not_fit_is_said_and_the_rest_stays(small_disk: Path) -
         fitted = len(committed)
         assert fitted > 5
         assert cases_in(store) == fitted
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
     subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
     with closing(Store.open(path)) as store:
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
         assert cases_in(store) == fitted
         store.commit_case("r", case_events(fitted + 1), [])
         assert cases_in(store) == fitted + 1

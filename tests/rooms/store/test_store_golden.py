@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import (
@@ -25,8 +26,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.store import Store, schema
-from cpugpu_tui.store.read_only import open_read_only
+from cpugpu_tui.store import Store, open_read_only, schema
 
 GOLDEN = ROOT / "tests" / "golden"
 NEWEST = len(schema.MIGRATIONS)
@@ -46,7 +46,7 @@ def test_there_is_a_file_of_every_version() -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_database_of_any_version_shows_its_runs(version: int, tmp_path: Path) -> None:
     with closing(Store.open(golden(version, tmp_path))) as store:
-        assert store.integrity_check() == []
+        assert integrity_check(store) == []
         second, first = store.runs()
         assert (first.name, first.status, first.cases_ok, first.cases_failed) == ("matmul", "done", 2, 0)
         assert (second.name, second.status, second.cases_ok, second.cases_failed) == ("vector-dot", "done", 1, 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import ROOT
+from tests.helpers.runs.read_back import integrity_check
 from tests.helpers.runs.store_writer import case_events
 
 from cpugpu_tui.model import CaseFinished, RunStarted, TelemetryRead
@@ -41,7 +42,7 @@ def test_no_acknowledged_case_is_lost_and_none_is_half_there(tmp_path: Path) -> 
         # One commit takes about a millisecond, 30 000 turns.
         acknowledged = kill_after(moments.randrange(1, 12), moments.randrange(60_000), path, run_id)
         with closing(Store.open(path)) as store:
-            assert store.integrity_check() == []
+            assert integrity_check(store) == []
             assert {run.status for run in store.runs()} == {"interrupted"}
             assert store.runs()[0].number == kill + 1
             events = store.load(run_id)

@@ -18,8 +18,7 @@ from cpugpu_tui.cli.history.history import history
 from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
-from cpugpu_tui.store import Store, open_to_read, schema
-from cpugpu_tui.store.read_only import is_read_only
+from cpugpu_tui.store import Store, is_read_only, open_to_read, schema
 
 BARE: Any = SimpleNamespace(invoked_subcommand=None)
 """The part of typer's context that `history` uses."""

@@ -10,10 +10,10 @@ import pytest
 from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
-from cpugpu_tui.cli.run import run_headless
 from cpugpu_tui.cli.running import one_run as cli_run
+from cpugpu_tui.cli.running.modes import run_headless
 from cpugpu_tui.cli.running.options import RunOptions
-from cpugpu_tui.machine.nvml import gpu
+from cpugpu_tui.machine.nvml import session
 from cpugpu_tui.model import Event, RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
@@ -71,7 +71,7 @@ def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_nvml.use()
     monkeypatch.setattr(simulated, "SimulatedSampler", real)
     monkeypatch.setattr(cli_run, "SimulatedSampler", real)
-    monkeypatch.setattr(gpu, "SLOW_S", 0.0)
+    monkeypatch.setattr(session, "SLOW_S", 0.0)
     monkeypatch.setattr(app_backend, "TELEMETRY_S", 0.1)
     monkeypatch.setattr(cli_run, "TELEMETRY_S", 0.1)
 

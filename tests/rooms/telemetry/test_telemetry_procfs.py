@@ -9,7 +9,7 @@ import pytest
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.host import SLOW_S, Host
+from cpugpu_tui.telemetry.sampler import SLOW_S, Host
 
 GIB = 1 << 30
 CPU = "sys/devices/system/cpu"

@@ -21,7 +21,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.size_search import END_ROUNDS
 from cpugpu_tui.timing.timers import CaseError
@@ -39,7 +39,7 @@ def calm() -> tuple[RunState, Recorder]:
     "rho", [pytest.param(0.0, marks=pytest.mark.slow), 0.3, pytest.param(0.8, marks=pytest.mark.slow)]
 )
 def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> None:
-    # 300 seeds of each in `make bench ONLY=search`.
+    # 300 seeds of each in `make bench ONLY=trust`.
     found = record(rho, range(30))
     assert found.covered >= 0.9
     assert found.median_ratio <= 1.15

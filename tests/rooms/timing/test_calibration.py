@@ -11,16 +11,15 @@ from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import work
+from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.simulation.laws import SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.timing.ceilings import calibrate as calibration
-from cpugpu_tui.timing.ceilings.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
-from cpugpu_tui.timing.ceilings.gauges import CpuGauge
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing import calibrate as calibration
+from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
+from cpugpu_tui.timing.channel import Control
+from cpugpu_tui.timing.gauges import CpuGauge
 
 GPU = Device("cuda:0", "H200", "GPU-1")
 ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}

@@ -24,7 +24,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.timing.case_run import CaseRun
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.device_run import DEVICE_SAMPLES, DeviceRun
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS

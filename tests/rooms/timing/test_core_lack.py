@@ -26,7 +26,7 @@ from cpugpu_tui.model import (
     Search,
     Simulation,
 )
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import READING_S, REPEATS, Disturbance
 from cpugpu_tui.timing.scheduler import Scheduler
 

@@ -12,9 +12,8 @@ from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, 
 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control, LineEmitter
 from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, rounded
-from cpugpu_tui.timing.emitter import LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples
 

@@ -22,8 +22,8 @@ from cpugpu_tui.model import (
     Reading,
     Simulation,
 )
-from cpugpu_tui.simulation.sensors import Sensors
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.simulation.laws import Sensors
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.edges import NOT_WATCHED, passage
 from cpugpu_tui.timing.scheduler import Scheduler
 

@@ -21,7 +21,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.state.condition import condition
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 
 LAWS = Simulation(

@@ -15,9 +15,8 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder, plan_of
 from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
-from cpugpu_tui.agent.hello import facts
-from cpugpu_tui.agent.worker import work
-from cpugpu_tui.analysis.card import card
+from cpugpu_tui.agent.main import facts, work
+from cpugpu_tui.analysis.ceilings import card
 from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import (
     CALIBRATION,
@@ -33,15 +32,14 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.session.session import CEILINGS_S
-from cpugpu_tui.simulation.laws import SimulatedGauge
-from cpugpu_tui.simulation.sensors import PlantedWatch
+from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.store import Store
-from cpugpu_tui.timing.ceilings import calibrate
-from cpugpu_tui.timing.ceilings import calibrate as calibration
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing import calibrate
+from cpugpu_tui.timing import calibrate as calibration
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import Disturbance
-from cpugpu_tui.transport.inbox import Message
+from cpugpu_tui.transport.agent_output import Message
 
 CPU = Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,

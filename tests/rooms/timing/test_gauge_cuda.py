@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from cpugpu_tui.model import Device
-from cpugpu_tui.timing.ceilings import gauges
-from cpugpu_tui.timing.ceilings.gauges import LAUNCHES, TRIES, CudaGauge, block_ns, timed_ns
+from cpugpu_tui.timing import gauges
+from cpugpu_tui.timing.gauges import LAUNCHES, TRIES, CudaGauge, block_ns, timed_ns
 
 
 class Log(list[str]):

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, CodeTraced, RunFinished
-from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
@@ -147,6 +147,17 @@ def test_a_later_call_with_the_result_of_other_inputs() -> None:
     check_later_call(op)
     op.step = lambda *_inputs: first
     with pytest.raises(CaseError, match="other inputs"):
+        check_later_call(op)
+
+
+def test_results_may_have_another_size_for_other_inputs() -> None:
+    """As those of `nms` and `nonzero`, which ended with torch's own error."""
+    op, workload = loaded("x[x > 0.5]", VECTOR)
+    examine(op, workload, "cpu", None)
+    assert op.expected is not None
+    assert len({each.shape for each in op.expected}) == 2
+    for _ in range(2):
+        workload.reset("default", op.inputs)
         check_later_call(op)
 
 

@@ -15,7 +15,7 @@ from tests.helpers.runs.recorder import Recorder, SpiedMachine, plan_of
 from cpugpu_tui.model import Case, DeviceSampled, KernelsProfiled, LineCost, LinesProfiled, Progressed
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LOOP, MOST_LINES, OUTSIDE, SMALL, WAIT, WORK
 from cpugpu_tui.timing import own_lines
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import profile_lines
 from cpugpu_tui.timing.own_lines import LineOperators, reason_of
 from cpugpu_tui.timing.scheduler import Scheduler

@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
 from cpugpu_tui.timing.timers import CaseError
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.agent.hello import facts, torch_facts
+from cpugpu_tui.agent.main import facts, torch_facts
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing import torch_devices, torch_machine

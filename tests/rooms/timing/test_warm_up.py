@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpugpu_tui.model import Plan
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, block_calls, sizing, warm_up
 
 PLAN = Plan("test", ())

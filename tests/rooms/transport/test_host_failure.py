@@ -6,7 +6,7 @@ import pytest
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.transport.host_failure import (
+from cpugpu_tui.transport.agent_command import (
     AUTH,
     CRASHED,
     NO_PYTHON,
@@ -17,7 +17,7 @@ from cpugpu_tui.transport.host_failure import (
     classify_host_failure,
     no_program,
 )
-from cpugpu_tui.transport.inbox import Gone
+from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.launchers import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_OLD, EXIT_PRE, SSH_FAILED
 
 SSH, SRUN, BOX = Host("gpu1"), Host("gpu1", "srun"), Host("gpu1", "docker", ("docker", "exec", "{host}"))

@@ -20,14 +20,13 @@ from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, fleet_of, plan, p
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, ProtocolError
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan, RunFinished
-from cpugpu_tui.session.fleet.state import DONE
+from cpugpu_tui.session.fleet_state import DONE
 from cpugpu_tui.transport import agent_process
-from cpugpu_tui.transport.agent_output import LastLines
+from cpugpu_tui.transport.agent_command import MISBEHAVING, TIMEOUT, HostError
+from cpugpu_tui.transport.agent_output import WAITING_EVENTS, Gone, LastLines, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
-from cpugpu_tui.transport.host_failure import MISBEHAVING, TIMEOUT, HostError
-from cpugpu_tui.transport.inbox import WAITING_EVENTS, Gone, Message
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 MOST_BYTES = 200_000_000

@@ -30,9 +30,9 @@ from cpugpu_tui.model import (
     RunFinished,
 )
 from cpugpu_tui.transport import agent_output
+from cpugpu_tui.transport.agent_output import Gone, Inbox, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
-from cpugpu_tui.transport.inbox import Gone, Inbox, Message
 
 
 @pytest.fixture

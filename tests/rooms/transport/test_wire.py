@@ -60,8 +60,8 @@ from cpugpu_tui.model import (
     WorkloadsLoading,
 )
 from cpugpu_tui.model.plain_data import to_plain
-from cpugpu_tui.timing import emitter
-from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui.timing import channel
+from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
 
 PLAN = Plan(
@@ -353,7 +353,7 @@ def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch: pyt
         written.extend(data[:7])
         return len(data[:7])
 
-    monkeypatch.setattr(emitter.os, "write", write_seven)
+    monkeypatch.setattr(channel.os, "write", write_seven)
     emit = LineEmitter(5)
     emit(CaseStarted(case="a"))
     emit(CaseFinished(case="a"))

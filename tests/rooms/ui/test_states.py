@@ -49,10 +49,10 @@ from tests.helpers.machine.nvml_machine import Machine, machine
 from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
+from cpugpu_tui import store as store_read_only
 from cpugpu_tui.model import CaseFailed, DevicesFound, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.store import Store
-from cpugpu_tui.store import read_only as store_read_only
 from cpugpu_tui.timing import torch_devices
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.ui.app import CpuGpuApp

@@ -165,3 +165,14 @@ def test_what_torch_imports_loads_as_always(monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(found.loader, plain_imports.PlainLoader)
     monkeypatch.setattr(torch.__spec__, "_initializing", True)
     assert plain_imports.PlainImports().find_spec("colorsys", None) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "makes"),
+    [("x + torch.arange(n, device=device)", False), ("x + torch.arange(n)", True), ("x + torch.ones_like(x)", False),
+     ("torch.nn.Linear(n, n)(x)", True), ("x.new_zeros(n) + torch.as_tensor(x)", False)],
+)  # fmt: skip
+def test_a_default_device_is_set_only_for_tensors_without_a_device(statement: str, makes: bool) -> None:
+    """The default device doubled the time of code such as gaussian_blur, which names its device."""
+    workload, _ = made(statement, "x = torch.rand(n)")
+    assert workload.makes_tensors is makes

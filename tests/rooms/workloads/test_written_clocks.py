@@ -27,7 +27,7 @@ from cpugpu_tui.model import (
     Plan,
     Progressed,
 )
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Stopped, timed_operation
 from cpugpu_tui.timing.timers.timed_operation import Reporter, time_written

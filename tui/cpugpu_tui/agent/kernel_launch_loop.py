@@ -15,8 +15,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from cpugpu_tui.agent.guardian import guard
-from cpugpu_tui.agent.main import private_stdout
-from cpugpu_tui.agent.worker import quiet_interpreter
+from cpugpu_tui.agent.main import private_stdout, quiet_interpreter
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.timing.timers import Stopwatch
 

@@ -8,22 +8,51 @@ process too.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import platform
 import queue
 import select
 import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
-from cpugpu_tui.agent.hello import facts, hello, wanted
-from cpugpu_tui.agent.worker import THREAD_NAME, stand_by, work
-from cpugpu_tui.model import Case, Ceilings, Found, Line, OwnCode, OwnFile, Plan, Search, Simulation
-from cpugpu_tui.timing.control import ALIVE, BEAT, CODE, Control
-from cpugpu_tui.timing.emitter import LineEmitter
+from cpugpu_tui import __version__
+from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.procfs import driver_version
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import (
+    PROTOCOL,
+    Case,
+    Ceilings,
+    DevicesFound,
+    Found,
+    Hello,
+    Line,
+    OwnCode,
+    OwnFile,
+    Plan,
+    Refused,
+    RunFinished,
+    Search,
+    Simulation,
+    WorkloadsLoading,
+)
+from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
+from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, Control, Emit, LineEmitter
+from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
+from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
+from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads.code_workload import register
+from cpugpu_tui.workloads.own_files import Loaded, load
 
 EXIT_CONTROLLER_GONE = 1
 EXIT_BROKEN = 70
@@ -154,3 +183,167 @@ def main() -> None:
     plans: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=serve, args=(plans, emit, control, sys.argv[1:]), name=THREAD_NAME).start()
     read_commands(stdin, plans, control, silence_limit_s(sys.argv[1:]))
+
+
+# ------------------------------------------------------------------ hello
+
+
+INHERITED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "KMP_AFFINITY", "OMP_PROC_BIND")
+"""Variables that slow the CPU silently: Ray, Dask and torchrun set thread counts to 1."""
+
+
+def facts(*, simulated: bool) -> dict[str, Any]:
+    """Return the agent's facts as JSON-ready data; imports torch unless `simulated`."""
+    cache_bytes = procfs.last_level_cache_bytes()
+    found: dict[str, Any] = {
+        "version": __version__, "simulated": simulated, "hostname": platform.node(), "kernel": platform.release(),
+        "python": platform.python_version(), "interpreter": sys.executable, "cpu": procfs.cpu_model(),
+        "affinity_cores": len(procfs.affinity_cores()), "physical_cores": procfs.physical_cores(),
+        "quota_cores": procfs.cpu_quota_cores(), "threads": procfs.default_threads(),
+        "memory_total_bytes": procfs.memory_total_bytes(), "last_level_cache_bytes": cache_bytes,
+        "cache_flush_bytes": min(2 * (cache_bytes or (32 << 20)), FLUSH_CAP_BYTES),
+        "inherited": {name: os.environ[name] for name in INHERITED if name in os.environ},
+        "cuda_visible_devices": os.environ.get("CUDA_VISIBLE_DEVICES"), "torch": None, "torch_error": None,
+    }  # fmt: skip
+    return found if simulated else found | {"driver": driver_version()} | torch_facts()
+
+
+def torch_facts() -> dict[str, Any]:
+    """Return facts about torch, or why it cannot be imported."""
+    watch = Stopwatch()
+    try:
+        import torch
+    except Exception as error:  # noqa: BLE001 - a broken torch raises anything, OSError included
+        return {"torch_error": f"{type(error).__name__}: {error}"[:300]}
+    return {
+        "torch": str(torch.__version__), "torch_import_s": watch.elapsed_s(), "torch_git": torch.version.git_version,
+        "torch_cuda": torch.version.cuda, "matmul_precision": torch.get_float32_matmul_precision(),
+        "tf32_matmul": torch.backends.cuda.matmul.allow_tf32,
+    }  # fmt: skip
+
+
+MOST_TEXT = 400
+"""Most characters of an error about a file, whose exceptions may have any length."""
+
+
+def wanted(arguments: Sequence[str]) -> tuple[tuple[str, ...], bool]:
+    """Return the workload files in an agent's arguments, and whether to load installed packages."""
+    files = tuple(after for word, after in pairwise(arguments) if word == FILE)
+    return files, INSTALLED in arguments
+
+
+def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, installed: bool = False) -> Hello:
+    """Load files and packages and return the greeting, with their workloads in its catalogue."""
+    built_in = catalogue()
+    found = Loaded()
+    if files or installed:
+
+        def told(source: str) -> None:
+            emit(WorkloadsLoading(source=source))
+            emit.flush()
+
+        found = load(files, told, installed=installed)
+    refused = tuple(
+        Refused(each.source, printable(each.message, MOST_TEXT), printable(each.remedy, MOST_TEXT))
+        for each in found.refused
+    )
+    # The catalogue of built-in workloads was made before files were loaded, so they cannot change it.
+    return Hello(
+        protocol=PROTOCOL, environment=environment, catalogue=(*built_in, *found.infos), refused=refused,
+        own_files=found.files,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------ worker
+
+
+THREAD_NAME = "torch-worker"
+"""Name of the thread that calls every kernel."""
+
+
+def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, *, allows_code: bool = False) -> bool:
+    """Run a plan to its end; return False if this process must not be used again.
+
+    `allows_code`: the person typed the plan's code just now; code in a plan from elsewhere is refused.
+
+    Every outcome is an event. `RunFinished` is the last one, unless the process dies or has to be replaced.
+    """
+    try:
+        with quiet_interpreter():
+            if plan.codes and not allows_code:
+                raise UsageError(*CODE_NOT_TYPED)
+            register(plan.codes)
+            machine = _machine(plan, environment, emit, control)
+            emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
+            emit.flush()
+            for device in machine.devices if plan.calibrate else ():
+                if not control.stopping:  # a gauge of a GPU takes its context
+                    calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
+            watch = Stopwatch()
+            status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
+            machine.release()
+            left_s = None if plan.max_seconds is None else plan.max_seconds - watch.elapsed_s()
+            remark = first_ceilings(plan, machine, environment, emit, control, left_s) if status == "done" else None
+    except CaseError:
+        # Its CaseFailed was sent. The controller starts another process for the remaining cases.
+        emit.flush()
+        return False
+    except CpuGpuError as error:
+        emit(RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code))
+    else:
+        code = EXIT_OK if status == "done" else EXIT_INTERRUPTED
+        message, remedy = (remark.message, remark.remedy) if remark is not None else ("", "")
+        emit(RunFinished(status=status, message=message, remedy=remedy, exit_code=code))
+    emit.flush()
+    return True
+
+
+def stand_by() -> None:
+    """Prepare for a plan while nobody waits: it shortens the time from plan to first event from 240 to 9 ms."""
+    import cpugpu_tui.timing.torch_machine  # noqa: F401 - 30 modules, none of them torch
+
+    gc.collect()  # once over all of torch's objects; frozen, they cost nothing in the collection before a plan
+    gc.freeze()
+
+
+def _machine(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> Machine:
+    if not plan.times_commands or plan.simulation is not None:
+        return make_machine(plan, environment)
+    from cpugpu_tui.timing.command_machine import CommandMachine
+
+    return CommandMachine(plan, environment, emit, control)
+
+
+def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
+    """Return the devices of this process for a plan, simulated or real.
+
+    Raises:
+        UnfitError: a device that was asked for cannot be used.
+    """
+    if plan.simulation is not None:
+        from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+
+        return SimulatedMachine(plan)
+    import torch
+
+    from cpugpu_tui.timing.torch_machine import TorchMachine
+
+    # Before the first parallel operation: new pool threads inherit the flag, existing ones keep theirs
+    # (measured: denormals are 16× slower, method.md, "What disturbs a time").
+    torch.set_flush_denormal(plan.flush_denormals)
+    torch.set_num_threads(int(environment["threads"]))
+    torch.manual_seed(plan.seed)
+    return TorchMachine(plan, environment)
+
+
+@contextmanager
+def quiet_interpreter() -> Iterator[None]:
+    """Keep the garbage collector out of timed blocks: a full collection takes up to 190 ms."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import named
+from cpugpu_tui.analysis.ceilings import COMPUTE, limit
 from cpugpu_tui.analysis.claim_numbers import (
     DEPENDS,
     FAILS,
@@ -33,18 +35,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     unmeasured,
     winner,
 )
-from cpugpu_tui.analysis.roofline import COMPUTE, limit
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    D2H_PAGEABLE,
-    DEVICE,
-    H2D_PAGEABLE,
-    LATENCY,
-    MOVING,
-    SYNCED,
-    SYNCHRONISE,
-)
 from cpugpu_tui.model.quantities import factor, faster, percent, significant, time_text
 
 Judge = Callable[[Numbers], Judgement]
@@ -98,7 +89,7 @@ def _p1_millisecond(numbers: Numbers) -> Judgement:
     large = next((p for p in reversed(numbers.sweep("matmul", "default")) if p.size >= P1_LARGE), None)
     if large is None:
         return unmeasured(f"matmul at {named(MATMUL_AXIS, '=', 9_951)}")
-    found_ns, printed_ns = large.gpu_ns[LATENCY], large.gpu_ns.get(AS_WRITTEN)
+    found_ns, printed_ns = large.gpu_ns[model.LATENCY], large.gpu_ns.get(model.AS_WRITTEN)
     text = f"{time_text(found_ns)} at {named(MATMUL_AXIS, '=', large.size)}."
     if printed_ns is not None and printed_ns * LITTLE < found_ns:
         text += f" The paper's clock shows {time_text(printed_ns)}, because it does not wait for the GPU."
@@ -135,7 +126,7 @@ def _p2_small(numbers: Numbers) -> Judgement:
     alike = sum(factor <= LITTLE for factor in factors)
     outcome = HOLDS if alike == len(points) else DEPENDS if alike else FAILS
     first = points[0]
-    cpu_ns, gpu_ns = first.cpu_ns[LATENCY], first.gpu_ns[LATENCY]
+    cpu_ns, gpu_ns = first.cpu_ns[model.LATENCY], first.gpu_ns[model.LATENCY]
     slower = "GPU" if gpu_ns > cpu_ns else "CPU"
     text = (
         f"At {named(DOT_AXIS, '=', first.size)}: CPU {time_text(cpu_ns)}, GPU {time_text(gpu_ns)}. The {slower} is "
@@ -171,23 +162,23 @@ def _p3(batch: int, claimed: str) -> Judge:
 
 def _by_papers_clock(point: TimedCase | None, calls: str = "calls") -> str:
     """Return the times by the paper's clock; empty if they were not measured."""
-    if point is None or AS_WRITTEN not in point.cpu_ns or AS_WRITTEN not in point.gpu_ns:
+    if point is None or model.AS_WRITTEN not in point.cpu_ns or model.AS_WRITTEN not in point.gpu_ns:
         return ""
-    gpu, cpu = time_text(point.gpu_ns[AS_WRITTEN]), time_text(point.cpu_ns[AS_WRITTEN])
+    gpu, cpu = time_text(point.gpu_ns[model.AS_WRITTEN]), time_text(point.cpu_ns[model.AS_WRITTEN])
     counted = f" ({point.operations:,} {calls})" if point.operations > 1 else ""
     return f" By the paper's clock{counted}: GPU {gpu}, CPU {cpu}."
 
 
 def _p3_moving(numbers: Numbers) -> Judgement:
     point = _loop(numbers)
-    if point is None or MOVING not in point.gpu_ns:
+    if point is None or model.MOVING not in point.gpu_ns:
         return unmeasured("jacobian loop at batch 100 by the paper's clock")
-    found_ns = point.gpu_ns[MOVING]
+    found_ns = point.gpu_ns[model.MOVING]
     alike = MOVING_NS / LITTLE <= found_ns <= MOVING_NS * LITTLE
     text = f"The paper's cell takes {time_text(found_ns)}, but model and input are on the GPU already."
     moved = numbers.at("transfer-model", "h2d", 1)
     if moved is not None:
-        text += f" Copying a small model to the GPU takes {time_text(moved.gpu_ns[LATENCY])}."
+        text += f" Copying a small model to the GPU takes {time_text(moved.gpu_ns[model.LATENCY])}."
     return Judgement(HOLDS if alike else FAILS, text, (point,) if moved is None else (point, moved))
 
 
@@ -195,7 +186,7 @@ def _p3_cores(numbers: Numbers) -> Judgement:
     point, same = _loop(numbers), numbers.at("jacobian", "vectorized", 100)
     if point is None:
         return unmeasured("jacobian loop and vectorized at batch 100")
-    whole_ns, work_ns = point.gpu_ns[LATENCY], gpu_work_ns(point)
+    whole_ns, work_ns = point.gpu_ns[model.LATENCY], gpu_work_ns(point)
     if work_ns is not None:
         share = work_ns / whole_ns
         rest = "; the rest of the time the GPU waits for launches" if share < MAIN_SHARE else ""
@@ -204,7 +195,7 @@ def _p3_cores(numbers: Numbers) -> Judgement:
     if same is None:
         return unmeasured("jacobian vectorized at batch 100")
     # An upper bound of the time that the cores need: they compute the same tensor in it with fewer launches.
-    least_ns = same.gpu_ns[LATENCY]
+    least_ns = same.gpu_ns[model.LATENCY]
     text = (
         f"Vectorized, the same cores compute the same tensor in {time_text(least_ns)} instead of "
         f"{time_text(whole_ns)}. The many launches are the reason."
@@ -218,10 +209,15 @@ def _p3_cores(numbers: Numbers) -> Judgement:
 def _p3_copies(numbers: Numbers) -> Judgement:
     point = _loop(numbers)
     others = [numbers.at("jacobian", variant, 100) for variant in ("loop", "vectorized")]
-    moved = next((p for p in others if p is not None and {H2D_PAGEABLE, D2H_PAGEABLE} <= p.gpu_ns.keys()), None)
+    moved = next(
+        (p for p in others if p is not None and {model.H2D_PAGEABLE, model.D2H_PAGEABLE} <= p.gpu_ns.keys()), None
+    )
     if point is None or moved is None:
         return unmeasured("jacobian loop and vectorized at batch 100")
-    copies_ns, whole_ns = moved.gpu_ns[H2D_PAGEABLE] + moved.gpu_ns[D2H_PAGEABLE], point.gpu_ns[LATENCY]
+    copies_ns, whole_ns = (
+        moved.gpu_ns[model.H2D_PAGEABLE] + moved.gpu_ns[model.D2H_PAGEABLE],
+        point.gpu_ns[model.LATENCY],
+    )
     share = copies_ns / (copies_ns + whole_ns)
     times = f"{time_text(copies_ns)}, the work {time_text(whole_ns)}"
     text = f"Copying inputs and result takes {times}. Copies are {share_text(share)} of the total."
@@ -232,12 +228,12 @@ def _p3_waiting(numbers: Numbers) -> Judgement:
     point = _loop(numbers)
     if point is None:
         return unmeasured("jacobian loop at batch 100")
-    known = [p for p in numbers.points if p.workload == "jacobian" and SYNCHRONISE in p.gpu_ns]
-    wait_ns = known[0].gpu_ns[SYNCHRONISE] if known else numbers.gpu.synchronize_ns if numbers.gpu else None
+    known = [p for p in numbers.points if p.workload == "jacobian" and model.SYNCHRONISE in p.gpu_ns]
+    wait_ns = known[0].gpu_ns[model.SYNCHRONISE] if known else numbers.gpu.synchronize_ns if numbers.gpu else None
     if wait_ns is None:
         return Judgement(UNMEASURED, "Needs the machine card, for the time of a synchronise.", (point,),
                          wants_ceilings=True)  # fmt: skip
-    whole_ns = point.gpu_ns[LATENCY]
+    whole_ns = point.gpu_ns[model.LATENCY]
     text = f"The only synchronise takes {time_text(wait_ns)} of {time_text(whole_ns)}."
     return main_reason(wait_ns / whole_ns, text, (point, *known[:1]))
 
@@ -261,8 +257,8 @@ def _p3_convolutions(_: Numbers) -> Judgement:
 def _p4_times(numbers: Numbers) -> Judgement:
     point = numbers.at("elementwise", "fresh", P4_SIZE)
     more = _by_papers_clock(point)
-    if point is not None and more and SYNCED in point.gpu_ns:
-        more += f" With a wait for the GPU: {time_text(point.gpu_ns[SYNCED])}."
+    if point is not None and more and model.SYNCED in point.gpu_ns:
+        more += f" With a wait for the GPU: {time_text(point.gpu_ns[model.SYNCED])}."
     return one_winner(point, GPU_WINS, f"elementwise fresh with {named(ADDITION_AXIS, '=', P4_SIZE)}", more)
 
 
@@ -284,8 +280,8 @@ def _p4_reason(numbers: Numbers) -> Judgement:
         return unmeasured(f"elementwise fresh with {named(ADDITION_AXIS, '=', P4_SIZE)}")
     if numbers.gpu is None:
         return Judgement(UNMEASURED, "Needs the machine card, with the GPU.", (point,), wants_ceilings=True)
-    latency_ns = point.gpu_ns[LATENCY]
-    hardware_ns = point.gpu_ns.get(DEVICE, latency_ns)
+    latency_ns = point.gpu_ns[model.LATENCY]
+    hardware_ns = point.gpu_ns.get(model.DEVICE, latency_ns)
     found = limit(point.flops, point.bytes_moved, "float32", None, hardware_ns, latency_ns, numbers.gpu)
     if found is None:
         return Judgement(UNDECIDED, "Its FLOPs and bytes are not known.", (point,))
@@ -314,7 +310,7 @@ def _p5_reason(numbers: Numbers) -> Judgement:
     copied, resident = (numbers.at("mnist-mlp", variant, BATCH) for variant in ("pageable", "eager"))
     if copied is None or resident is None:
         return unmeasured(f"mnist-mlp pageable and eager at batch {BATCH}")
-    copied_ns, resident_ns = copied.gpu_ns[LATENCY], resident.gpu_ns[LATENCY]
+    copied_ns, resident_ns = copied.gpu_ns[model.LATENCY], resident.gpu_ns[model.LATENCY]
     share = max(0.0, 1 - resident_ns / copied_ns)
     text = (
         f"A step on the GPU takes {time_text(copied_ns)} with copies and {time_text(resident_ns)} without. "

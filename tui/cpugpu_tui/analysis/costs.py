@@ -6,8 +6,10 @@ T = copy to the GPU + launch + kernels + wait + copy back + rest (method.md), ea
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from cpugpu_tui.decide.interval import median_interval
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
 
@@ -15,12 +17,9 @@ UNEXPLAINED = 0.1
 """A rest above this share of the measured time is called unexplained."""
 
 CAUSES = {
-    TO_GPU: "copying to the GPU",
-    LAUNCH: "launch overhead",
-    KERNELS: "kernel time",
-    WAIT: "waiting for the GPU",
+    TO_GPU: "copying to the GPU", LAUNCH: "launch overhead", KERNELS: "kernel time", WAIT: "waiting for the GPU",
     BACK: "copying back",
-}
+}  # fmt: skip
 """Term → its words in a sentence."""
 
 
@@ -145,3 +144,58 @@ def _amortised(measured: GpuRounds, calls: int) -> Rounds:
         index: measured.latency[index] + max(0.0, measured.pageable[index] - measured.latency[index]) / calls
         for index in both
     }
+
+
+# ------------------------------------------------------------------ cost ratio
+
+
+WANTED_HALF_WIDTH = 0.01
+"""Rounds continue until the half-width of the ratio's 95 % interval is this small."""
+
+LEAST_ROUNDS = 8
+"""As for a case (method.md, step 7)."""
+
+ALLOWED = 1.01
+"""Largest ratio allowed for telemetry at its default rate beside a launch-bound loop."""
+
+
+@dataclass(frozen=True)
+class CostRatio:
+    """Time of a call with telemetry over its time without, with its 95 % interval."""
+
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval of ln(ratio)."""
+        return math.log(self.high / self.low) / 2
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there are enough rounds and the interval is narrow enough."""
+        return self.rounds >= LEAST_ROUNDS and self.half_width <= WANTED_HALF_WIDTH
+
+    @property
+    def is_cost(self) -> bool:
+        """Whether the interval shows any cost at all."""
+        return self.low > 1.0
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the cost is known well enough and within `ALLOWED`."""
+        return self.is_settled and self.ratio <= ALLOWED
+
+
+def cost_ratio(rounds: Sequence[tuple[float, float]]) -> CostRatio | None:
+    """Return the ratio of (off_ns, on_ns) per call, one pair a round in order of time; None below 6 rounds.
+
+    The interval of the median of ln(on / off), widened for serial correlation: slow drift of the clock affects several
+    rounds alike.
+    """
+    interval = median_interval([math.log(on_ns / off_ns) for off_ns, on_ns in rounds])
+    if interval is None:
+        return None
+    return CostRatio(math.exp(interval.center), math.exp(interval.low), math.exp(interval.high), len(rounds))

@@ -64,13 +64,9 @@ def energy(window: EnergyMeasured | None) -> Energy:
     joules = (window.end_mj - window.begin_mj) / 1e3
     per_call = Reading(joules / window.calls) if window.calls else Reading(None, "not-asked")
     return Energy(
-        Reading(joules),
-        per_call,
-        Reading(joules / (window.elapsed_ns / 1e9)),
-        window.tick_ns / window.elapsed_ns,
-        sum(window.power_mw) / len(window.power_mw) / 1e3 if window.power_mw else None,
-        window.scope,
-    )
+        Reading(joules), per_call, Reading(joules / (window.elapsed_ns / 1e9)), window.tick_ns / window.elapsed_ns,
+        sum(window.power_mw) / len(window.power_mw) / 1e3 if window.power_mw else None, window.scope,
+    )  # fmt: skip
 
 
 def _why_not(window: EnergyMeasured) -> str | None:

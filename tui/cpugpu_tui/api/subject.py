@@ -28,13 +28,8 @@ class Subject:
 
 
 def subject_of(
-    what: object,
-    setup: str,
-    let: Mapping[str, object],
-    inputs: Callable[[int], Any] | None,
-    *,
-    in_place: bool,
-) -> Subject:
+    what: object, setup: str, let: Mapping[str, object], inputs: Callable[[int], Any] | None, *, in_place: bool,
+) -> Subject:  # fmt: skip
     """Return what to time. It is text wherever text says the same.
 
     Raises:

@@ -60,7 +60,7 @@ def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
 def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...]:
     import platform
 
-    from cpugpu_tui.analysis.card import newest
+    from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.compare.claims import judge_all, numbers_of, stored_points
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read
@@ -83,13 +83,7 @@ def as_data(each: JudgedClaim) -> dict[str, object]:
 
     claim = each.claim
     return {
-        "id": claim.id,
-        "publication": claim.publication,
-        "sentence": claim.sentence,
-        "outcome": each.outcome,
-        "here": each.here,
-        "sources": list(each.sources),
-        "outdated": claim.outdated,
-        "reason": claim.reason,
+        "id": claim.id, "publication": claim.publication, "sentence": claim.sentence, "outcome": each.outcome,
+        "here": each.here, "sources": list(each.sources), "outdated": claim.outdated, "reason": claim.reason,
         "command": command(each) or None,
-    }
+    }  # fmt: skip

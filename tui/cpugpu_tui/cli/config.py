@@ -127,12 +127,9 @@ def _preset_data(preset: Preset) -> dict[str, object]:
     """Return a preset in the form of the config file."""
     (part,) = preset.parts
     return {
-        "workload": part.workload,
-        "sizes": list(part.sizes),
-        "dtypes": list(preset.dtypes or ("float32",)),
-        "threads": [count or "all" for count in preset.threads or (0,)],
-        "variants": list(part.variants),
-    }
+        "workload": part.workload, "sizes": list(part.sizes), "dtypes": list(preset.dtypes or ("float32",)),
+        "threads": [count or "all" for count in preset.threads or (0,)], "variants": list(part.variants),
+    }  # fmt: skip
 
 
 def _preset_origin(found: Config, preset: Preset) -> str:

@@ -13,7 +13,7 @@ from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
 
 if TYPE_CHECKING:
-    from cpugpu_tui.doctor.finding import Finding
+    from cpugpu_tui.doctor.facts import Finding
     from cpugpu_tui.model import Simulation
 
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "unknown": "magenta"}
@@ -74,7 +74,7 @@ def doctor(
 
 
 def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:
-    from cpugpu_tui.doctor.finding import Finding, fail
+    from cpugpu_tui.doctor.facts import Finding, fail
     from cpugpu_tui.doctor.sampler_cost import cost_finding, measure_cost
 
     try:

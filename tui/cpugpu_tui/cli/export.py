@@ -67,7 +67,7 @@ def export(
 ) -> None:
     """Export runs as JSON, CSV, Markdown, HTML or TensorBoard."""
     from cpugpu_tui.export import formats
-    from cpugpu_tui.export.json_schema import schema_text
+    from cpugpu_tui.export.json_document import schema_text
 
     if schema:
         sys.stdout.write(schema_text())
@@ -121,7 +121,7 @@ def _check(name: str, out: Path) -> None:
 
 def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool) -> Iterable[Path]:
     """Write the files and return their paths."""
-    from cpugpu_tui.cli.running.outputs import tensorboard_line
+    from cpugpu_tui.cli.running.saving import tensorboard_line
     from cpugpu_tui.export import formats, target
     from cpugpu_tui.export.tensorboard import write_tensorboard
 

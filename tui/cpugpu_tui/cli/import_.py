@@ -53,7 +53,7 @@ def _name(path: Path) -> str:
 
 
 def _content(path: Path) -> bytes:
-    from cpugpu_tui.config.files import MOST_OF_A_DEVICE, read_at_most
+    from cpugpu_tui.config.paths import MOST_OF_A_DEVICE, read_at_most
 
     try:
         if path == STDIN:

@@ -21,7 +21,7 @@ def list_workloads(json: Json = False, workloads: Workloads = None, python: Pyth
     import msgspec
 
     from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.running.own import all_own, say
+    from cpugpu_tui.cli.running.options import all_own, say
     from cpugpu_tui.workloads import PRESETS
 
     own, refused = all_own(map(str, workloads or ()), python)

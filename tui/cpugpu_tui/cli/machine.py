@@ -38,7 +38,7 @@ def machine(
     """
     import msgspec
 
-    from cpugpu_tui.analysis.card import newest
+    from cpugpu_tui.analysis.ceilings import newest
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
@@ -77,7 +77,7 @@ def print_card(known: Sequence[Ceilings]) -> None:
     import shutil
     import time
 
-    from cpugpu_tui.analysis.card import card
+    from cpugpu_tui.analysis.ceilings import card
     from cpugpu_tui.cli.output.table_style import tell, unicode
 
     width = shutil.get_terminal_size((80, 24)).columns
@@ -113,8 +113,7 @@ def measured(
 
     Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
-    from cpugpu_tui.cli.running.one_run import facts, say_why, signals_stop
-    from cpugpu_tui.cli.running.progress import Progress
+    from cpugpu_tui.cli.running.one_run import Progress, facts, say_why, signals_stop
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
     from cpugpu_tui.session.session import Session

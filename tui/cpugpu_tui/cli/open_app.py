@@ -51,7 +51,7 @@ def open_app(
     if not is_terminal or options.workloads or offers_installed():
         options = replace(options, python=found_python(options.python, options.worker, request.simulation))
     if not is_terminal:
-        from cpugpu_tui.cli.run import run_headless
+        from cpugpu_tui.cli.running.modes import run_headless
 
         return run_headless(request, options, as_json=False)
     request = _with_own(request, options)
@@ -111,7 +111,7 @@ def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:
     Raises:
         UsageError: the config or a file is wrong.
     """
-    from cpugpu_tui.cli.running.own import all_own, refuse, say
+    from cpugpu_tui.cli.running.options import all_own, refuse, say
     from cpugpu_tui.config.paths import absolute
 
     own, refused = all_own(options.workloads, options.python)

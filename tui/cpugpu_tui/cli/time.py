@@ -112,9 +112,9 @@ def time(
     {k} by the value of --let k=VALUE. If the command does not contain {device}, its CPU runs cannot see any GPU. The
     output of the command is kept in a temporary folder, cpugpu-tui-output-*.
     """
-    from cpugpu_tui.cli.run import run_headless
+    from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
 

@@ -12,7 +12,7 @@ from cpugpu_tui.compare.comparison import differences, pairs_of
 from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Plan, RunStarted
-from cpugpu_tui.state.measured import MeasuredRun, device_names
+from cpugpu_tui.state.folding import MeasuredRun, device_names
 from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import EQUIVALENCE
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.session.repeat_command import simulation_text
-from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
-from cpugpu_tui.state.measured import HARDWARE, MeasuredCase, MeasuredRun
+from cpugpu_tui.session.resume import simulation_text
+from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
+from cpugpu_tui.state.folding import HARDWARE, MeasuredCase, MeasuredRun
 
 CLOCK_MARGIN = 0.02
 """SM clocks within this share are the same: a boost clock moves in steps of 15 MHz of 1980."""

@@ -10,8 +10,8 @@ from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.session.fleet.state import FleetState, HostState
-from cpugpu_tui.state.measured import MeasuredRun
+from cpugpu_tui.session.fleet_state import FleetState, HostState
+from cpugpu_tui.state.folding import MeasuredRun
 
 GPU = "GPU"
 """The name of the only GPU of a view; see `measured.device_names`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.state.folding import MeasuredRun, measured
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import Store

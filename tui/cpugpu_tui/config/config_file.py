@@ -104,13 +104,10 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
         _texts(table.variants) or ("default",),
     )
     return Preset(
-        name,
-        (part,),
-        printable(table.summary) or f"your preset: {table.workload}, sizes {', '.join(sizes)}",
-        "",
+        name, (part,), printable(table.summary) or f"your preset: {table.workload}, sizes {', '.join(sizes)}", "",
         dtypes=dtypes,
         threads=file.parsed((*at, "threads"), lambda: parse_threads(",".join(threads))) if threads else (),
-    )
+    )  # fmt: skip
 
 
 def _texts(given: int | str | list[int | str]) -> tuple[str, ...]:

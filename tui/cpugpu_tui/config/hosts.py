@@ -211,17 +211,11 @@ def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[st
     if not python or python.startswith("-") or "\n" in python or "\0" in python:
         raise UsageError(f"Invalid interpreter {printable(python)!r}.", "Write its path on that host, or python3.")
     return Host(
-        check_host(name),
-        launcher,
-        templates.get(launcher, ()),
-        python,
-        _lines("pre", values.get("pre", [])),
+        check_host(name), launcher, templates.get(launcher, ()), python, _lines("pre", values.get("pre", [])),
         {name: _lines(name, str(value))[0] for name, value in values.get("env", {}).items()},
-        _lines("tags", values.get("tags", [])),
-        _words("options", values.get("options", [])),
-        values.get("gpus"),
+        _lines("tags", values.get("tags", [])), _words("options", values.get("options", [])), values.get("gpus"),
         values.get("cpus"),
-    )
+    )  # fmt: skip
 
 
 def _template(file: TomlFile, name: str, given: str | list[str]) -> tuple[str, ...]:

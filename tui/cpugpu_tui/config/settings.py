@@ -44,14 +44,11 @@ KEYS = (
     Key("mnist", "CPUGPU_MNIST", "folder of your own MNIST files", "artificial digits", is_path=True),
     Key("workloads", "CPUGPU_WORKLOADS", "files of your own workloads", "none", is_path=True, is_list=True),
     Key(
-        "case_timeout",
-        "CPUGPU_CASE_TIMEOUT",
-        "seconds without progress after which a case fails",
-        "no limit",
+        "case_timeout", "CPUGPU_CASE_TIMEOUT", "seconds without progress after which a case fails", "no limit",
         is_number=True,
     ),
     Key("ceilings", "CPUGPU_CEILINGS", "measure peak rates after a machine's first run (3 s)", "true", is_flag=True),
-)
+)  # fmt: skip
 """All settings, in the order of `config show`. Sizes, dtypes and threads are set by presets instead."""
 
 

@@ -20,7 +20,7 @@ import msgspec
 import tomllib
 from msgspec import Meta
 
-from cpugpu_tui.config.files import read_at_most
+from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 
@@ -36,13 +36,9 @@ Texts = Annotated[
 ]
 
 _EXPECTED: Mapping[Any, str] = {
-    str: "text in quotes",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a number",
-    dict: "a table",
+    str: "text in quotes", bool: "true or false", int: "a whole number", float: "a number", dict: "a table",
     list: "a list",
-}
+}  # fmt: skip
 """What to write for a type without a description."""
 
 _lock = threading.Lock()

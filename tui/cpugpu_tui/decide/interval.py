@@ -1,7 +1,7 @@
 """The interval of a median from few rounds that may be correlated, and the correlation of a run's rounds.
 
-Standard library only. `make bench ONLY=trust` measures how often it covers the truth (method.md, "Interval and
-verdict").
+Standard library only. `make bench ONLY=trust` measures how often it covers the truth (method.md,
+"Interval and verdict").
 """
 
 from __future__ import annotations

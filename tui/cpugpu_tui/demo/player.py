@@ -11,21 +11,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.model import (
-    Calibrated,
-    DeviceSampled,
-    EnergyMeasured,
-    Event,
-    Gap,
-    KernelsProfiled,
-    LinesProfiled,
-    Progressed,
-    RunFinished,
-    TelemetryRead,
-)
 
 FIRST_S = 20.0
 """Length of the first run at the demo's own pace, slow enough to watch the search choose sizes."""
@@ -64,11 +53,8 @@ class Player:
     series_id = ""
 
     def __init__(
-        self,
-        recording: Recording,
-        pace: float | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+        self, recording: Recording, pace: float | None = None, clock: Clock | None = None,
+    ) -> None:  # fmt: skip
         """`pace` is a result of `pace_of`."""
         self._recording, self._pace = recording, pace
         self._clock = clock or Clock()
@@ -77,7 +63,7 @@ class Player:
         self._origin_s = 0.0
         """Start of the current run, shifted by all pauses."""
 
-    def run(self, deliver: Callable[[Event], None]) -> RunFinished:
+    def run(self, deliver: Callable[[model.Event], None]) -> model.RunFinished:
         """Deliver the events of all runs when they are due; return the end of the last run."""
         runs = self._recording.runs
         for index, (run, speed) in enumerate(zip(runs, speeds(runs, self._pace), strict=True)):
@@ -86,16 +72,16 @@ class Player:
                 self._until(BETWEEN_S / (self._pace or 1.0))
             if not self._killed:
                 self._play(run, speed, deliver)
-        return RunFinished(status="stopped" if self._killed else "done")
+        return model.RunFinished(status="stopped" if self._killed else "done")
 
-    def _play(self, run: ExportedRun, speed: float, deliver: Callable[[Event], None]) -> None:
+    def _play(self, run: ExportedRun, speed: float, deliver: Callable[[model.Event], None]) -> None:
         self._begin()
         for at_s, event in timed_events(run, speed):
             self._until(at_s)
             if self._killed:
                 return
             # Skipped events are delivered at once, without paints in between.
-            if not (self._skipping and isinstance(event, Gap | Progressed)):
+            if not (self._skipping and isinstance(event, model.Gap | model.Progressed)):
                 deliver(event)
 
     def _begin(self) -> None:
@@ -142,7 +128,7 @@ class Player:
             self._paused = False
             self._changed.notify_all()
 
-    def add_telemetry(self, event: TelemetryRead) -> None:
+    def add_telemetry(self, event: model.TelemetryRead) -> None:
         """Do nothing: the recording has its own readings."""
 
 
@@ -183,7 +169,7 @@ def lasted_s(run: ExportedRun) -> float:
     return max(last_s, 1e-3)
 
 
-def timed_events(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]]:
+def timed_events(run: ExportedRun, speed: float) -> Iterator[tuple[float, model.Event]]:
     """Yield the events of a run in order, each with its seconds after the start.
 
     Every `GAP_S`, a `Progressed` with the step of the recorded agent and a `Gap` are inserted.
@@ -195,42 +181,42 @@ def timed_events(run: ExportedRun, speed: float) -> Iterator[tuple[float, Event]
     tick = 1
     for (at_s, event), step in zip(events, steps, strict=True):
         while (tick_s := tick * GAP_S) < at_s:
-            yield tick_s, Progressed(**step, elapsed_s=tick_s - before_s, seconds_left=end_s - tick_s)
-            yield tick_s, Gap(duration_ms=_GAP_MS)
+            yield tick_s, model.Progressed(**step, elapsed_s=tick_s - before_s, seconds_left=end_s - tick_s)
+            yield tick_s, model.Gap(duration_ms=_GAP_MS)
             tick += 1
         yield at_s, event
         before_s = at_s
 
 
-def _recorded(run: ExportedRun) -> list[tuple[float, Event]]:
+def _recorded(run: ExportedRun) -> list[tuple[float, model.Event]]:
     """Return each event with its seconds after the start of the run, in ascending order.
 
     Readings from before the start are due at once.
     """
     start_ns, at_s = run.started.mono_ns, 0.0
-    found: list[tuple[float, Event]] = []
+    found: list[tuple[float, model.Event]] = []
     for event in run.events:
         at_s = max(at_s, (event.mono_ns - start_ns) / 1e9)
         found.append((at_s, event))
     return found
 
 
-def _steps(events: Sequence[Event]) -> list[dict[str, Any]]:
+def _steps(events: Sequence[model.Event]) -> list[dict[str, Any]]:
     """Return for each event the agent's step before it, taken from the next event that names one."""
     step: dict[str, Any] = {"case": "", "device": "", "phase": ""}
     found = []
     for event in reversed(events):
         match event:
-            case DeviceSampled():
+            case model.DeviceSampled():
                 phase = "round" if event.round_index else "as written"
                 step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
-            case Calibrated():
+            case model.Calibrated():
                 step = {"case": event.case, "device": event.device, "phase": "warm-up"}
-            case LinesProfiled():
+            case model.LinesProfiled():
                 step = {"case": event.case, "device": event.device, "phase": "lines"}
-            case KernelsProfiled():
+            case model.KernelsProfiled():
                 step = {"case": event.case, "device": event.device, "phase": "kernels"}
-            case EnergyMeasured():
+            case model.EnergyMeasured():
                 step = {"case": event.case, "device": event.device, "phase": "energy"}
             case _:
                 pass

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from cpugpu_tui.config.files import read_at_most
+from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.stream import ExportedRun, ndjson

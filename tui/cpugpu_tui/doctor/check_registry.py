@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.doctor import checks_gpu, checks_host, checks_torch
-from cpugpu_tui.doctor.facts import Facts
-from cpugpu_tui.doctor.finding import Finding, fail, unknown
+from cpugpu_tui.doctor.facts import Facts, Finding, fail, unknown
 
 
 @dataclass(frozen=True)

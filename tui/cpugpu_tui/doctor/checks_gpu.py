@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cpugpu_tui.doctor.facts import Facts
-from cpugpu_tui.doctor.finding import Finding, fail, ok, sentences, unknown, warn, worst
-from cpugpu_tui.machine.nvml.returns import LIBRARY_MISSING
+from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
+from cpugpu_tui.machine.nvml.calls import LIBRARY_MISSING
 from cpugpu_tui.model import GpuProcess, GpuTelemetry
 from cpugpu_tui.telemetry.reasons import REASONS
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.doctor.checks_gpu import count_text
-from cpugpu_tui.doctor.facts import Facts
-from cpugpu_tui.doctor.finding import Finding, fail, ok, unknown, warn
+from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, unknown, warn
 
 _FLUSHING = ("x86_64", "amd64", "aarch64", "arm64")
 """Architectures on which torch can flush denormals to zero."""

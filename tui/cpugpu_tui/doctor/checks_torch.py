@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.doctor.checks_gpu import count_text, known_name, version_text
-from cpugpu_tui.doctor.facts import Facts
-from cpugpu_tui.doctor.finding import Finding, fail, ok, sentences, unknown, warn
+from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn
 from cpugpu_tui.model import Device
 
 _SIMULATED = "not needed: the machine is simulated"

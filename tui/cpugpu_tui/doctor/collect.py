@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.doctor.driver_child import START_S, Asked, ask_driver
-from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section
-from cpugpu_tui.doctor.host_setup import host_setup, own_runs
+from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section, host_setup, own_runs
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
 from cpugpu_tui.render.capabilities import this_terminal
+from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import no_agent
-from cpugpu_tui.transport.inbox import Gone, Message
 from cpugpu_tui.transport.interpreter_search import find_better
 
 DEADLINE_S = 2.0

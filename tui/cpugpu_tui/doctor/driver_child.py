@@ -18,14 +18,12 @@ from functools import partial
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section
-from cpugpu_tui.doctor.host_setup import has_nvidia_gpu
+from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section, has_nvidia_gpu
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
 from cpugpu_tui.machine.nvml import Nvml
-from cpugpu_tui.machine.nvml.gpu import Gpu
-from cpugpu_tui.machine.nvml.returns import BROKEN, crash_problem, opening_code
-from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.calls import BROKEN, crash_problem, opening_code
+from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S, Gpu
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.telemetry.driver import session_versions
@@ -126,7 +124,7 @@ def _ask_gpu(index: int, own_pids: set[int]) -> Answer:
     import pynvml
 
     nvml: Any = pynvml
-    gpu = Gpu(index, "/", False, lambda: time.time_ns() // 1000)
+    gpu = Gpu(index, "/", False)
     gpu.refresh(nvml, time.monotonic(), False)
     if gpu.glance(nvml):
         time.sleep(PCIE_WINDOW_S)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cpugpu_tui.analysis.cost_ratio import ALLOWED, CostRatio, cost_ratio
-from cpugpu_tui.doctor.finding import Finding, ok, sentences, warn
+from cpugpu_tui.analysis.costs import ALLOWED, CostRatio, cost_ratio
+from cpugpu_tui.doctor.facts import Finding, ok, sentences, warn
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.model.plain_data import to_plain

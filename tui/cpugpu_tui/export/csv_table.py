@@ -9,8 +9,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.json_document import utc
-from cpugpu_tui.export.results import DeviceResult, case_results
-from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.export.stream import DeviceResult, ExportedRun, case_results
 from cpugpu_tui.model import DeviceSampled, PeerMeasured
 
 RUN_COLUMNS = ("run_id", "series_id", "started", "name", "simulated", "hostname", "torch")

@@ -17,11 +17,8 @@ TENSORBOARD = "tensorboard"
 FORMATS = (*SUFFIXES, TENSORBOARD)
 
 _BY_SUFFIX = {
-    **{suffix: name for name, suffix in SUFFIXES.items()},
-    ".jsonl": "ndjson",
-    ".markdown": "markdown",
-    ".htm": "html",
-}
+    **{suffix: name for name, suffix in SUFFIXES.items()}, ".jsonl": "ndjson", ".markdown": "markdown", ".htm": "html",
+}  # fmt: skip
 
 
 def checked(name: str) -> str:

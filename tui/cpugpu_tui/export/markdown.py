@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import is_words
-from cpugpu_tui.render.marks import mark_lines
-from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.render.gpus import Matrix, matrices
 from cpugpu_tui.render.rows import full_table
 from cpugpu_tui.render.sentences import heading, sentences, when
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.state.state import Row, RunState
 
 _MEANT = re.compile(r"([\\`*_\[\]|~#])")

@@ -13,10 +13,10 @@ from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import is_words
-from cpugpu_tui.render.marks import mark_lines
-from cpugpu_tui.render.peers import matrices
+from cpugpu_tui.render.gpus import matrices
 from cpugpu_tui.render.rows import full_table, sweep_name
 from cpugpu_tui.render.sentences import heading, sentences, when
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
 

@@ -1,4 +1,4 @@
-"""A run for export: its saved events, in the order of `Store.load`."""
+"""A run for export: its saved events in the order of `Store.load`, and its results case by case."""
 
 from __future__ import annotations
 
@@ -7,27 +7,186 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from cpugpu_tui.model import (
-    Calibrated,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui import model
+from cpugpu_tui.analysis.alike import Standing
+from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.render.gpus import row_standings
+from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
 from cpugpu_tui.session.event_stream import BESIDE
+from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing.emitter import encode
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.timing.channel import encode
 
-CASE_EVENTS = (CaseStarted, Calibrated, DeviceSampled, CaseFinished, CaseFailed)
+
+@dataclass(frozen=True)
+class Metric:
+    """Summary of the samples of one metric on one device."""
+
+    samples: int
+    """Number of samples."""
+    median_ns: float
+    """Median, ns per call."""
+    min_ns: float
+    """Minimum, ns per call."""
+    max_ns: float
+    """Maximum, ns per call."""
+
+
+@dataclass(frozen=True)
+class Lead:
+    """Comparison of the CPU with a GPU."""
+
+    speedup: float
+    """CPU latency divided by GPU latency; below 1 the CPU is faster."""
+    low: float | None
+    """Lower end of the 95 % confidence interval; None with too few rounds."""
+    high: float | None
+    """Upper end of the 95 % confidence interval; None with too few rounds."""
+    rounds: int
+    """Number of rounds."""
+    verdict: str
+    """Device that clearly wins: `GPU` or `CPU`. Otherwise `tie` (equally fast), `undecided` (too close to call),
+    `GPU, no interval`, `CPU, no interval` or `too few rounds` (not judged)."""
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """One case on one device."""
+
+    label: str
+    """Model of the device."""
+    threads: int | None
+    """CPU threads in force; None if unknown."""
+    metrics: dict[str, Metric]
+    """Name of the metric → summary. The names are those in the events `HalfRoundTimed`."""
+    marks: tuple[str, ...]
+    """Marks: what disturbed the times, such as `throttled`."""
+    kernels: int | None
+    """Number of kernels, copies and fills in one call on a GPU; None if it was not profiled."""
+    energy_j: float | None
+    """Energy of one call, J; None if unknown."""
+    lead: Lead | None = None
+    """The CPU compared with this GPU, with resident inputs; None on the CPU, or if one of them has no times."""
+    lead_pageable: Lead | None = None
+    """The same with copies from and to pageable host memory."""
+    lead_pinned: Lead | None = None
+    """The same with copies from and to pinned host memory."""
+    over_model: float | None = None
+    """Latency divided by the median of all GPUs of this model in the run; None for a single GPU."""
+    is_slow: bool = False
+    """Whether it is clearly slower than the other GPUs of its model."""
+    discarded: int = 0
+    """Number of half-rounds that were repeated because threads waited for a core."""
+    waited_share: float | None = None
+    """Share of the time (0 to 1) that threads waited for a core, in half-rounds above the limit; None without any."""
+    one_thread_ns: float | None = None
+    """Latency with one CPU thread, ns. Timed only if threads lacked a core (mark `no-core`); None otherwise."""
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One case of a run."""
+
+    case: str
+    """Key of the case, as in the events: workload/variant/size/dtype/tTHREADS."""
+    workload: str
+    """Name of the workload."""
+    variant: str
+    """Way to write the work, such as `vectorized`; `default` if there is only one."""
+    size: int
+    """Size on the workload's axis."""
+    dtype: str
+    """Data type, such as `float32`."""
+    threads: int
+    """Requested CPU threads; 0 stands for all."""
+    status: str
+    """`ok`, the kind of failure, or `pending` if the run ended before this case."""
+    message: str
+    """Why the case has no result; empty if it has one."""
+    flops: float | None
+    """Floating-point operations per call; None if the count has no meaning."""
+    bytes_moved: float | None
+    """Least memory traffic per call, bytes read plus bytes written; None if unknown."""
+    error: float | None
+    """Largest difference between the devices' results, relative to their scale; None if not compared."""
+    devices: dict[str, DeviceResult]
+    """`cpu` or `cuda:N` → result on this device."""
+    lead: Lead | None
+    """The CPU compared with the first GPU, with resident inputs; None if one of them has no times."""
+    lead_pageable: Lead | None
+    """The same with copies from and to pageable host memory."""
+    lead_pinned: Lead | None
+    """The same with copies from and to pinned host memory."""
+
+
+def case_results(state: RunState) -> list[CaseResult]:
+    """Return the results of all cases, in the plan's order."""
+    labels = {device.name: device.label for device in state.devices}
+    return [_case_result(state, row, labels) for row in state.rows.values()]
+
+
+def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResult:
+    case, stand = row.case, row_standings(state, row)
+    return CaseResult(
+        case.key, case.workload, case.variant, case.size, case.dtype, case.threads,
+        row.status,
+        row.failure.message if row.failure is not None else "",
+        (row.started.flops or None) if row.started is not None else None,
+        (row.started.bytes_moved or None) if row.started is not None else None,
+        row.check.error if row.check is not None else None,
+        {
+            name: _device_result(row, times, labels.get(name, name), stand.get(name))
+            for name, times in row.times.items()
+        },
+        _lead(row.comparison),
+        _lead(end_to_end(row, model.PAGEABLE)),
+        _lead(end_to_end(row, model.PINNED)),
+    )  # fmt: skip
+
+
+def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing | None) -> DeviceResult:
+    alone = row.on(times.device) if times.device != "cpu" else None
+    return DeviceResult(
+        label,
+        times.calibrated.threads if times.calibrated is not None else None,
+        {
+            name: replace(in_short(samples), median_ns=times.median_ns(name) or 0.0)
+            for name, samples in times.samples.items()
+            if samples
+        },
+        (*times.marks, *(() if times.is_settled else (UNSETTLED_CODE,))),
+        times.kernels.count if times.kernels is not None else None,
+        energy(times.energy).joules_per_call.value,
+        None if alone is None else _lead(alone.comparison),
+        None if alone is None else _lead(end_to_end(alone, model.PAGEABLE)),
+        None if alone is None else _lead(end_to_end(alone, model.PINNED)),
+        None if standing is None else standing.ratio,
+        standing is not None and standing.is_slow,
+        len(times.cores.discarded) if times.cores is not None else 0,
+        times.cores.share if times.cores is not None else None,
+        median(times.cores.one_thread_ns) if times.cores is not None and times.cores.one_thread_ns else None,
+    )
+
+
+def in_short(samples: tuple[float, ...]) -> Metric:
+    """Return the summary of at least one sample."""
+    return Metric(len(samples), median(samples), min(samples), max(samples))
+
+
+def _lead(found: Comparison | None) -> Lead | None:
+    return None if found is None else Lead(found.speedup, found.low, found.high, found.rounds, found.verdict)
+
+
+# ------------------------------------------------------------------ stream
+
+
+CASE_EVENTS = (model.CaseStarted, model.Calibrated, model.DeviceSampled, model.CaseFinished, model.CaseFailed)
 """Events of one case."""
 
-KEPT = (RunStarted, DevicesFound, *CASE_EVENTS, *BESIDE, TelemetryRead, RunFinished)
+KEPT = (model.RunStarted, model.DevicesFound, *CASE_EVENTS, *BESIDE, model.TelemetryRead, model.RunFinished)
 """Events that are saved and exported."""
 
 
@@ -35,7 +194,7 @@ KEPT = (RunStarted, DevicesFound, *CASE_EVENTS, *BESIDE, TelemetryRead, RunFinis
 class ExportedRun:
     """One run, with the events that `kept` returns."""
 
-    events: tuple[Event, ...]
+    events: tuple[model.Event, ...]
 
     @cached_property
     def state(self) -> RunState:
@@ -43,10 +202,10 @@ class ExportedRun:
         return folded(self.events)
 
     @property
-    def started(self) -> RunStarted:
+    def started(self) -> model.RunStarted:
         """The first event."""
         first = self.events[0]
-        assert isinstance(first, RunStarted)
+        assert isinstance(first, model.RunStarted)
         return first
 
     @property
@@ -61,7 +220,7 @@ class ExportedRun:
         return self.started.plan.name
 
 
-def exported(events: Iterable[Event]) -> ExportedRun:
+def exported(events: Iterable[model.Event]) -> ExportedRun:
     """Return a run for export, from live or loaded events.
 
     The run's number is left out, because it differs between databases.
@@ -78,7 +237,7 @@ def ndjson(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
         yield from map(encode, run.events)
 
 
-def kept(events: Iterable[Event]) -> list[Event]:
+def kept(events: Iterable[model.Event]) -> list[model.Event]:
     """Return the events that `Store.load` would return after saving, without the run's number.
 
     The order is `RunStarted`, `DevicesFound`, the last complete attempt of each case and other events by `seq`, and
@@ -87,29 +246,29 @@ def kept(events: Iterable[Event]) -> list[Event]:
     Raises:
         ValueError: the events have no `RunStarted`.
     """
-    started: RunStarted | None = None
-    found: DevicesFound | None = None
-    finished: RunFinished | None = None
-    open_cases: dict[str, list[Event]] = {}
-    cases: dict[str, list[Event]] = {}
-    beside: list[Event] = []
+    started: model.RunStarted | None = None
+    found: model.DevicesFound | None = None
+    finished: model.RunFinished | None = None
+    open_cases: dict[str, list[model.Event]] = {}
+    cases: dict[str, list[model.Event]] = {}
+    beside: list[model.Event] = []
     for event in events:
         match event:
-            case RunStarted():
+            case model.RunStarted():
                 # Sorted, because the history stores facts in parts and returns them in another order.
                 started = replace(event, number=None, environment=dict(sorted(event.environment.items())))
-            case DevicesFound():
+            case model.DevicesFound():
                 found = event
-            case RunFinished():
+            case model.RunFinished():
                 finished = event
-            case CaseStarted():
+            case model.CaseStarted():
                 open_cases[event.case] = [event]
-            case Calibrated() | DeviceSampled():
+            case model.Calibrated() | model.DeviceSampled():
                 open_cases.setdefault(event.case, []).append(event)
-            case CaseFinished() | CaseFailed():
+            case model.CaseFinished() | model.CaseFailed():
                 cases.pop(event.case, None)
                 cases[event.case] = [*open_cases.pop(event.case, []), event]
-            case TelemetryRead():
+            case model.TelemetryRead():
                 beside.append(event)
             case _ if isinstance(event, BESIDE):
                 beside.append(event)
@@ -119,5 +278,5 @@ def kept(events: Iterable[Event]) -> list[Event]:
     return [*_known(started, found), *middle, *_known(finished)]
 
 
-def _known(*events: Event | None) -> Sequence[Event]:
+def _known(*events: model.Event | None) -> Sequence[model.Event]:
     return [event for event in events if event is not None]

@@ -251,17 +251,14 @@ def core_use(before: Snapshot, after: Snapshot, own: int, controller: int | None
     ended_cores = max(0.0, visible_cores - ours_cores - others_cores)
     throttled = _throttled(before, after)
     return CoreUse(
-        elapsed_ns=elapsed_s * 1e9,
-        own_cores=ours_cores,
-        others=tuple(CoreUser(name, cores) for name, cores in named),
-        other_processes=count,
-        other_cores=others_cores,
+        elapsed_ns=elapsed_s * 1e9, own_cores=ours_cores, others=tuple(CoreUser(name, cores) for name, cores in named),
+        other_processes=count, other_cores=others_cores,
         ended_cores=ended_cores if before.is_complete and after.is_complete else None,
         unseen_cores=_unseen(before, after, ours_cores, others_cores + ended_cores, scale),
         stolen_cores=_difference(before.stolen_ticks, after.stolen_ticks, scale),
         throttled_periods=None if throttled is None else throttled[0],
         throttled_ns=None if throttled is None else throttled[1],
-    )
+    )  # fmt: skip
 
 
 def _ticks_before(before: Snapshot, pid: int, process: Process) -> int:

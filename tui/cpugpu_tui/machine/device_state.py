@@ -38,16 +38,9 @@ class State:
 
 
 EDGE_KEYS = (
-    "sm_clock_mhz",
-    "temperature_c",
-    "memory_used_bytes",
-    "energy_mj",
-    "throttled_power_cap_ns",
-    "throttled_sync_boost_ns",
-    "throttled_thermal_ns",
-    "throttled_hw_thermal_ns",
-    "throttled_power_brake_ns",
-)
+    "sm_clock_mhz", "temperature_c", "memory_used_bytes", "energy_mj", "throttled_power_cap_ns",
+    "throttled_sync_boost_ns", "throttled_thermal_ns", "throttled_hw_thermal_ns", "throttled_power_brake_ns",
+)  # fmt: skip
 """Readings at the edges of a case; on an H200 energy takes 2.8 to 16 ms, the last two 0.7 ms (method.md)."""
 
 THROTTLED_KEYS = {

@@ -141,7 +141,7 @@ class GpuTelemetry:
     name: str
     pci_bus_id: str | None
     readings: dict[str, Reading]
-    """Name → reading; names end with their unit, see `machine.nvml.value_names`. All names are always present."""
+    """Name → reading; names end with their unit, see `machine.nvml.values`. All names are always present."""
     throttle: tuple[str, ...] = ()
     """Active throttle reasons: `idle`, `power-capped`, `thermal`, `hw-thermal`, `power-brake`, `hw-slowdown`,
     `sync-boost`, `app-clocks`, `display`; unknown bits as `unknown 0x400`."""

@@ -7,28 +7,17 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
 from cpugpu_tui.analysis.explanation import sentences
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    D2H_PAGEABLE,
-    DEVICE_WARM,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    PAGEABLE,
-    SYNCED,
-    SYNCHRONISE,
-    Device,
-)
 from cpugpu_tui.model.quantities import faster
-from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, several
-from cpugpu_tui.render.peers import peer_sentences, span
-from cpugpu_tui.state.core_contention import no_core_lines
+from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
+from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
-from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import SIZE
 
@@ -44,7 +33,7 @@ class Answer:
     """Most important first; at least one."""
     rows: tuple[Row, ...] = field(default=(), compare=False, repr=False)
     """All rows of its sweep, including those without a result."""
-    gpu: Device | None = None
+    gpu: model.Device | None = None
     """The GPU that it is about; None if the run has only one."""
 
 
@@ -293,12 +282,13 @@ def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
     times = row.gpu
     if times is None or row.status == "mismatch":
         return None
-    to_gpu, back = times.median_ns(H2D_PAGEABLE), times.median_ns(D2H_PAGEABLE)
+    to_gpu, back = times.median_ns(model.H2D_PAGEABLE), times.median_ns(model.D2H_PAGEABLE)
     if moved and (to_gpu is None or back is None):
         return None
     return decompose(
-        times.median_ns(PAGEABLE) if moved else times.latency_ns,
-        times.median_ns(ENQUEUE), times.kernels_ns or times.median_ns(DEVICE_WARM), times.median_ns(SYNCHRONISE),
+        times.median_ns(model.PAGEABLE) if moved else times.latency_ns,
+        times.median_ns(model.ENQUEUE), times.kernels_ns or times.median_ns(model.DEVICE_WARM),
+        times.median_ns(model.SYNCHRONISE),
         to_gpu if moved else None, back if moved else None,
     )  # fmt: skip
 
@@ -311,7 +301,11 @@ def threads_of(rows: Sequence[Row]) -> int:
 def _printed(row: Row) -> Printed | None:
     if row.cpu is None or row.gpu is None or row.status == "mismatch":
         return None
-    cpu, gpu, waited = row.cpu.median_ns(AS_WRITTEN), row.gpu.median_ns(AS_WRITTEN), row.gpu.median_ns(SYNCED)
+    cpu, gpu, waited = (
+        row.cpu.median_ns(model.AS_WRITTEN),
+        row.gpu.median_ns(model.AS_WRITTEN),
+        row.gpu.median_ns(model.SYNCED),
+    )
     if not cpu or not gpu or not waited:
         return None
     return Printed(row.case.size, cpu, gpu, waited)

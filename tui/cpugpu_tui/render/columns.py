@@ -13,9 +13,8 @@ from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, PAGEABLE, Case
 from cpugpu_tui.model.quantities import factor, percent, plus_minus, significant, time_text
-from cpugpu_tui.render.insight import end_to_end, row_limit, written
-from cpugpu_tui.render.verdicts import winner
-from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
+from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
+from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.workloads.contract import REGISTRY

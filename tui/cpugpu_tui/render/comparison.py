@@ -225,14 +225,11 @@ def fleet_gate_sentence(gate: FleetGate) -> str:
 def comparison_data(found: SeriesComparison) -> dict[str, Any]:
     """Return the content of the tables in full precision; `event` tells it apart from events of a run."""
     return {
-        "event": "Comparison",
-        "base": series_data(found.base),
-        "new": series_data(found.new),
-        "margin": found.margin,
+        "event": "Comparison", "base": series_data(found.base), "new": series_data(found.new), "margin": found.margin,
         "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
         "geometric_mean": {device: change_data(mean) for device, mean in found.means.items()},
         "verdicts": [judged_data(each) for each in found.judged],
-    }
+    }  # fmt: skip
 
 
 def series_data(series: Series) -> dict[str, Any]:
@@ -249,13 +246,9 @@ def series_data(series: Series) -> dict[str, Any]:
 def judged_data(each: Judged) -> dict[str, Any]:
     """Return a verdict with its cases; each case of a group has its own ratio, but no verdict."""
     return {
-        "verdict": each.verdict,
-        "device": each.device,
-        "trouble": each.trouble or None,
-        "p": each.p,
-        **change_data(each.change),
-        "cases": [_pair_data(pair) for pair in each.pairs],
-    }
+        "verdict": each.verdict, "device": each.device, "trouble": each.trouble or None, "p": each.p,
+        **change_data(each.change), "cases": [_pair_data(pair) for pair in each.pairs],
+    }  # fmt: skip
 
 
 def _pair_data(pair: Pair) -> dict[str, Any]:
@@ -268,9 +261,6 @@ def change_data(found: Change | None) -> dict[str, Any]:
     if found is None:
         return {"ratio": None, "low": None, "high": None, "base_runs": None, "new_runs": None}
     return {
-        "ratio": found.ratio,
-        "low": found.low,
-        "high": found.high,
-        "base_runs": found.base_runs,
+        "ratio": found.ratio, "low": found.low, "high": found.high, "base_runs": found.base_runs,
         "new_runs": found.new_runs,
-    }
+    }  # fmt: skip

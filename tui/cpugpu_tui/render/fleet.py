@@ -15,8 +15,8 @@ from cpugpu_tui.model.quantities import counted, percent
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import group_sentences, own_or_waited
-from cpugpu_tui.render.marks import remark
-from cpugpu_tui.session.fleet.state import FleetState, HostState
+from cpugpu_tui.render.verdicts import remark
+from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.state import Row, RunState
 
 LONGEST_WHY = 300

@@ -1,13 +1,111 @@
-"""The outcome of a row in a word: which device is faster, or why there is no verdict."""
+"""What a row's numbers mean: verdict, what limits it, marks and remark; derived from a run's state, never stored."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison
-from cpugpu_tui.model import NO_CORE
-from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
-from cpugpu_tui.state.state import Row
+from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
+from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
+from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import UNSAVED, Row, RunState
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.transfer import link_of
+
+UNSETTLED = "unsettled start"
+"""Mark of a row whose warm-up had not settled; `UNSETTLED_CODE` in exports, where blanks separate marks."""
+UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
+
+MARK_WORDS = {
+    "starved": "the GPU ran out of queued work, so the sample was repeated with a longer queue",
+    "launch-bound": "the GPU waited for launches, so kernel time could not be measured alone",
+    "clock-unsettled": "the GPU's clock had not settled before the round",
+    "page-faults": "the system mapped memory during timing",
+    "throttled": "the GPU lowered its clocks during timing",
+    "power-capped": "the GPU was at its power limit, which is normal under load",
+    "shared-gpu": "another process used the GPU",
+    NO_CORE: "threads waited for a CPU core, so there is no winner",
+    "one-thread": "only one CPU thread was used, although the machine has more cores",
+    "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
+    "tf32-on": "TF32 was switched on from outside, so these are not float32 products",
+    "lower-precision": "the code computed in a smaller float type than its inputs have",
+    UNSETTLED: "call times still varied by more than 1 % when warm-up ended",
+    "damaged": "the database held impossible times, which are left out",
+    UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",
+    "not-converged": "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
+}
+"""Mark → its meaning."""
+
+
+def mark_words(mark: str) -> str:
+    """Return what a mark means; a newer version may have marks that this one does not know."""
+    return MARK_WORDS.get(mark, "a mark of a newer version")
+
+
+def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
+    """Return the marks of a row on one device, with those of older versions corrected.
+
+    Older versions marked rows `foreign-load` even on idle machines, and `not-converged` even with a clear winner.
+    """
+    marks = tuple(mark for mark in times.marks if mark != "foreign-load")
+    if "not-converged" not in marks:
+        return marks
+    devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
+    usable = is_usable([each.round_ns for each in devices], row.shared, is_compared=row.comparison is not None)
+    return tuple(mark for mark in marks if mark != "not-converged" or not usable)
+
+
+def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
+    """Return the marks of a row on one device, including `UNSETTLED`."""
+    return (*device_marks(row, times), *(() if times.is_settled else (UNSETTLED,)))
+
+
+def row_marks(row: Row) -> list[str]:
+    """Return the marks of a row on all its devices, including `UNSETTLED` and `UNSAVED`."""
+    marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
+    unsettled = [UNSETTLED] if any(not times.is_settled for times in row.times.values()) else []
+    return [*marks, *unsettled, *([] if row.saved else [UNSAVED])]
+
+
+def common_marks(run: RunState) -> Collection[str]:
+    """Return the marks of more than half of the finished rows, which rows need not repeat."""
+    finished, counts = _counted(run)
+    return {mark for mark, count in counts.items() if finished > 2 and count > finished / 2}
+
+
+def mark_lines(run: RunState) -> list[str]:
+    """Return a sentence for each mark of finished rows: its count and its meaning."""
+    finished, counts = _counted(run)
+    return [f"{mark} in {count} of {finished} rows: {mark_words(mark)}." for mark, count in counts.items()]
+
+
+def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:
+    """Return the number of finished rows, and mark → number of rows with it."""
+    finished = [row for row in run.rows.values() if row.status == "ok"]
+    return len(finished), Counter(mark for row in finished for mark in row_marks(row))
+
+
+def crowded_threads(run: RunState, row: Row) -> str:
+    """Return `32 threads on 16 cores` if a case had more CPU threads than allowed cores; empty otherwise."""
+    cores = run.run.environment.get("affinity_cores") if run.run is not None else None
+    is_crowded = isinstance(cores, int) and row.case.threads > cores
+    return f"{row.case.threads} threads on {cores} cores" if is_crowded else ""
+
+
+def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
+    """Return why there is no time, or the row's marks except the `common` ones."""
+    if row.failure is not None:
+        return f"{row.failure.kind}: {row.failure.message}"
+    is_once = any(times.timed_once for times in row.times.values())
+    remarks = [*(mark for mark in row_marks(row) if mark not in common), crowded_threads(run, row)]
+    return ", ".join(filter(None, (*remarks, "1 sample" if is_once else "")))
+
+
+# ------------------------------------------------------------------ verdicts
+
 
 PENDING, ACTIVE, TIMED, FAILED, SKIPPED = "pending", "active", "timed", "failed", "skipped"
 """Codes of outcomes in addition to those of `decide.verdict` and `NO_CORE`."""
@@ -61,3 +159,63 @@ def _progress(row: Row) -> str:
     if had >= wanted:  # further rounds run until the interval is narrow
         wanted = max((each.max_rounds or each.rounds for each in calibrated), default=0)
     return f"{had} of {wanted}" if wanted else "warm-up"
+
+
+# ------------------------------------------------------------------ insight
+
+
+def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
+    """Return the calibration of a device of the run; None without one.
+
+    A GPU is matched by its UUID, a CPU by its name and, if possible, its threads.
+    """
+    device = next((found for found in run.devices if found.name == device_name), None)
+    if run.run is None or device is None:
+        return None
+    same = [found for found in run.run.plan.ceilings if found.is_of(device)]
+    if not same or device.uuid:
+        return same[0] if same else None
+    return next((found for found in same if found.threads == run.threads), same[0])
+
+
+def row_limit(run: RunState, row: Row) -> Limit | None:
+    """Return what limits a row on the GPU, or on the CPU without a GPU."""
+    times = row.gpu or row.cpu
+    return None if times is None else device_limit(run, row, times)
+
+
+def device_limit(run: RunState, row: Row, times: DeviceTimes) -> Limit | None:
+    """Return what limits a row on one device."""
+    ceilings, started = ceilings_of(run, times.device), row.started
+    if ceilings is None or started is None or times.latency_ns is None or row.status == "mismatch":
+        return None
+    hardware_ns = times.median_ns(DEVICE) or times.kernels_ns or times.latency_ns
+    link = link_of(row.case.variant) if times.device != "cpu" and row.case.workload == "transfer" else None
+    return limit(
+        started.flops, started.bytes_moved, row.case.dtype, link, hardware_ns, times.latency_ns, ceilings
+    )  # fmt: skip
+
+
+def written(run: RunState, row: Row, times: DeviceTimes) -> Written | None:
+    """Return the time by the paper's clock on one device, judged; None if no paper has this case."""
+    printed, synced = times.median_ns(AS_WRITTEN), times.median_ns(SYNCED)
+    if not printed or synced is None or row.started is None:
+        return None
+    return judge_clock(
+        printed, synced, row.started.operations, times.latency_ns,
+        row.started.flops, row.started.bytes_moved, row.case.dtype, ceilings_of(run, times.device),
+    )  # fmt: skip
+
+
+def clock_words(row: Row) -> tuple[str, str]:
+    """Return the classes of the paper's clock and its scope, in words; empty if no paper has this workload."""
+    workload = REGISTRY.get(row.case.workload)
+    facts = workload.as_written if workload is not None else None
+    return (", ".join(facts.classes), facts.scope) if facts is not None else ("", "")
+
+
+def end_to_end(row: Row, metric: str) -> Comparison | None:
+    """Return the GPU's speedup including copies (`PAGEABLE` or `PINNED`); None if it was not measured."""
+    if row.cpu is None or row.gpu is None or row.status == "mismatch" or row.comparison is None:
+        return None
+    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}), row.shared)

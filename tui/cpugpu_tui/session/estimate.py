@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.analysis import roofline
+from cpugpu_tui.analysis import ceilings
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Case, Ceilings, Device, Plan
 from cpugpu_tui.model.plain_data import to_plain
@@ -21,7 +21,7 @@ from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
 
 if TYPE_CHECKING:
-    from cpugpu_tui.store.past_runs import TimedRun
+    from cpugpu_tui.store.summary import TimedRun
 
 MOST_RUNS = 50
 """Most saved runs that are searched, newest first."""
@@ -170,7 +170,7 @@ def _card_ns(case: Case, costs: Costs | None, device: Device, card: Ceilings | N
     line = card.transfers.get(link_of(case.variant) or "")
     if line is not None:
         return line.elapsed_ns(costs.bytes_moved)
-    bound = roofline.least_ns(costs.flops, costs.bytes_moved, case.dtype, card)
+    bound = ceilings.least_ns(costs.flops, costs.bytes_moved, case.dtype, card)
     return None if bound is None else bound[1] + card.launch_ns
 
 

@@ -11,48 +11,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED, StoreError
-from cpugpu_tui.model import (
-    Calibrated,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    Ceilings,
-    CeilingsMeasured,
-    CodeTraced,
-    DeviceSampled,
-    DevicesFound,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    Hello,
-    KernelsProfiled,
-    LinesProfiled,
-    MachineRead,
-    PeerMeasured,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-    TensorsPlaced,
-)
 from cpugpu_tui.session.resume import Unfinished, require_devices
 from cpugpu_tui.state.folding import Remaining
-from cpugpu_tui.timing.emitter import stamped
-from cpugpu_tui.transport.inbox import Gone
+from cpugpu_tui.timing.channel import stamped
+from cpugpu_tui.transport.agent_output import Gone
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import Store
     from cpugpu_tui.store.outbox import Outbox, Unsaved
 
-E = TypeVar("E", bound=Event)
-Deliver = Callable[[Event], None]
+E = TypeVar("E", bound=model.Event)
+Deliver = Callable[[model.Event], None]
 
 BESIDE = (
-    EpochFinished, LinesProfiled, KernelsProfiled, CasesChosen, CodeTraced, TensorsPlaced, MachineRead, EnergyMeasured,
-    PeerMeasured, CeilingsMeasured,
+    model.EpochFinished, model.LinesProfiled, model.KernelsProfiled, model.CasesChosen, model.CodeTraced,
+    model.TensorsPlaced, model.MachineRead, model.EnergyMeasured, model.PeerMeasured, model.CeilingsMeasured,
 )  # fmt: skip
 """Events of an agent that are stored unchanged, without tables of their own."""
 
@@ -68,8 +43,8 @@ class Saver:
     def __init__(self, outbox: Outbox | None, run_id: str) -> None:
         self._outbox = outbox
         self._run_id = run_id
-        self._cases: dict[str, list[Event]] = {}
-        self._beside: list[Event] = []
+        self._cases: dict[str, list[model.Event]] = {}
+        self._beside: list[model.Event] = []
         self._begun = False
 
     @property
@@ -82,12 +57,12 @@ class Saver:
         """Events of the run that are not in the history yet; None if nothing is to be saved."""
         return None if self._outbox is None else self._outbox.unsaved.of(self._run_id)
 
-    def begin(self, started: RunStarted) -> None:
+    def begin(self, started: model.RunStarted) -> None:
         """Save that the run has started."""
         outbox = self._outbox
         self._begun = True
 
-        def save(store: Store, _beside: Sequence[Event]) -> None:
+        def save(store: Store, _beside: Sequence[model.Event]) -> None:
             assert outbox is not None
             outbox.note_number(self._run_id, store.begin_run(started))
 
@@ -104,7 +79,7 @@ class Saver:
             self._outbox.note_number(self._run_id, number)
         self._put(lambda store, _beside: store.reopen_run(self._run_id))
 
-    def devices(self, found: DevicesFound) -> None:
+    def devices(self, found: model.DevicesFound) -> None:
         """Save which devices the run uses, if it began (a calibration does not)."""
         if self._begun:
             self._put(lambda store, _beside: store.add_devices(self._run_id, found))
@@ -114,19 +89,19 @@ class Saver:
         if self._begun and tags:
             self._put(lambda store, _beside: store.tag(self._run_id, add=tags))
 
-    def note(self, event: CaseStarted | Calibrated | DeviceSampled) -> None:
+    def note(self, event: model.CaseStarted | model.Calibrated | model.DeviceSampled) -> None:
         """Keep an event until its case is over."""
         self._cases.setdefault(event.case, []).append(event)
 
-    def note_beside(self, event: Event) -> None:
+    def note_beside(self, event: model.Event) -> None:
         """Keep an event without tables of its own (a reading, an epoch, a profile) until the next commit."""
         self._beside.append(event)
 
-    def ceilings(self, found: Ceilings) -> None:
+    def ceilings(self, found: model.Ceilings) -> None:
         """Save the peak rates of a device for later runs."""
         self._put(lambda store, _beside: store.keep_ceilings(found))
 
-    def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[Ceilings, ...]:
+    def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[model.Ceilings, ...]:
         """Return saved peak rates of an agent's machine, torch and driver; empty without a store."""
         store = None if self._outbox is None else self._outbox.store
         if store is None:
@@ -151,23 +126,23 @@ class Saver:
         """Drop the events of cases that a dead agent did not finish."""
         self._cases.clear()
 
-    def settle(self, event: CaseFinished | CaseFailed) -> None:
+    def settle(self, event: model.CaseFinished | model.CaseFailed) -> None:
         """Commit a case that is over."""
         self.settle_all([event])
 
-    def settle_all(self, events: Sequence[CaseFinished | CaseFailed]) -> None:
+    def settle_all(self, events: Sequence[model.CaseFinished | model.CaseFailed]) -> None:
         """Commit finished cases in one transaction: 10,000 separate ones would exceed the 2 s after a SIGTERM."""
         if events:
             attempts = [[*self._cases.pop(event.case, []), event] for event in events]
             self._put(lambda store, beside: store.commit_cases(self._run_id, attempts, beside), attempts)
 
-    def finish(self, finished: RunFinished) -> None:
+    def finish(self, finished: model.RunFinished) -> None:
         """Save how the run ended, if it began."""
         outbox = self._outbox
         if not self._begun:
             return
 
-        def save(store: Store, beside: Sequence[Event]) -> None:
+        def save(store: Store, beside: Sequence[model.Event]) -> None:
             assert outbox is not None
             store.finish_run(self._run_id, finished, beside)
             outbox.note_end(self._run_id)
@@ -175,7 +150,9 @@ class Saver:
         self._put(save, ())
 
     def _put(
-        self, save: Callable[[Store, Sequence[Event]], object], attempts: Sequence[Sequence[Event]] | None = None
+        self,
+        save: Callable[[Store, Sequence[model.Event]], object],
+        attempts: Sequence[Sequence[model.Event]] | None = None,
     ) -> None:
         """Hand a write to the outbox. Unless `attempts` is None, the kept events beside the cases go with it."""
         if self._outbox is None:
@@ -191,7 +168,7 @@ class Saver:
 class EventStream:
     """The events of a run so far, and the cases that are left. For one thread only, except `left.settled`."""
 
-    def __init__(self, plan: Plan, saver: Saver, saved: Unfinished | None = None) -> None:
+    def __init__(self, plan: model.Plan, saver: Saver, saved: Unfinished | None = None) -> None:
         """Begin an empty stream, or continue a saved run; nothing is saved before `begin`."""
         self._saver = saver
         self._saved = saved
@@ -203,20 +180,20 @@ class EventStream:
         """The cases without a result."""
         self.failed_cases = 0
         """Number of cases that failed; skipped ones do not count."""
-        self.blame: Progressed | None = None
+        self.blame: model.Progressed | None = None
         """What the agent last reported to be doing."""
         self._seq = 0
-        self._early: list[TelemetryRead] = []
+        self._early: list[model.TelemetryRead] = []
         self._devices_known = False
         for event in saved.events if saved is not None else ():
-            self.left.note(replace(event, plan=plan) if isinstance(event, RunStarted) else event)
+            self.left.note(replace(event, plan=plan) if isinstance(event, model.RunStarted) else event)
 
     @property
     def has_begun(self) -> bool:
         """Whether `RunStarted` was delivered."""
         return self._seq > 0
 
-    def begin(self, started: RunStarted) -> None:
+    def begin(self, started: model.RunStarted) -> None:
         """Deliver the first event, then readings that came before it."""
         event = self.stamp(started)
         if self._has_cases:  # a calibration is saved as peak rates only; the history lists runs with cases
@@ -238,7 +215,7 @@ class EventStream:
             self._saver.reopen(self._saved.summary.number)
             self._is_reopened = True
 
-    def end(self, finished: RunFinished) -> RunFinished:
+    def end(self, finished: model.RunFinished) -> model.RunFinished:
         """Save and deliver the last event; return it with its number."""
         finished = self.stamp(finished)
         self._saver.finish(finished)
@@ -249,7 +226,7 @@ class EventStream:
         for reading in self._early:
             self.add_telemetry(reading)
 
-    def add_telemetry(self, event: TelemetryRead) -> None:
+    def add_telemetry(self, event: model.TelemetryRead) -> None:
         """Add a telemetry reading to the events of this run."""
         if not self.has_begun:
             self._early.append(event)
@@ -259,48 +236,48 @@ class EventStream:
         self._saver.note_beside(event)
         self.deliver(event)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: model.Event) -> None:
         """Number, note and deliver an event of the agent; a finished case is committed first.
 
         Raises:
             UnfitError: a saved run is resumed, and the devices differ.
             UsageError: another process has resumed the saved run meanwhile.
         """
-        if isinstance(event, DevicesFound) and self._saved is not None and not self._is_reopened:
+        if isinstance(event, model.DevicesFound) and self._saved is not None and not self._is_reopened:
             self._devices_known |= require_devices(self._saved, event)
             self._reopen()
-        known = isinstance(event, DevicesFound) and self._devices_known
-        if known or isinstance(event, (TelemetryRead, Hello, RunStarted)):
+        known = isinstance(event, model.DevicesFound) and self._devices_known
+        if known or isinstance(event, (model.TelemetryRead, model.Hello, model.RunStarted)):
             return  # delivered already, or not an agent's event
         self._seq += 1
         event = replace(event, seq=self._seq)
         match event:
-            case DevicesFound():
+            case model.DevicesFound():
                 self._devices_known = True
                 self._saver.devices(event)
-            case Progressed():
+            case model.Progressed():
                 if event.phase != "gap":
                     self.blame = event
-            case CaseStarted() | Calibrated() | DeviceSampled():
+            case model.CaseStarted() | model.Calibrated() | model.DeviceSampled():
                 self._saver.note(event)
-            case CeilingsMeasured():
+            case model.CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)
                 if self._has_cases:  # a calibration alone has no run in the history
                     self._saver.note_beside(event)
             case _ if isinstance(event, BESIDE):
                 self._saver.note_beside(event)
-            case CaseFinished() | CaseFailed():
+            case model.CaseFinished() | model.CaseFailed():
                 self._settle(event)
                 return
         self.left.note(event)
         self.deliver(event)
 
-    def _settle(self, event: CaseFinished | CaseFailed) -> None:
+    def _settle(self, event: model.CaseFinished | model.CaseFailed) -> None:
         self._reopen()
         self.left.note(event)
         if self.blame is not None and self.blame.case == event.case:
             self.blame = None
-        if isinstance(event, CaseFailed) and event.kind != "skipped":
+        if isinstance(event, model.CaseFailed) and event.kind != "skipped":
             self.failed_cases += 1
         self._saver.settle(event)
         self.deliver(event)
@@ -321,16 +298,16 @@ class EventStream:
     def fail(self, case: str, kind: str, message: str, remedy: str, device: str | None) -> None:
         """End a case as failed."""
         self._settle(
-            self.stamp(CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
+            self.stamp(model.CaseFailed(case=case, kind=kind, message=message, remedy=remedy, device=device or None))
         )
 
-    def skip_rest(self, finished: RunFinished) -> None:
+    def skip_rest(self, finished: model.RunFinished) -> None:
         """End the remaining cases as skipped, with the reason why the run ended."""
         if not self.has_begun or (self._saved is not None and not self._is_reopened):
             return
         why = finished.message or STOP_REQUESTED
         skipped = [
-            self.stamp(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
+            self.stamp(model.CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
             for case in self.left.cases
         ]
         self._saver.settle_all(skipped)

@@ -8,22 +8,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import (
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    DevicesFound,
-    Event,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-    place,
-)
+from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, WAITING_EVENTS, Agent, Gone, Message
 
 OTHER_NOISE = 1_000
 """Distance between the seeds of two simulated agents: with one seed all GPUs would have equal times."""
@@ -32,7 +20,7 @@ PER_CASE = "case"
 """Field that events of a case have."""
 
 
-def claim_agent(plan: Plan, agents: Agents) -> Agent:
+def claim_agent(plan: model.Plan, agents: Agents) -> Agent:
     """Return the agent for a plan; for a parallel plan a group with an agent for each GPU.
 
     Raises:
@@ -77,17 +65,17 @@ class AgentGroup:
                 told = self._merge.take(index, message)
                 for each in told:
                     inbox.put(each)
-            if any(isinstance(each, (Gone, RunFinished)) for each in told):
+            if any(isinstance(each, (Gone, model.RunFinished)) for each in told):
                 self.end(at_once=False)
             while not self._is_ended and (inbox.qsize() > WAITING_EVENTS or self._merge.is_full):
                 time.sleep(LOOK_AGAIN_S)
 
-    def send_plan(self, plan: Plan) -> None:
+    def send_plan(self, plan: model.Plan) -> None:
         """Give each agent the plan for its GPU."""
         for gpu, agent in zip(self._gpus, self._agents, strict=True):
             simulation = plan.simulation
             if simulation is not None:
-                simulation = replace(simulation, seed=simulation.seed + OTHER_NOISE * place(gpu))
+                simulation = replace(simulation, seed=simulation.seed + OTHER_NOISE * model.place(gpu))
             agent.send_plan(replace(plan, devices=(gpu,), simulation=simulation))
 
     def command(self, word: str) -> None:
@@ -112,15 +100,15 @@ class Merge:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._hellos: dict[int, Hello] = {}
-        self._devices: dict[int, DevicesFound] = {}
-        self._early: list[tuple[int, Event]] = []
-        self._doing: dict[int, Progressed] = {}
+        self._hellos: dict[int, model.Hello] = {}
+        self._devices: dict[int, model.DevicesFound] = {}
+        self._early: list[tuple[int, model.Event]] = []
+        self._doing: dict[int, model.Progressed] = {}
         self._seconds_left: dict[int, float] = {}
         self._started: set[str] = set()
-        self._finished: dict[str, dict[int, CaseFinished]] = {}
+        self._finished: dict[str, dict[int, model.CaseFinished]] = {}
         self._failed: set[str] = set()
-        self._ended: dict[int, RunFinished] = {}
+        self._ended: dict[int, model.RunFinished] = {}
         self._is_over = False
 
     @property
@@ -134,14 +122,14 @@ class Merge:
             return []
         if isinstance(message, Gone):
             return self._gone(index, message)
-        if isinstance(message, Hello):
+        if isinstance(message, model.Hello):
             self._hellos[index] = message
             return [self._hellos[min(self._hellos)]] if len(self._hellos) == self._count else []
-        if isinstance(message, RunFinished):
+        if isinstance(message, model.RunFinished):
             return self._run_finished(index, message)
-        if isinstance(message, DevicesFound):
+        if isinstance(message, model.DevicesFound):
             return self._devices_found(index, message)
-        if isinstance(message, Progressed) and message.phase != "gap":
+        if isinstance(message, model.Progressed) and message.phase != "gap":
             self._doing[index] = message
         if len(self._devices) < self._count:
             self._early.append((index, message))  # the stream must begin with all devices
@@ -156,7 +144,7 @@ class Merge:
         doing = self._doing.get(index)
         return [gone] if doing is None else [doing, gone]
 
-    def _run_finished(self, index: int, finished: RunFinished) -> list[Message]:
+    def _run_finished(self, index: int, finished: model.RunFinished) -> list[Message]:
         """Return the end once all agents are done or one failed; before that, the progress of another agent."""
         self._ended[index] = finished
         if finished.status == "failed" or len(self._ended) == self._count:
@@ -167,46 +155,46 @@ class Merge:
         still = [doing for other, doing in self._doing.items() if other not in self._ended]
         return [*still[:1]]
 
-    def _devices_found(self, index: int, found: DevicesFound) -> list[Message]:
+    def _devices_found(self, index: int, found: model.DevicesFound) -> list[Message]:
         self._devices[index] = found
         if len(self._devices) < self._count:
             return []
         devices = {device.name: device for each in self._devices.values() for device in each.devices}
         early, self._early = self._early, []
         return [
-            replace(found, devices=tuple(sorted(devices.values(), key=lambda device: place(device.name)))),
+            replace(found, devices=tuple(sorted(devices.values(), key=lambda device: model.place(device.name)))),
             *(told for at, event in early for told in self._from_agent(at, event)),
         ]
 
-    def _from_agent(self, index: int, event: Event) -> list[Message]:
+    def _from_agent(self, index: int, event: model.Event) -> list[Message]:
         case = getattr(event, PER_CASE, "")
         match event:
-            case Progressed():
+            case model.Progressed():
                 return [self._progressed(index, event)]
-            case CasesChosen():
+            case model.CasesChosen():
                 fresh = tuple(each for each in event.cases if each.key not in self._started)
                 return [replace(event, cases=fresh)] if fresh else []
             case _ if case in self._failed:
                 return []
-            case CaseStarted():
+            case model.CaseStarted():
                 is_first = case not in self._started
                 self._started.add(case)
                 return [event] if is_first else []
-            case CaseFailed():
+            case model.CaseFailed():
                 self._failed.add(case)
                 return [event]
-            case CaseFinished():
+            case model.CaseFinished():
                 return self._case_finished(index, event)
             case _:
                 return [event]
 
-    def _progressed(self, index: int, event: Progressed) -> Progressed:
+    def _progressed(self, index: int, event: model.Progressed) -> model.Progressed:
         if event.seconds_left is None:
             return event
         self._seconds_left[index] = event.seconds_left
         return replace(event, seconds_left=max(self._seconds_left.values()))
 
-    def _case_finished(self, index: int, event: CaseFinished) -> list[Message]:
+    def _case_finished(self, index: int, event: model.CaseFinished) -> list[Message]:
         """Return the end of a case once all agents finished it, with the largest error of all."""
         ends = self._finished.setdefault(event.case, {})
         ends[index] = event

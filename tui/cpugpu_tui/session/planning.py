@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
+from cpugpu_tui import model
 from cpugpu_tui.config.parsing import (
     MAX_CASES,
     ONE_SIZE,
@@ -17,23 +18,6 @@ from cpugpu_tui.config.parsing import (
 )
 from cpugpu_tui.decide.crossover import grid
 from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    DEVICE,
-    END_TO_END,
-    ENERGY,
-    KERNELS,
-    LATENCY,
-    MAX_SIZE,
-    METRICS,
-    SCALES,
-    Case,
-    Plan,
-    Search,
-    Simulation,
-    WorkloadInfo,
-)
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.own_code import compiled
@@ -56,7 +40,7 @@ SEARCH_ROUNDS = 24
 SEARCH_BLOCKS = 3
 """Blocks in a half-round of a search: few, because its noise is between rounds rather than within."""
 
-SEARCH_METRICS = (LATENCY, DEVICE, END_TO_END, AS_WRITTEN, COLD_START)
+SEARCH_METRICS = (model.LATENCY, model.DEVICE, model.END_TO_END, model.AS_WRITTEN, model.COLD_START)
 """Metrics of a search: only those that its answer needs. Loading the profiler alone takes 4 s on an H200."""
 
 
@@ -82,7 +66,7 @@ class PlanRequest:
     scale: str = "full"
     mnist: str | None = None
     """Folder of MNIST's idx files; None uses CPUGPU_MNIST or, if that is unset, generated digits."""
-    simulation: Simulation | None = None
+    simulation: model.Simulation | None = None
     find_crossover: bool = False
     """Search for the crossover: choose sizes during the run, between the smallest and the largest."""
     max_size: str | None = None
@@ -99,7 +83,7 @@ class PlanRequest:
     """A person's own presets and workloads."""
 
 
-def build_plan(request: PlanRequest) -> Plan:
+def build_plan(request: PlanRequest) -> model.Plan:
     """Return the plan for a request.
 
     Raises:
@@ -115,7 +99,7 @@ def build_plan(request: PlanRequest) -> Plan:
     if sizes is not None and any(code.argv and not compiled(code).uses_size for code in request.own.codes):
         raise FieldError("sizes", "The command does not use the size.", "Write {n} in it, or remove --n.")
     search = _search(request, presets)
-    cases: dict[str, Case] = {}
+    cases: dict[str, model.Case] = {}
     for preset in presets:
         for case in _cases(preset, sizes, known, request, searched=search is not None):
             cases.setdefault(case.key, case)
@@ -127,15 +111,15 @@ def build_plan(request: PlanRequest) -> Plan:
     budget_s = min((preset.budget_s for preset in presets), default=5.0)
     if request.scale == "small":
         budget_s = min(budget_s, SMALL_BUDGET_S)
-    metrics = tuple(m for m in METRICS if m != KERNELS or all(preset.is_profiled for preset in presets))
+    metrics = tuple(m for m in model.METRICS if m != model.KERNELS or all(preset.is_profiled for preset in presets))
     if search is not None:
-        metrics = (*SEARCH_METRICS, KERNELS) if request.own.codes else SEARCH_METRICS
+        metrics = (*SEARCH_METRICS, model.KERNELS) if request.own.codes else SEARCH_METRICS
         budget_s = min(budget_s, SEARCH_BUDGET_S)
     if request.own.codes:  # no publication timed it
-        metrics = tuple(metric for metric in metrics if metric != AS_WRITTEN)
+        metrics = tuple(metric for metric in metrics if metric != model.AS_WRITTEN)
     if request.energy:
-        metrics += (ENERGY,)
-    plan = Plan(
+        metrics += (model.ENERGY,)
+    plan = model.Plan(
         name="+".join(request.names),
         cases=tuple(cases.values()),
         devices=_devices(request),
@@ -155,13 +139,13 @@ def build_plan(request: PlanRequest) -> Plan:
     if search is not None:
         # The window holds all cases, so that a case's rounds are spread over the whole search.
         plan = replace(
-            plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, blocks=SEARCH_BLOCKS, window=Search.most_cases
+            plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, blocks=SEARCH_BLOCKS, window=model.Search.most_cases
         )
     if plan.times_commands:
         if plan.simulation is not None:
             raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")
         # Long processes differ more between rounds than within: one process in each half-round.
-        metrics = tuple(metric for metric in metrics if metric in (LATENCY, ENERGY))
+        metrics = tuple(metric for metric in metrics if metric in (model.LATENCY, model.ENERGY))
         plan = replace(plan, metrics=metrics, rounds=MIN_ROUNDS, blocks=1, budget_s=COMMAND_BUDGET_S)
     if request.rounds is None:
         return plan
@@ -174,7 +158,7 @@ def _with_search(request: PlanRequest) -> PlanRequest:
     parts = request.sizes.split(":") if request.sizes is not None and "," not in request.sizes else []
     if len(parts) != 2 or request.find_crossover:
         return request
-    parse_sizes(f"{request.sizes}:{MAX_SIZE}")  # refuses an empty range
+    parse_sizes(f"{request.sizes}:{model.MAX_SIZE}")  # refuses an empty range
     return replace(request, sizes=",".join(parts), find_crossover=True)
 
 
@@ -193,7 +177,7 @@ def _devices(request: PlanRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(asked))
 
 
-def find_preset(name: str, own: OwnWorkloads, known: dict[str, WorkloadInfo]) -> Preset:
+def find_preset(name: str, own: OwnWorkloads, known: dict[str, model.WorkloadInfo]) -> Preset:
     """Return a preset, or a preset of one `known` workload with its default sizes.
 
     Raises:
@@ -218,7 +202,7 @@ def find_preset(name: str, own: OwnWorkloads, known: dict[str, WorkloadInfo]) ->
     return preset
 
 
-def _search(request: PlanRequest, presets: list[Preset]) -> Search | None:
+def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:
     """Return the search of an adaptive sweep; None if the sizes are fixed."""
     # Sizes given with `quick` are exact; with `--find-crossover` they are the ends of a search.
     wanted = request.find_crossover or (request.sizes is None and all(preset.is_search for preset in presets))
@@ -227,24 +211,20 @@ def _search(request: PlanRequest, presets: list[Preset]) -> Search | None:
             if getattr(request, name):
                 raise FieldError(name, f"--{name.replace('_', '-')} works only in a search.", "Add --find-crossover.")
         return None
-    most_cases = Search.most_cases if request.find_crossover else QUICK_CASES
-    return Search(most_cases=most_cases, full=request.full)
+    most_cases = model.Search.most_cases if request.find_crossover else QUICK_CASES
+    return model.Search(most_cases=most_cases, full=request.full)
 
 
-def scale_text(plan: Plan) -> str:
+def scale_text(plan: model.Plan) -> str:
     """Return what the small scale left out of a plan's presets."""
     said = [PRESETS[name].small for name in plan.name.split("+") if name in PRESETS]
     return "; ".join(small.says for small in said if small is not None) or "nothing was left out"
 
 
 def _cases(
-    preset: Preset,
-    sizes: tuple[int, ...] | None,
-    known: dict[str, WorkloadInfo],
-    request: PlanRequest,
-    *,
+    preset: Preset, sizes: tuple[int, ...] | None, known: dict[str, model.WorkloadInfo], request: PlanRequest, *,
     searched: bool,
-) -> list[Case]:
+) -> list[model.Case]:  # fmt: skip
     """Return the cases of a preset; a person's choices apply to all of its parts.
 
     The cases of a search are its coarse grid, one sweep after the other.
@@ -269,7 +249,7 @@ def _cases(
     return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
 
 
-def nth_plan(plan: Plan, number: int) -> Plan:
+def nth_plan(plan: model.Plan, number: int) -> model.Plan:
     """Return the plan of the `number`-th run of a series, from 1, with different simulated noise in each run.
 
     With equal noise, all runs of a simulated series would be copies, and comparisons would seem certain.
@@ -291,7 +271,7 @@ def _nothing_to_search(preset: Preset, size: int) -> FieldError:
     )  # fmt: skip
 
 
-def _has(info: WorkloadInfo, variant: str) -> bool:
+def _has(info: model.WorkloadInfo, variant: str) -> bool:
     return variant == "default" or variant in info.variants
 
 
@@ -304,15 +284,15 @@ def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
 
 
 def _part_cases(
-    info: WorkloadInfo, sizes: tuple[int, ...], variants: tuple[str, ...], preset: Preset, request: PlanRequest
-) -> list[Case]:
+    info: model.WorkloadInfo, sizes: tuple[int, ...], variants: tuple[str, ...], preset: Preset, request: PlanRequest
+) -> list[model.Case]:
     """Return the cases of one workload; a person's dtype and threads replace the preset's."""
     asked = (request.dtype,) if request.dtype else preset.dtypes or ("float32",)
     dtypes = [check_dtype(info, dtype) for dtype in asked]
     threads = parse_threads(request.threads) if request.threads is not None else preset.threads or (0,)
     named = [_named(info, variant) for variant in variants]
     return [
-        Case(info.name, size, dtype, count, variant)
+        model.Case(info.name, size, dtype, count, variant)
         for size in sizes
         for dtype in dtypes
         for variant in named
@@ -320,7 +300,7 @@ def _part_cases(
     ]
 
 
-def _named(info: WorkloadInfo, variant: str) -> str:
+def _named(info: model.WorkloadInfo, variant: str) -> str:
     """Return a variant's own name, so that `default` and this name do not become two rows.
 
     Raises:
@@ -354,5 +334,5 @@ def check_positive(request: PlanRequest) -> None:
         )  # fmt: skip
     if request.cache not in ("cold", "warm"):
         raise FieldError("cache", f"Invalid cache state {request.cache!r}.", "Use cold or warm.")
-    if request.scale not in SCALES:
+    if request.scale not in model.SCALES:
         raise FieldError("scale", f"Invalid scale {request.scale!r}.", "Use full or small.")

@@ -15,9 +15,9 @@ from cpugpu_tui.model import CALIBRATION, CaseFailed, CaseFinished, Hello, Plan,
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
+from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import no_agent
-from cpugpu_tui.transport.inbox import Agent, Gone, Message
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
@@ -45,17 +45,10 @@ class Session:
     """Runs one plan. `run` blocks; the other methods may be called from any thread."""
 
     def __init__(
-        self,
-        plan: Plan,
-        agents: Agents,
-        outbox: Outbox | None = None,
-        series_id: str | None = None,
-        case_timeout_s: float | None = None,
-        facts: dict[str, Any] | None = None,
-        *,
-        ceilings: bool = False,
+        self, plan: Plan, agents: Agents, outbox: Outbox | None = None, series_id: str | None = None,
+        case_timeout_s: float | None = None, facts: dict[str, Any] | None = None, *, ceilings: bool = False,
         saved: Unfinished | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Prepare to run `plan`.
 
         With `ceilings`, peak rates that the history lacks are measured after the cases. With a `saved` run only its

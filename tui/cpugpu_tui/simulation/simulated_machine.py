@@ -19,32 +19,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
+from cpugpu_tui import model
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    D2H_PAGEABLE,
-    DEVICE_WARM,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    SYNCED,
-    SYNCHRONISE,
-    Case,
-    Check,
-    CodeTraced,
-    Device,
-    Plan,
-    Simulation,
-    place,
-)
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.simulation.laws import (
     Drift,
     PlantedLink,
+    PlantedWatch,
+    Sensors,
     SimulatedGauge,
+    VirtualClock,
     cpu_work_ns,
     gpu_factor,
     gpu_label,
@@ -53,7 +37,6 @@ from cpugpu_tui.simulation.laws import (
     tiled,
     transfer_ns,
 )
-from cpugpu_tui.simulation.sensors import PlantedWatch, Sensors, VirtualClock
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
 from cpugpu_tui.workloads import Report
@@ -63,7 +46,7 @@ from cpugpu_tui.workloads import Report
 class SimulatedOperation:
     """A case with its time on one device."""
 
-    case: Case
+    case: model.Case
     work_ns: float
     """Time of one call at the usual speed, without noise."""
     bytes_moved: float
@@ -74,7 +57,7 @@ class SimulatedOperation:
 class SimulatedTimer:
     """One device of the simulated machine."""
 
-    def __init__(self, device: Device, machine: SimulatedMachine) -> None:
+    def __init__(self, device: model.Device, machine: SimulatedMachine) -> None:
         self.device = device
         self._machine = machine
         self._laws = machine.simulation
@@ -89,7 +72,7 @@ class SimulatedTimer:
         self._is_throttled = False
         self.sensors = Sensors(machine.simulation, machine.clock, device)
         """The simulated driver's readings of this device."""
-        self._last_case: Case | None = None
+        self._last_case: model.Case | None = None
         self._slow_calls = 0
 
     def threads(self) -> int:
@@ -101,7 +84,7 @@ class SimulatedTimer:
         is_one = not self.device.is_cpu or self._threads == 1
         return None if is_one else replace(op, case=replace(op.case, threads=1))
 
-    def load(self, case: Case, inputs: Any) -> SimulatedOperation:
+    def load(self, case: model.Case, inputs: Any) -> SimulatedOperation:
         """Compute the time of the case; nothing is moved."""
         del inputs
         self._threads = case.threads or 2
@@ -127,9 +110,9 @@ class SimulatedTimer:
         printed = self._clock.now_ns - before_launch
         self._synchronize()
         synced = self._clock.now_ns - before_launch
-        singles = {AS_WRITTEN: (printed,), SYNCED: (synced,)}
+        singles = {model.AS_WRITTEN: (printed,), model.SYNCED: (synced,)}
         if self._process_is_cold:
-            singles[COLD_START] = (self._clock.now_ns - started,)
+            singles[model.COLD_START] = (self._clock.now_ns - started,)
         self._process_is_cold = False
         return FirstCall(self._clock.now_ns - started, singles, op)
 
@@ -168,9 +151,9 @@ class SimulatedTimer:
 
     def singles(self, op: SimulatedOperation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the virtual times of single calls, and of their launches."""
-        found: dict[str, tuple[float, ...]] = {SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
+        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
         if not self.device.is_cpu:
-            found[ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
+            found[model.ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
         return found
 
     def throughput_block(self, op: SimulatedOperation, calls: int) -> float | None:
@@ -201,17 +184,21 @@ class SimulatedTimer:
             self._synchronize()
             self._clock.advance(back_ns)
             samples.append(self._clock.now_ns - started)
-        return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: (to_gpu_ns,) * count}
+        return (
+            {model.PINNED: tuple(samples)}
+            if pinned
+            else {model.PAGEABLE: tuple(samples), model.H2D_PAGEABLE: (to_gpu_ns,) * count}
+        )
 
     def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
         """Return the times of the parts of a call; empty on the CPU. Copying a result back includes a synchronise."""
         if self.device.is_cpu:
             return {}
         sync_ns = op.run_factor * self._laws.sync_ns
-        found: dict[str, tuple[float, ...]] = {SYNCHRONISE: (sync_ns,), DEVICE_WARM: (self._work_ns(op),)}
+        found: dict[str, tuple[float, ...]] = {model.SYNCHRONISE: (sync_ns,), model.DEVICE_WARM: (self._work_ns(op),)}
         if catalogue.find(op.case.workload).has_end_to_end:
             copy_ns = op.run_factor * transfer_ns(self._laws, op.bytes_moved / 3, pinned=False)
-            found[D2H_PAGEABLE] = (sync_ns + copy_ns,)
+            found[model.D2H_PAGEABLE] = (sync_ns + copy_ns,)
         self._clock.advance(sum(value for values in found.values() for value in values))
         return found
 
@@ -260,8 +247,8 @@ class SimulatedTimer:
 class SimulatedMachine:
     """A simulated CPU and its GPUs."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.simulation = plan.simulation or Simulation()
+    def __init__(self, plan: model.Plan) -> None:
+        self.simulation = plan.simulation or model.Simulation()
         self._wanted = plan.devices
         self._codes = {code.name for code in plan.codes}
         self.clock = VirtualClock(self.simulation.pace)
@@ -271,24 +258,26 @@ class SimulatedMachine:
         self._had_half: set[str] = set()
         self.planted = PlantedWatch(laws, self.clock)
         self.watch: Watch = self.planted
-        cpu = Device("cpu", "simulated CPU", simulated=True)
+        cpu = model.Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
-            Device(f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=GPU_MEMORY_BYTES, simulated=True)
+            model.Device(
+                f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=GPU_MEMORY_BYTES, simulated=True
+            )
             for i in range(laws.gpus)
         )
         self.found = (cpu, *gpus)
-        self.devices: tuple[Device, ...] = self.wanted(plan.devices)
+        self.devices: tuple[model.Device, ...] = self.wanted(plan.devices)
         self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
         self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
 
-    def wanted(self, names: tuple[str, ...]) -> tuple[Device, ...]:
+    def wanted(self, names: tuple[str, ...]) -> tuple[model.Device, ...]:
         """Return the simulated devices that a plan names.
 
         Raises:
             UnfitError: the simulated machine lacks a named GPU.
         """
         found = {device.name: device for device in self.found}
-        chosen: dict[str, Device] = {}
+        chosen: dict[str, model.Device] = {}
         for name in names:
             auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
             groups: dict[str, list[str]] = {
@@ -300,7 +289,7 @@ class SimulatedMachine:
                 if each not in found:
                     raise UnfitError(f"The simulated machine has no {each}.", f"Choose from: {', '.join(found)}.")
                 chosen[each] = found[each]
-        return tuple(sorted(chosen.values(), key=lambda device: place(device.name)))
+        return tuple(sorted(chosen.values(), key=lambda device: model.place(device.name)))
 
     def timer(self, device: str) -> SimulatedTimer:
         """Return the timer of a device."""
@@ -317,11 +306,11 @@ class SimulatedMachine:
             self._had_half.clear()
         self._had_half.add(device)
 
-    def make_inputs(self, case: Case) -> None:
+    def make_inputs(self, case: model.Case) -> None:
         """Do nothing: simulated work needs no inputs."""
         del case
 
-    def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check:
+    def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check:
         """Return a perfect match, or raise the planted mismatch."""
         del inputs, results
         against = "float64 on the CPU" if exact else "cpu"
@@ -330,32 +319,32 @@ class SimulatedMachine:
                 "mismatch", f"The results differ by 0.5 of their scale against {against} (allowed: 0.001).",
                 "Do not trust the times of this case; report the mismatch.",
             )  # fmt: skip
-        return Check(against, 0.0, 1e-3)
+        return model.Check(against, 0.0, 1e-3)
 
     def gauge(self, device: str) -> SimulatedGauge:
         """Return the gauge of a device."""
         return SimulatedGauge(self._timers[device].device, self.simulation)
 
-    def peers(self) -> tuple[Device, ...]:
+    def peers(self) -> tuple[model.Device, ...]:
         """Return every simulated GPU, or those that the plan names."""
         found = self.found if {"auto", "cuda"} & set(self._wanted) else self.devices
         return tuple(device for device in found if not device.is_cpu)
 
-    def peer_link(self, source: Device, target: Device) -> PlantedLink:
+    def peer_link(self, source: model.Device, target: model.Device) -> PlantedLink:
         """Return the link from one GPU to another."""
-        return PlantedLink(self.simulation, self.random, place(source.name), place(target.name))
+        return PlantedLink(self.simulation, self.random, model.place(source.name), model.place(target.name))
 
-    def operations(self, case: Case) -> int:
+    def operations(self, case: model.Case) -> int:
         """Return 1: the simulated paper's clock times one bare call."""
         del case
         return 1
 
-    def has_whole_clock(self, case: Case) -> bool:
+    def has_whole_clock(self, case: model.Case) -> bool:
         """Return False: the simulated paper's clock times only the call."""
         del case
         return False
 
-    def written(self, case: Case, device: str, report: Report) -> Singles:
+    def written(self, case: model.Case, device: str, report: Report) -> Singles:
         """Return nothing: the simulated paper's clock times only the call."""
         del case, device, report
         return {}
@@ -368,10 +357,10 @@ class SimulatedMachine:
     def release(self) -> None:
         """Do nothing: nothing was allocated."""
 
-    def examine(self, operation: SimulatedOperation, device: str) -> CodeTraced | None:
+    def examine(self, operation: SimulatedOperation, device: str) -> model.CodeTraced | None:
         """Return one planted operator for a person's own code."""
         is_own = operation.case.workload in self._codes
-        return CodeTraced(case=operation.case.key, device=device, operators=1) if is_own else None
+        return model.CodeTraced(case=operation.case.key, device=device, operators=1) if is_own else None
 
     def check_later_call(self, operation: SimulatedOperation) -> None:
         """Return nothing: simulated calls have no results."""
@@ -379,7 +368,7 @@ class SimulatedMachine:
     def profile_lines(self, operation: SimulatedOperation, device: str) -> None:
         """Return nothing: simulated calls have no lines."""
 
-    def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
+    def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
         """Return the failure row for the planted exception."""
         del case
         return CaseError("error", f"{type(error).__name__}: {error}.", "The row's detail page shows the last lines.")

@@ -9,31 +9,13 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import typical_ns
 from cpugpu_tui.machine.device_state import company
-from cpugpu_tui.model import (
-    CORES,
-    DEVICE,
-    LATENCY,
-    NO_CORE,
-    PAGEABLE,
-    PINNED,
-    Calibrated,
-    CodeTraced,
-    CoreWait,
-    DeviceSampled,
-    EnergyMeasured,
-    EpochFinished,
-    KernelsProfiled,
-    LinesProfiled,
-    MachineRead,
-    Reading,
-    TensorsPlaced,
-)
 from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 
-ROUND_METRICS = (PAGEABLE, PINNED, DEVICE)
+ROUND_METRICS = (model.PAGEABLE, model.PINNED, model.DEVICE)
 """Metrics besides latency that are compared between devices, round by round."""
 
 
@@ -42,7 +24,7 @@ class DeviceTimes:
     """Times and readings of one case on one device."""
 
     device: str
-    calibrated: Calibrated | None = None
+    calibrated: model.Calibrated | None = None
     round_ns: Mapping[int, float] = field(default_factory=dict)
     """Round index → median latency of that round's blocks, ns."""
     samples: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
@@ -64,21 +46,21 @@ class DeviceTimes:
     """Mark → number of half-rounds with it."""
     powers_mw: Sequence[float] = ()
     """Power in each half-round that is long enough for the sensor, mW."""
-    edges: Mapping[str, MachineRead] = field(default_factory=dict)
+    edges: Mapping[str, model.MachineRead] = field(default_factory=dict)
     """`begin`, `end` → readings of the driver at this side of the case."""
-    cores: CoreWait | None = None
+    cores: model.CoreWait | None = None
     """Waiting of threads for a core; None if no half-round was above the limit."""
-    energy: EnergyMeasured | None = None
+    energy: model.EnergyMeasured | None = None
     """Energy of repeated calls, or of a long one."""
-    epochs: tuple[EpochFinished, ...] = ()
+    epochs: tuple[model.EpochFinished, ...] = ()
     """Epochs of a training timed by the paper's clock."""
-    kernels: KernelsProfiled | None = None
+    kernels: model.KernelsProfiled | None = None
     """Kernels of one profiled call."""
-    traced: CodeTraced | None = None
+    traced: model.CodeTraced | None = None
     """What one call of own code executed."""
-    lines: LinesProfiled | None = None
+    lines: model.LinesProfiled | None = None
     """Lines of own code that cost most in a profiled call."""
-    placed: TensorsPlaced | None = None
+    placed: model.TensorsPlaced | None = None
     """Device and shape of its tensors."""
 
     @property
@@ -94,12 +76,12 @@ class DeviceTimes:
     @property
     def is_starved(self) -> bool:
         """Whether threads lacked a core in a half-round even after repeats. Its times are not a result then."""
-        return NO_CORE in self.marks
+        return model.NO_CORE in self.marks
 
     @slot_cached_property
     def latency_ns(self) -> float | None:
         """Latency: median of the rounds, ns."""
-        return self.median_ns(LATENCY)
+        return self.median_ns(model.LATENCY)
 
     def median_ns(self, metric: str) -> float | None:
         """Median of a metric, ns; None without samples.
@@ -107,7 +89,7 @@ class DeviceTimes:
         For metrics compared between devices it is the median of rounds, so that the shown times give the shown speedup.
         For others it is the median of samples.
         """
-        rounds = self.round_ns if metric == LATENCY else self.other_round_ns.get(metric, {})
+        rounds = self.round_ns if metric == model.LATENCY else self.other_round_ns.get(metric, {})
         typical = typical_ns(rounds)
         samples = self.samples.get(metric)
         return typical if typical is not None else median(samples) if samples else None
@@ -115,32 +97,32 @@ class DeviceTimes:
     @property
     def timed_once(self) -> bool:
         """Whether the call was too long to time it more than once."""
-        return len(self.samples.get(LATENCY, ())) == 1
+        return len(self.samples.get(model.LATENCY, ())) == 1
 
     @property
     def clean_ns(self) -> tuple[float, ...]:
         """Latency of blocks in half-rounds without a mark, ns."""
-        clean = list(self.samples.get(LATENCY, ()))
+        clean = list(self.samples.get(model.LATENCY, ()))
         for ns in self.marked_ns:
             clean.remove(ns)
         return tuple(clean)
 
-    def with_edge(self, event: MachineRead) -> DeviceTimes:
+    def with_edge(self, event: model.MachineRead) -> DeviceTimes:
         """Add the readings of one side of the case, and a mark if other processes use the GPU."""
-        if event.edge == CORES:
+        if event.edge == model.CORES:
             return replace(self, cores=_without_samples(event.cores))
-        found = company([(event.processes, event.readings.get("memory_used_bytes", Reading(None, "not-asked")))])
+        found = company([(event.processes, event.readings.get("memory_used_bytes", model.Reading(None, "not-asked")))])
         shared = ("shared-gpu",) if found is not None and found.is_shared else ()
         marks = tuple(dict.fromkeys((*self.marks, *shared)))
         return replace(self, edges={**self.edges, event.edge: event}, marks=marks)
 
-    def with_half_round(self, event: DeviceSampled) -> DeviceTimes:
+    def with_half_round(self, event: model.DeviceSampled) -> DeviceTimes:
         """Add a half-round."""
         samples = dict(self.samples)
         for metric, values in event.samples.items():
             samples[metric] = samples.get(metric, ()) + tuple(values)
         rounds = dict(self.round_ns)
-        latency = event.samples.get(LATENCY)
+        latency = event.samples.get(model.LATENCY)
         if latency and event.round_index > 0:
             rounds[event.round_index] = median(latency)
         others = dict(self.other_round_ns)
@@ -154,38 +136,28 @@ class DeviceTimes:
         for word, throttled_ns in (event.throttled_ns or {}).items():
             throttled[word] = throttled.get(word, 0.0) + throttled_ns
         return replace(
-            self,
-            samples=samples,
-            round_ns=rounds,
-            other_round_ns=others,
+            self, samples=samples, round_ns=rounds, other_round_ns=others,
             marked_ns=(*self.marked_ns, *(latency or ())) if event.marks else self.marked_ns,
             marks=tuple(dict.fromkeys((*self.marks, *event.marks))),
             clocks_mhz=_with_known(self.clocks_mhz, event.sm_clock_mhz),
             end_clocks_mhz=_with_known(self.end_clocks_mhz, event.sm_clock_end_mhz),
-            powers_mw=_with_known(self.powers_mw, event.power_mw),
-            mark_counts=counts,
-            throttled_ns=throttled,
+            powers_mw=_with_known(self.powers_mw, event.power_mw), mark_counts=counts, throttled_ns=throttled,
             watched_ns=self.watched_ns + (event.watched_ns if event.throttled_ns is not None else 0.0),
-        )
+        )  # fmt: skip
 
     def packed(self) -> DeviceTimes:
         """Return a copy that needs a third of the memory and can still grow."""
         edges = {edge: replace(read, readings=Readings(read.readings)) for edge, read in self.edges.items()}
         known = self.calibrated
         return replace(
-            self,
-            device=intern(self.device),
+            self, device=intern(self.device),
             calibrated=replace(known, case=intern(known.case), device=intern(known.device)) if known else None,
-            samples=Series(self.samples),
-            round_ns=Numbers(self.round_ns),
+            samples=Series(self.samples), round_ns=Numbers(self.round_ns),
             other_round_ns=Rounds(self.other_round_ns) if self.other_round_ns else NOTHING,
-            clocks_mhz=_in_array(self.clocks_mhz),
-            end_clocks_mhz=_in_array(self.end_clocks_mhz),
-            powers_mw=_in_array(self.powers_mw),
-            mark_counts=self.mark_counts or NOTHING,
-            throttled_ns=self.throttled_ns or NOTHING,
-            edges=edges or NOTHING,
-        )
+            clocks_mhz=_in_array(self.clocks_mhz), end_clocks_mhz=_in_array(self.end_clocks_mhz),
+            powers_mw=_in_array(self.powers_mw), mark_counts=self.mark_counts or NOTHING,
+            throttled_ns=self.throttled_ns or NOTHING, edges=edges or NOTHING,
+        )  # fmt: skip
 
 
 prime(DeviceTimes("cpu"))
@@ -194,7 +166,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all objects, because an empty dictionary takes 64 bytes."""
 
 
-def _without_samples(cores: CoreWait | None) -> CoreWait | None:
+def _without_samples(cores: model.CoreWait | None) -> model.CoreWait | None:
     """Drop the samples of discarded half-rounds, which are in the history."""
     if cores is None:
         return None

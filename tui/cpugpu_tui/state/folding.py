@@ -1,4 +1,4 @@
-"""Fold all events of a run into its state in linear time, and find the cases that are left to run.
+"""What is folded from all events of a run: its state, the cases that are left, and its reduction for comparisons.
 
 `RunState.apply` copies the mapping of all rows for each event: 3 s for the 40,000 events of 2,000 cases. Cases are
 independent of each other, so here each is folded on its own.
@@ -6,43 +6,36 @@ independent of each other, so here each is folded on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.interval import NONE
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    Event,
-    Found,
-    Plan,
-    Progressed,
-    RunStarted,
-    TelemetryRead,
-)
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.model import Case, Event, GpuTelemetry, Plan, TelemetryRead
+from cpugpu_tui.state.condition import condition
+from cpugpu_tui.state.state import Row, RunState
 
 
-def folded(events: Iterable[Event], state: RunState | None = None) -> RunState:
+def folded(events: Iterable[model.Event], state: RunState | None = None) -> RunState:
     """Return the same state as `RunState.apply` for each event in turn, starting from `state`. Telemetry is skipped."""
     state, alone = state or RunState(), dict[str, RunState]()
     shared = state.correlation
     for event in events:
-        if isinstance(event, TelemetryRead):
+        if isinstance(event, model.TelemetryRead):
             continue
-        case = "" if isinstance(event, Progressed) else getattr(event, "case", "")
+        case = "" if isinstance(event, model.Progressed) else getattr(event, "case", "")
         if case in state.rows:
             before = alone.get(case) or RunState(rows={case: state.rows[case]})
-            if isinstance(event, CaseFinished):
+            if isinstance(event, model.CaseFinished):
                 before = replace(before, correlation=shared)
             alone[case] = before.apply(event)
-            if isinstance(event, CaseFinished):
+            if isinstance(event, model.CaseFinished):
                 shared = alone[case].correlation
             continue
-        if isinstance(event, RunStarted):
+        if isinstance(event, model.RunStarted):
             alone.clear()
             shared = NONE
         state = state.apply(event)
@@ -62,30 +55,30 @@ def folded(events: Iterable[Event], state: RunState | None = None) -> RunState:
 class Remaining:
     """Tracks the cases left to run. Events of a search are folded, because the next agent needs its findings."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: model.Plan) -> None:
         self._plan = plan
         self._cases = dict.fromkeys(plan.cases)
         self._state = RunState()
         self.settled: set[str] = set()
         """Keys of finished and failed cases."""
 
-    def note(self, event: Event) -> None:
+    def note(self, event: model.Event) -> None:
         """Handle the next event of the run."""
-        if isinstance(event, RunStarted):
+        if isinstance(event, model.RunStarted):
             self._plan = event.plan
-        elif isinstance(event, CasesChosen):
+        elif isinstance(event, model.CasesChosen):
             self._cases.update(dict.fromkeys(event.cases))
-        elif isinstance(event, (CaseFinished, CaseFailed)):
+        elif isinstance(event, (model.CaseFinished, model.CaseFailed)):
             self.settled.add(event.case)
         if self._plan.search is not None:
             self._state = self._state.apply(event)
 
     @property
-    def cases(self) -> tuple[Case, ...]:
+    def cases(self) -> tuple[model.Case, ...]:
         """Return the cases that are not settled."""
         return tuple(case for case in self._cases if case.key not in self.settled)
 
-    def plan(self, max_seconds: float | None) -> Plan:
+    def plan(self, max_seconds: float | None) -> model.Plan:
         """Return the plan for the next agent."""
         search = self._plan.search
         if search is not None:
@@ -94,8 +87,177 @@ class Remaining:
         return replace(self._plan, cases=self.cases, max_seconds=max_seconds, search=search)
 
 
-def _found(state: RunState, case: Case) -> list[Found]:
+def _found(state: RunState, case: model.Case) -> list[model.Found]:
     """Return the findings of a settled case, one for each GPU compared with the CPU."""
     row = state.rows.get(case.key)
     known = row.comparisons if row is not None and row.status == "ok" else {}
-    return [Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [Found(case)]
+    return [model.Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [
+        model.Found(case)
+    ]
+
+
+# ------------------------------------------------------------------ measured
+
+
+SHOWN_SHARE = 0.01
+"""Throttling for a smaller share of the time is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """A case of one run."""
+
+    case: Case
+    status: str
+    """`ok`, or the kind of failure."""
+    median_ns: Mapping[str, float]
+    """`CPU`, `GPU`, `GPU 2` → median latency, ns; empty unless the status is `ok`."""
+    work: tuple[float, float]
+    """FLOPs and least bytes per call, 0 if unknown. Times are comparable only if these are equal."""
+    is_chosen: bool = False
+    """Whether a search chose it during the run."""
+    starved: tuple[str, ...] = ()
+    """Devices without a median, because threads lacked a core."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """One run."""
+
+    run_id: str
+    number: int | None
+    """Number in the history; None if it is not saved."""
+    series_id: str
+    plan: Plan
+    started_wall_ns: int
+    cases: Mapping[str, MeasuredCase]
+    """`Case.key` → case, including those that a search chose."""
+    facts: Mapping[str, Any]
+    """Facts about machine and settings, see `facts_of`; None if unknown."""
+    clocks_mhz: Mapping[str, float]
+    """GPU → median SM clock, MHz."""
+    gpu_models: tuple[str, ...] = ()
+    """Model of each GPU, in the order of the run."""
+
+    @property
+    def name(self) -> str:
+        """Preset or workload that was run."""
+        return self.plan.name
+
+    @property
+    def has_times(self) -> bool:
+        """Whether any case has times."""
+        return any(case.median_ns for case in self.cases.values())
+
+    @property
+    def simulated(self) -> bool:
+        """Whether a simulated machine made the numbers."""
+        return self.plan.simulation is not None
+
+
+def measured(events: Iterable[Event]) -> MeasuredRun | None:
+    """Return the run in these events; None without `RunStarted`."""
+    stream, power_limits = list(events), dict[str, float]()
+    for event in stream:
+        if isinstance(event, TelemetryRead):
+            power_limits.update(power_limits_of(event.gpus))
+    return measured_state(folded(stream), power_limits)
+
+
+def measured_state(
+    run: RunState, power_limits_mw: Mapping[str, float] | None = None, *, times_only: bool = False
+) -> MeasuredRun | None:
+    """Return the run in a state. `power_limits_mw` is by GPU UUID; `times_only` leaves out facts and clocks."""
+    if run.run is None:
+        return None
+    names, planned = device_names(run), {case.key for case in run.run.plan.cases}
+    return MeasuredRun(
+        run_id=run.run.run_id, number=run.run.number, series_id=run.run.series_id, plan=run.run.plan,
+        started_wall_ns=run.run.wall_ns,
+        cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
+        facts={} if times_only else facts_of(run, power_limits_mw or {}),
+        clocks_mhz={} if times_only else _clocks(run, names), gpu_models=tuple(gpu.label for gpu in run.gpus),
+    )  # fmt: skip
+
+
+def power_limits_of(gpus: Iterable[GpuTelemetry]) -> dict[str, float]:
+    """Return the power limits of GPUs, mW by UUID."""
+    limits = {gpu.uuid: gpu.readings.get("power_limit_mw") for gpu in gpus if gpu.uuid}
+    return {uuid: read.value for uuid, read in limits.items() if read is not None and read.value is not None}
+
+
+def device_names(run: RunState) -> dict[str, str]:
+    """Return device → name for comparisons across machines: `CPU`, `GPU`, `GPU 2`, in the order of the run."""
+    gpus = [device.name for device in run.devices if not device.is_cpu]
+    return {"cpu": "CPU"} | {name: "GPU" if index == 0 else f"GPU {index + 1}" for index, name in enumerate(gpus)}
+
+
+def _case(row: Row, names: Mapping[str, str], *, is_chosen: bool) -> MeasuredCase:
+    starved = tuple(names.get(device, device) for device, times in row.times.items() if times.is_starved)
+    timed = {names.get(device, device): times.latency_ns for device, times in row.times.items()}
+    medians = {name: ns for name, ns in timed.items() if name not in starved}
+    known = {name: ns for name, ns in medians.items() if ns is not None and ns > 0} if row.status == "ok" else {}
+    work = (row.started.flops, row.started.bytes_moved) if row.started is not None else (0.0, 0.0)
+    return MeasuredCase(row.case, row.status, known, work, is_chosen, starved)
+
+
+def _clocks(run: RunState, names: Mapping[str, str]) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for row in run.rows.values():
+        for device, times in row.times.items():
+            found.setdefault(names.get(device, device), []).extend((*times.clocks_mhz, *times.end_clocks_mhz))
+    return {name: median(clocks) for name, clocks in found.items() if clocks}
+
+
+# ------------------------------------------------------------------ facts
+
+HARDWARE = ("CPU", "CPU threads", "GPU")
+"""Facts that identify the machine, whatever its host name."""
+
+_ENVIRONMENT = {
+    "driver": "driver", "torch": "torch", "torch source": "torch_git", "CUDA of torch": "torch_cuda",
+    "float32 precision": "matmul_precision", "TF32": "tf32_matmul", "python": "python",
+    "inherited variables": "inherited", "CUDA_VISIBLE_DEVICES": "cuda_visible_devices",
+    "cores allowed": "affinity_cores", "CPU quota": "quota_cores", "worker": "worker",
+    "interpreter": "interpreter",
+    "host": "hostname", "kernel": "kernel", "cpugpu-tui": "version",
+}  # fmt: skip
+"""Fact → its key in a run's environment."""
+
+
+def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, Any]:
+    """Return facts about machine, software and settings of a run, the most important first."""
+    assert run.run is not None
+    plan, environment = run.run.plan, run.run.environment
+    gpus = [device for device in run.devices if not device.is_cpu]
+    limits = [power_limits_mw.get(device.uuid or "") for device in gpus]
+    return {
+        "GPU": ", ".join(device.label for device in gpus) or None,
+        "CPU": next((device.label for device in run.devices if device.is_cpu), environment.get("cpu")),
+        "power limit": ", ".join(f"{limit / 1e3:.0f} W" for limit in limits if limit is not None) or None,
+        "throttled by": _throttled(run), "others on the GPU": _is_shared(run), "CPU threads": run.threads or None,
+        **{name: environment.get(key) for name, key in _ENVIRONMENT.items()},
+        "which GPU": ", ".join(device.uuid for device in gpus if device.uuid) or None,
+        "GPUs at the same time": "yes" if plan.parallel else "no", "caches": plan.cache, "scale": plan.scale,
+        "denormals": "flushed" if plan.flush_denormals else "kept", "seed of the inputs": plan.seed,
+        "MNIST": plan.mnist, "simulation": plan.simulation,
+    }  # fmt: skip
+
+
+def _throttled(run: RunState) -> str | None:
+    """Return the throttle reasons of all cases, `nothing` if there are none, or None if unknown."""
+    words, is_known = set[str](), False
+    for row in run.rows.values():
+        for times in row.times.values():
+            found = condition(run, row, times)  # not collected: 10,000 of them take 20 MB
+            if found.unthrottled_reason is None:
+                is_known = True
+                words |= {throttle.word for throttle in found.throttles if throttle.share >= SHOWN_SHARE}
+    return (", ".join(sorted(words)) or "nothing") if is_known else None
+
+
+def _is_shared(run: RunState) -> str | None:
+    marks = [("shared-gpu" in times.marks, times.edges) for row in run.rows.values() for times in row.times.values()]
+    if any(is_shared for is_shared, _ in marks):
+        return "yes"
+    return "no" if any(edges for _, edges in marks) else None

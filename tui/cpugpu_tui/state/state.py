@@ -8,42 +8,10 @@ from functools import cached_property, wraps
 from sys import intern
 from typing import Any, TypeVar
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
 from cpugpu_tui.decide.interval import ALONE, NONE, Correlation, Shared
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    DEVICE,
-    PAGEABLE,
-    PINNED,
-    SYNCED,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    Ceilings,
-    CeilingsMeasured,
-    Check,
-    CodeTraced,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    KernelsProfiled,
-    LinesProfiled,
-    MachineRead,
-    PeerMeasured,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    SweepKey,
-    TensorsPlaced,
-    place,
-)
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
@@ -52,19 +20,26 @@ T = TypeVar("T")
 UNSAVED = "not saved"
 """Mark of a settled case that is not in the history."""
 
+HISTORY = 240
+"""Telemetry points kept per value: four minutes at 1 Hz."""
+HELD_S = 12.5
+"""Age up to which an old reading is repeated: 2.5 times the longest interval between readings, which is 5 s."""
+SAME_NS = 2e6
+"""Readings closer than this count as simultaneous, because traces store ages in milliseconds."""
+
 
 @dataclass(frozen=True)
 class Row:
     """One case with its times and outcome."""
 
-    case: Case
+    case: model.Case
     status: str = "pending"
     """`pending`, `active`, `ok`, or the kind of failure."""
     times: Mapping[str, DeviceTimes] = field(default_factory=dict)
     """Device name → times."""
-    check: Check | None = None
-    failure: CaseFailed | None = None
-    started: CaseStarted | None = None
+    check: model.Check | None = None
+    failure: model.CaseFailed | None = None
+    started: model.CaseStarted | None = None
     """Start event, with FLOPs and bytes per call."""
     saved: bool = True
     """False for a settled case that should be in the history but is not."""
@@ -81,7 +56,7 @@ class Row:
     @property
     def gpu(self) -> DeviceTimes | None:
         """Times on the GPU with the lowest number, because GPUs of a parallel run report in any order."""
-        return self.times[min(self.gpus, key=place)] if self.gpus else None
+        return self.times[min(self.gpus, key=model.place)] if self.gpus else None
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -91,11 +66,6 @@ class Row:
     def on(self, gpu: str) -> Row:
         """Return the row as if this were the only GPU of the run."""
         return replace(self, times={name: times for name, times in self.times.items() if name in ("cpu", gpu)})
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether the CPU and a GPU have times."""
-        return self.cpu is not None and self.gpu is not None
 
     @property
     def is_starved(self) -> bool:
@@ -123,7 +93,9 @@ class Row:
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
         others = self.gpu.other_round_ns
-        rounds = GpuRounds(self.gpu.round_ns, *(others.get(name, {}) for name in (PAGEABLE, PINNED, DEVICE)))
+        rounds = GpuRounds(
+            self.gpu.round_ns, *(others.get(name, {}) for name in (model.PAGEABLE, model.PINNED, model.DEVICE))
+        )
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
@@ -136,37 +108,29 @@ class Row:
         marks = dict.fromkeys(mark for times in self.times.values() for mark in times.marks)
         return tuple(marks) if self.saved else (*marks, UNSAVED)
 
-    @slot_cached_property
-    def naive_factor(self) -> float | None:
-        """Paper's error on the GPU: how many times longer the same calls take when the clock waits for the GPU."""
-        if self.gpu is None:
-            return None
-        written, true = self.gpu.median_ns(AS_WRITTEN), self.gpu.median_ns(SYNCED)
-        return true / written if written and true else None
 
-
-prime(Row(Case("", 1)))
+prime(Row(model.Case("", 1)))
 
 
 @dataclass(frozen=True)
 class RunState:
     """A live or saved run, as far as its events are known."""
 
-    run: RunStarted | None = None
-    devices: tuple[Device, ...] = ()
+    run: model.RunStarted | None = None
+    devices: tuple[model.Device, ...] = ()
     no_gpu: str | None = None
     rows: Mapping[str, Row] = field(default_factory=dict)
     """Case key → row, in the plan's order."""
-    current: Progressed | None = None
+    current: model.Progressed | None = None
     """Latest progress of the agent; None once the run has ended."""
-    finished: RunFinished | None = None
+    finished: model.RunFinished | None = None
     settled: int = 0
     """Number of cases that are ok, failed or skipped."""
     failed: int = 0
     """Number of failed cases, without skipped ones."""
-    idle: Mapping[str, EnergyMeasured] = field(default_factory=dict)
+    idle: Mapping[str, model.EnergyMeasured] = field(default_factory=dict)
     """Device → its energy while idle."""
-    peers: Mapping[tuple[str, str], PeerMeasured] = field(default_factory=dict)
+    peers: Mapping[tuple[str, str], model.PeerMeasured] = field(default_factory=dict)
     """(source, target) → copies between two GPUs, including GPUs that run no case."""
     correlation: Correlation = NONE
     """Correlation of the rounds of all finished cases."""
@@ -194,12 +158,12 @@ class RunState:
         return self.run is not None and self.run.plan.simulation is not None
 
     @property
-    def gpu(self) -> Device | None:
+    def gpu(self) -> model.Device | None:
         """The first GPU of the run."""
         return next((d for d in self.devices if not d.is_cpu), None)
 
     @cached_property
-    def gpus(self) -> tuple[Device, ...]:
+    def gpus(self) -> tuple[model.Device, ...]:
         """The GPUs of the run, in torch's order."""
         return tuple(d for d in self.devices if not d.is_cpu)
 
@@ -218,9 +182,9 @@ class RunState:
         return max(counts, default=0)
 
     @cached_property
-    def sweeps(self) -> Mapping[SweepKey, tuple[Row, ...]]:
+    def sweeps(self) -> Mapping[model.SweepKey, tuple[Row, ...]]:
         """Rows grouped by everything except size, in plan order."""
-        found: dict[SweepKey, list[Row]] = {}
+        found: dict[model.SweepKey, list[Row]] = {}
         for row in self.rows.values():
             found.setdefault(row.case.sweep, []).append(row)
         return {sweep: tuple(rows) for sweep, rows in found.items()}
@@ -238,60 +202,48 @@ class RunState:
             return self
         return replace(self, run=replace(self.run, number=number), rows=rows)
 
-    def apply(self, event: Event) -> RunState:
+    def apply(self, event: model.Event) -> RunState:
         """Return the state after `event`; other events leave it unchanged."""
         match event:
-            case RunStarted():
+            case model.RunStarted():
                 shared = Shared(sizes=event.plan.searched_sizes)
                 return RunState(run=event, rows={c.key: Row(c, shared=shared) for c in event.plan.cases})
-            case DevicesFound():
+            case model.DevicesFound():
                 return replace(self, devices=event.devices, no_gpu=event.no_gpu)
-            case Progressed():
+            case model.Progressed():
                 return replace(self, current=event)
-            case RunFinished():
+            case model.RunFinished():
                 return replace(self, finished=event, current=None).with_shared_correlation()
-            case CasesChosen():
+            case model.CasesChosen():
                 sizes = self.run.plan.searched_sizes if self.run is not None else 1
                 return replace(self, rows=_with_cases(self.rows, event.cases, Shared(sizes=sizes)))
-            case (
-                CaseStarted() | Calibrated() | DeviceSampled() | EpochFinished() | KernelsProfiled()
-                | LinesProfiled() | TensorsPlaced() | CodeTraced() | MachineRead() | CaseFinished() | CaseFailed()
-            ):  # fmt: skip
-                row = self.rows.get(event.case)
+            case model.EnergyMeasured(case=""):
+                return replace(self, idle={**self.idle, event.device: event})
+            case model.CeilingsMeasured():
+                return self._with_ceilings(event.ceilings)
+            case model.PeerMeasured():
+                return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
+            case _:  # about a case, or without an effect
+                row = self.rows.get(getattr(event, "case", ""))
                 if row is None:
                     return self
-                if isinstance(event, CaseFinished):
+                if isinstance(event, model.CaseFinished):
                     return self._with_finished(row, event)
                 return self._with_row(row, _apply_to_row(row, event))
-            case EnergyMeasured():
-                return self._with_energy(event)
-            case CeilingsMeasured():
-                return self._with_ceilings(event.ceilings)
-            case PeerMeasured():
-                return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
-            case _:
-                return self
 
-    def _with_ceilings(self, found: Ceilings) -> RunState:
+    def _with_ceilings(self, found: model.Ceilings) -> RunState:
         """Add peak rates that were measured after the cases; `limited by` needs them."""
         if self.run is None:
             return self
         plan = replace(self.run.plan, ceilings=(*self.run.plan.ceilings, found))
         return replace(self, run=replace(self.run, plan=plan))
 
-    def _with_energy(self, event: EnergyMeasured) -> RunState:
-        if not event.case:
-            return replace(self, idle={**self.idle, event.device: event})
-        row = self.rows.get(event.case)
-        if row is None:
-            return self
-        return self._with_row(row, _with_times(row, replace(_times(row, event.device), energy=event)))
-
-    def _with_finished(self, row: Row, event: CaseFinished) -> RunState:
+    def _with_finished(self, row: Row, event: model.CaseFinished) -> RunState:
         """Finish a row, whose correlation joins that of the cases before it."""
         others = self.correlation.minus(row.correlation)
-        devices = sorted(row.times.values(), key=lambda each: place(each.device))
-        own = case_correlation([each.round_ns for each in devices], is_compared=row.is_compared)
+        devices = sorted(row.times.values(), key=lambda each: model.place(each.device))
+        is_compared = row.cpu is not None and row.gpu is not None
+        own = case_correlation([each.round_ns for each in devices], is_compared=is_compared)
         done = replace(_apply_to_row(row, event), correlation=own, shared=replace(row.shared, others=others))
         return replace(self._with_row(row, done), correlation=others.plus(own))
 
@@ -324,7 +276,7 @@ def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
     return known
 
 
-def _with_cases(rows: Mapping[str, Row], cases: tuple[Case, ...], shared: Shared) -> Mapping[str, Row]:
+def _with_cases(rows: Mapping[str, Row], cases: tuple[model.Case, ...], shared: Shared) -> Mapping[str, Row]:
     """Insert further cases, each by size within its sweep."""
     ordered = list(rows.values())
     for case in cases:
@@ -345,30 +297,33 @@ def _is_failed(row: Row) -> bool:
     return row.failure is not None and row.failure.kind != "skipped"
 
 
-def _apply_to_row(row: Row, event: Event) -> Row:
+_FIELDS: dict[type[model.Event], str] = {
+    model.Calibrated: "calibrated", model.CodeTraced: "traced", model.EnergyMeasured: "energy",
+    model.KernelsProfiled: "kernels", model.LinesProfiled: "lines", model.TensorsPlaced: "placed",
+}  # fmt: skip
+"""Events that a device of a case has once → their field of `DeviceTimes`."""
+
+
+def _apply_to_row(row: Row, event: model.Event) -> Row:
     match event:
-        case CaseStarted():
+        case model.CaseStarted():
             return Row(row.case, status="active", started=event, shared=row.shared)
-        case CaseFinished():
+        case model.CaseFinished():
             return _packed(replace(row, status="ok", check=event.check))
-        case CaseFailed():
+        case model.CaseFailed():
             return _packed(replace(row, status=event.kind, failure=event))
-        case Calibrated():
-            return _with_times(row, replace(_times(row, event.device), calibrated=event))
-        case EpochFinished():
+        case model.EpochFinished():
             times = _times(row, event.device)
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
-        case KernelsProfiled():
-            return _with_times(row, replace(_times(row, event.device), kernels=event))
-        case LinesProfiled():
-            return _with_times(row, replace(_times(row, event.device), lines=event))
-        case CodeTraced():
-            return _with_times(row, replace(_times(row, event.device), traced=event))
-        case TensorsPlaced():
-            return _with_times(row, replace(_times(row, event.device), placed=event))
-        case MachineRead():
+        case (
+            model.Calibrated() | model.CodeTraced() | model.EnergyMeasured() | model.KernelsProfiled()
+            | model.LinesProfiled() | model.TensorsPlaced()
+        ):  # fmt: skip
+            found: dict[str, Any] = {_FIELDS[type(event)]: event}
+            return _with_times(row, replace(_times(row, event.device), **found))
+        case model.MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
-        case DeviceSampled():
+        case model.DeviceSampled():
             return _with_times(row, _times(row, event.device).with_half_round(event))
         case _:
             return row
@@ -386,3 +341,34 @@ def _times(row: Row, device: str) -> DeviceTimes:
 
 def _with_times(row: Row, times: DeviceTimes) -> Row:
     return replace(row, times={**row.times, times.device: times})
+
+
+@dataclass(frozen=True)
+class TelemetryState:
+    """The latest telemetry and a bounded history of each value."""
+
+    latest: model.TelemetryRead | None = None
+    history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first; None where a value is missing."""
+
+    def apply(self, event: model.TelemetryRead) -> TelemetryState:
+        """Add one point to each history.
+
+        If no reading of a GPU is newer than before, the GPU did not answer: the event repeats old numbers, and its
+        point is None. Otherwise values that are read every 5 s are repeated until they are `HELD_S` old.
+        """
+        now = TelemetryState(event)
+        values: dict[str, float | None] = {f"host/{key}": r.value for key, r in event.host.items()}
+        for gpu in event.gpus:
+            has_answered = now._newest_ns(gpu.index) - self._newest_ns(gpu.index) > SAME_NS
+            points = {key: r.value if has_answered and r.age_s <= HELD_S else None for key, r in gpu.readings.items()}
+            values |= {f"gpu{gpu.index}/{key}": value for key, value in points.items()}
+        keys = dict.fromkeys([*self.history, *values])
+        history = {key: (*self.history.get(key, ()), values.get(key))[-HISTORY:] for key in keys}
+        return TelemetryState(event, history)
+
+    def _newest_ns(self, index: int) -> float:
+        """Return the time of a GPU's newest reading, in ns of the events' monotonic clock."""
+        gpus = (gpu for gpu in (self.latest.gpus if self.latest is not None else ()) if gpu.index == index)
+        ages_s = [reading.age_s for gpu in gpus for reading in gpu.readings.values() if reading.value is not None]
+        return self.latest.mono_ns - min(ages_s) * 1e9 if self.latest is not None and ages_s else float("-inf")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, StoreError
-from cpugpu_tui.store.connection import WAIT_S
+from cpugpu_tui.store import schema
+from cpugpu_tui.store.connection import WAIT_S, explained, is_full
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.faults import is_full
-from cpugpu_tui.store.read_only import is_read_only, open_read_only
 from cpugpu_tui.store.summary import RunSummary
 
-__all__ = ["RunSummary", "Store", "open_store", "open_to_read"]
+__all__ = ["RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read"]
 
 READER_WAIT_S = 1.0
 """How long a read-only command waits for a lock. Then it reads without marking interrupted runs first."""
@@ -61,3 +62,95 @@ def open_to_read(override: Path | None = None) -> Store:
         with suppress(StoreError):
             return open_read_only(path, is_in_use=is_locked)
         raise
+
+
+# ------------------------------------------------------------------ on read-only mounts, or in folders of other users
+
+
+_COPY = "Copy it to a writable folder, and give the path of the copy with --db."
+
+
+def is_read_only(path: Path) -> bool:
+    """Whether the file at `path` can be read, but it or its folder cannot be written."""
+    effective = os.access in os.supports_effective_ids
+
+    def may(what: Path, mode: int) -> bool:
+        return os.access(what, mode, effective_ids=effective)
+
+    return path.is_file() and may(path, os.R_OK) and not (may(path, os.W_OK) and may(path.parent, os.W_OK))
+
+
+def version_at(path: Path) -> int:
+    """Return the schema version of the database at `path`; 0 without one (fileformat2.html: offset 60)."""
+    with explained(path), path.open("rb") as file:
+        return int.from_bytes(file.read(64)[60:], "big")
+
+
+def open_read_only(path: Path, *, any_version: bool = False, is_in_use: bool = False) -> Store:
+    """Open a database for reading only. Nothing is created, upgraded or marked.
+
+    Set `is_in_use` if another program is writing to it. Set `any_version` only to copy the file, because the other
+    methods need the current tables.
+
+    Raises:
+        StoreError: the file is not a database, another program's, damaged, or of an older version; or its journal
+            cannot be read in this folder.
+    """
+    with explained(path):
+        connection = _tried(path, "mode=ro") if is_in_use else _connected(path)
+        try:
+            connection.row_factory = sqlite3.Row
+            if schema.is_foreign(connection):
+                raise StoreError(f"The file {path} is another program's database.", "Choose another file with --db.")
+            version, known = schema.version_of(connection), len(schema.MIGRATIONS)
+            if version < known and not any_version:
+                raise StoreError(
+                    f"Cannot upgrade the database {path} from version {version} to {known}: "
+                    "the file or its folder is read-only.", _COPY,
+                )  # fmt: skip
+        except BaseException:
+            connection.close()
+            raise
+    refusal = StoreError(
+        f"Cannot write the database {path}: the file or its folder is read-only.",
+        "Choose another file with --db, or use --no-save.",
+    )
+    return Store(connection, path, refusal)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    """Return a connection after a first read.
+
+    SQLite reads a database in WAL mode through files beside it. Here these cannot be created, or would be left behind.
+    Without a journal nobody is writing, so the file can be opened as immutable.
+    """
+    journal = path.with_name(f"{path.name}-wal")
+    if _has_wal_mode(path) and not (journal.exists() and journal.stat().st_size):
+        return _tried(path, "mode=ro&immutable=1")
+    try:
+        return _tried(path, "mode=ro")
+    except sqlite3.OperationalError as error:
+        unmade = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+        if not unmade or not journal.exists():
+            raise
+    raise StoreError(
+        f"The newest runs of the database {path} are still in {journal.name}, which cannot be read.",
+        "Copy both files to a writable folder, and give the path of the copy with --db.",
+    )
+
+
+def _has_wal_mode(path: Path) -> bool:
+    """Return whether the file is in WAL mode (fileformat2.html: read version at offset 19)."""
+    with path.open("rb") as file:
+        return file.read(20)[19:] == b"\x02"
+
+
+def _tried(path: Path, how: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{how}"
+    connection = sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

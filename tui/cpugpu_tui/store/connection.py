@@ -1,16 +1,22 @@
-"""The connection to the database file, and its transactions."""
+"""The connection to the database file, its transactions, and its faults: explained in plain words, or set aside.
+
+A damaged database is kept under another name, so that its runs may be recovered, and a new one is created.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from cpugpu_tui.errors import NewerStoreError, ReplacedError, StoreError
-from cpugpu_tui.store.faults import explained, locked, suspect
+from cpugpu_tui.config.paths import OWNER_FILE
+from cpugpu_tui.errors import LockedError, NewerStoreError, ReplacedError, StoreError
+from cpugpu_tui.store import schema
 
 WAIT_S = 5.0
 """How long an operation waits while another program locks the database."""
@@ -89,15 +95,6 @@ class Connected:
         with self._lock, explained(self.path):
             self._connection.close()
 
-    def integrity_check(self) -> list[str]:
-        """Return the defects inside the file, a line each; empty if there are none."""
-        with self._reading() as connection:
-            findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check")]
-            orphans = [
-                f"{row[0]} row {row[1]} has no {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
-            ]
-        return [finding for finding in findings if finding != "ok"] + orphans
-
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection inside a transaction, so that several queries see the same state."""
@@ -149,3 +146,147 @@ def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+# ------------------------------------------------------------------ faults
+
+
+_ELSEWHERE = "Choose another file with --db, or use --no-save."
+_FULL = (
+    "The disk that holds the database {path} is full.",
+    "Free some space, or choose a file on another disk with --db.",
+)
+_READ_ONLY = ("Cannot write the database {path}: the file or its folder is read-only.", _ELSEWHERE)
+_LOCKED = ("The database {path} is locked by another program.", "Close that program, or choose another file with --db.")
+
+_SENTENCES: dict[int, tuple[str, str]] = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,
+    sqlite3.SQLITE_READONLY: _READ_ONLY,
+    sqlite3.SQLITE_PERM: _READ_ONLY,
+    sqlite3.SQLITE_CANTOPEN: ("Cannot open or create the database {path}.", _ELSEWHERE),
+    sqlite3.SQLITE_NOTADB: ("The file {path} is not a database.", "It was not changed. Choose another file with --db."),
+    sqlite3.SQLITE_CORRUPT: (
+        "The database {path} is damaged.",
+        "The next run renames it and creates a new one. To recover its runs, try `sqlite3 FILE .recover`.",
+    ),
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_PROTOCOL: (
+        "The file system that holds the database {path} cannot lock files.",
+        "Choose a file on a local disk with --db.",
+    ),
+}
+
+
+def sentence_for(error: Exception, path: Path) -> StoreError:
+    """Return the error about the database at `path`. Unknown codes quote SQLite's message."""
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None:
+        # The low byte is the general code; the rest distinguishes variants that share a message.
+        known = _SENTENCES.get(code) or _SENTENCES.get(code & 0xFF)
+        if known is not None:
+            kind = LockedError if code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) else StoreError
+            return kind(known[0].format(path=path), known[1])
+    return StoreError(f"Cannot use the database {path}: {error}.", _ELSEWHERE)
+
+
+def locked(path: Path) -> StoreError:
+    """Return the error that the database at `path` is locked."""
+    return LockedError(_LOCKED[0].format(path=path), _LOCKED[1])
+
+
+def is_full(error: StoreError) -> bool:
+    """Whether the disk is full."""
+    return (
+        getattr(error.__cause__, "sqlite_errorcode", None) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
+        or getattr(error.__cause__, "errno", None) == errno.ENOSPC
+    )
+
+
+def is_of_the_write(error: StoreError) -> bool:
+    """Whether the data itself was refused, so that another attempt would fail as well."""
+    refusals = (ValueError, OverflowError, LookupError, sqlite3.IntegrityError, sqlite3.DataError)
+    return isinstance(error.__cause__, refusals)
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and of data conversion into a `StoreError` about the database at `path`.
+
+    A LookupError means that a newer version has removed a column or key.
+    """
+    try:
+        yield
+    except (sqlite3.Error, OSError, ValueError, OverflowError, LookupError) as error:
+        raise sentence_for(error, path) from error
+
+
+# ------------------------------------------------------------------ a damaged database
+
+
+JOURNALS = ("", "-wal", "-shm", "-journal")
+"""Suffixes of the files of one database. The newest runs may be in `-wal`."""
+
+
+def is_damaged(error: sqlite3.Error, path: Path, *, default_place: bool) -> bool:
+    """Return whether the error means that a database of this program is damaged.
+
+    A file without the application id may be any file, named by mistake with --db. The default path holds only
+    databases of this program, even if their first page is damaged.
+    """
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return False
+    return default_place or _application_id(path) == schema.APPLICATION_ID
+
+
+def _application_id(path: Path) -> int:
+    """Return the application id in the file's header (fileformat2.html: offset 68)."""
+    with path.open("rb") as file:
+        return int.from_bytes(file.read(72)[68:], "big")
+
+
+def set_aside(path: Path) -> Path:
+    """Rename a damaged database and its journals; return the new path.
+
+    Raises:
+        OSError: a file cannot be renamed.
+    """
+    stem = aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}")
+    count = 1
+    while aside.exists():
+        count += 1
+        aside = stem.with_name(f"{stem.name}-{count}")
+    for ending in JOURNALS:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
+    _suspicion(path).unlink(missing_ok=True)
+    return aside
+
+
+def suspect(path: Path) -> None:
+    """Note on disk that the file may be damaged, so that the next opening checks all of it."""
+    with suppress(OSError):
+        _suspicion(path).touch(mode=OWNER_FILE)
+
+
+def confirm(connection: sqlite3.Connection, path: Path) -> None:
+    """Check the whole file if `suspect` was called. Not done always, because 200 MB take 1 s.
+
+    Raises:
+        sqlite3.DatabaseError: the file is damaged.
+    """
+    if not _suspicion(path).exists():
+        return
+    with closing(connection.execute("PRAGMA quick_check(1)")) as found:
+        finding = found.fetchone()[0]
+    if finding != "ok":
+        error = sqlite3.DatabaseError(finding)
+        error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise error
+    _suspicion(path).unlink(missing_ok=True)
+
+
+def _suspicion(path: Path) -> Path:
+    return path.with_name(f"{path.name}.suspected")

@@ -7,18 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cpugpu_tui.config.files import create_private, tighten
-from cpugpu_tui.config.paths import journal_mode, mounts, prepare_folder
+from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import row_mapping, schema, summary
-from cpugpu_tui.store.connection import WAIT_S
-from cpugpu_tui.store.faults import confirm, explained, is_damaged, set_aside
+from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.past_runs import FinishedCases, TimedRun, finished_cases, timed_runs
 from cpugpu_tui.store.row_mapping import find_run, load_run
 from cpugpu_tui.store.saved_runs import SavedRuns
-from cpugpu_tui.store.summary import RunSummary
+from cpugpu_tui.store.summary import FinishedCases, RunSummary, TimedRun, finished_cases, timed_runs
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""

@@ -38,19 +38,12 @@ def insert_run(
         connection,
         "run",
         {
-            "number": number,
-            "run_id": started.run_id,
-            "series_id": started.series_id,
-            "name": started.plan.name,
-            "status": status,
-            "simulated": started.plan.simulation is not None,
-            **row_mapping.clock_columns(started),
-            "plan": row_mapping.to_json(started.plan),
-            "environment": row_mapping.to_json(facts.run),
-            **_shared(connection, facts, owner.hostname),
-            **asdict(owner),
+            "number": number, "run_id": started.run_id, "series_id": started.series_id, "name": started.plan.name,
+            "status": status, "simulated": started.plan.simulation is not None, **row_mapping.clock_columns(started),
+            "plan": row_mapping.to_json(started.plan), "environment": row_mapping.to_json(facts.run),
+            **_shared(connection, facts, owner.hostname), **asdict(owner),
         },
-    )
+    )  # fmt: skip
 
 
 def _shared(connection: sqlite3.Connection, facts: Parted, hostname: str) -> dict[str, int]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpugpu_tui.errors import StoreError, UsageError
-from cpugpu_tui.store import row_mapping, schema
+from cpugpu_tui.store import open_read_only, row_mapping, schema, version_at
+from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.faults import explained
-from cpugpu_tui.store.read_only import open_read_only, version_at
 from cpugpu_tui.store.summary import RunSummary
 
 

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from cpugpu_tui.errors import LockedError, LostRunError, ReplacedError, StoreError, UsageError
 from cpugpu_tui.model import DeviceSampled, Event, TelemetryRead
+from cpugpu_tui.store.connection import is_of_the_write
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.faults import is_of_the_write
 
 T = TypeVar("T")
 

@@ -14,24 +14,10 @@ from dataclasses import fields
 from itertools import groupby
 from typing import Any, TypeVar
 
+from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.errors import NoSuchRunError, UsageError
-from cpugpu_tui.model import (
-    EVENTS,
-    SYSTEM,
-    USER,
-    Calibrated,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Ceilings,
-    Check,
-    DeviceSampled,
-    Event,
-)
-from cpugpu_tui.model.events import DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.model.plain_data import to_plain
-from cpugpu_tui.model.plans import Plan
 
 T = TypeVar("T")
 
@@ -74,49 +60,43 @@ def from_blob(blob: bytes) -> tuple[float, ...]:
 # ------------------------------------------------------------------ events to rows
 
 
-def last_attempt(events: Sequence[Event]) -> Sequence[Event]:
+def last_attempt(events: Sequence[model.Event]) -> Sequence[model.Event]:
     """Return the events from the last `CaseStarted`, which cancels those of an agent that died before."""
-    starts = [index for index, event in enumerate(events) if isinstance(event, CaseStarted)]
+    starts = [index for index, event in enumerate(events) if isinstance(event, model.CaseStarted)]
     return events[starts[-1] :] if starts else events
 
 
-def result_row(events: Sequence[Event]) -> dict[str, Any]:
+def result_row(events: Sequence[model.Event]) -> dict[str, Any]:
     """Return the row of `case_result` for the events of one attempt, without `run_number` and `case_json`.
 
     Raises:
         ValueError: the last event is neither `CaseFinished` nor `CaseFailed`.
     """
-    started = next((event for event in events if isinstance(event, CaseStarted)), None)
+    started = next((event for event in events if isinstance(event, model.CaseStarted)), None)
     ended = events[-1] if events else None
-    if isinstance(ended, CaseFinished):
+    if isinstance(ended, model.CaseFinished):
         outcome = {"status": "ok", "message": "", "remedy": "", "device": None}
         outcome["check_json"] = to_json(ended.check) if ended.check else None
-    elif isinstance(ended, CaseFailed):
+    elif isinstance(ended, model.CaseFailed):
         outcome = {"status": ended.kind, "message": ended.message, "remedy": ended.remedy, "device": ended.device}
         outcome["check_json"] = None
     else:
         raise ValueError(f"the events of a case must end with its outcome, not with {type(ended).__name__}")
     return {
-        "case_key": ended.case,
-        **outcome,
-        "flops": started.flops if started else 0.0,
-        "bytes_moved": started.bytes_moved if started else 0.0,
-        "operations": started.operations if started else 0,
-        "started_seq": started.seq if started else None,
-        "started_wall_ns": started.wall_ns if started else None,
-        "started_mono_ns": started.mono_ns if started else None,
-        "ended_seq": ended.seq,
-        "ended_wall_ns": ended.wall_ns,
+        "case_key": ended.case, **outcome, "flops": started.flops if started else 0.0,
+        "bytes_moved": started.bytes_moved if started else 0.0, "operations": started.operations if started else 0,
+        "started_seq": started.seq if started else None, "started_wall_ns": started.wall_ns if started else None,
+        "started_mono_ns": started.mono_ns if started else None, "ended_seq": ended.seq, "ended_wall_ns": ended.wall_ns,
         "ended_mono_ns": ended.mono_ns,
-    }
+    }  # fmt: skip
 
 
-def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]:
+def detail_rows(events: Sequence[model.Event]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (table, row) for the events between start and outcome of a case, except `Gap` and `Progressed`."""
     for position, event in enumerate(events):
-        if isinstance(event, Calibrated):
+        if isinstance(event, model.Calibrated):
             yield "calibration", {"position": position, **_columns(event, leave_out=("case",))}
-        elif isinstance(event, DeviceSampled):
+        elif isinstance(event, model.DeviceSampled):
             shared = {"position": position, **_columns(event, leave_out=("case", "samples"))}
             shared["marks"] = to_json(event.marks)
             shared["throttled_ns"] = None if event.throttled_ns is None else to_json(event.throttled_ns)
@@ -125,17 +105,17 @@ def detail_rows(events: Sequence[Event]) -> Iterator[tuple[str, dict[str, Any]]]
                 yield "measurement", {**shared, "metric": metric, "samples": to_blob(samples)}
 
 
-def clock_columns(event: Event) -> dict[str, int]:
+def clock_columns(event: model.Event) -> dict[str, int]:
     """Return the columns `seq`, `wall_ns` and `mono_ns` of an event."""
     return {"seq": event.seq, "wall_ns": event.wall_ns, "mono_ns": event.mono_ns}
 
 
-def _columns(event: Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
+def _columns(event: model.Event, leave_out: tuple[str, ...]) -> dict[str, Any]:
     """Return the fields of an event by name, which are the columns of its table."""
     return {field.name: getattr(event, field.name) for field in fields(event) if field.name not in leave_out}
 
 
-def ceilings_row(found: Ceilings) -> tuple[object, ...]:
+def ceilings_row(found: model.Ceilings) -> tuple[object, ...]:
     """Return the row of the table `ceilings`."""
     identity = found.uuid or f"{found.device} {found.label} t{found.threads}"
     if found.uuid and found.driver:  # peak rates depend on the driver
@@ -148,10 +128,10 @@ def ceilings_row(found: Ceilings) -> tuple[object, ...]:
 
 def case_events(
     result: sqlite3.Row, calibrations: Iterable[sqlite3.Row], measurements: Iterable[sqlite3.Row]
-) -> list[Event]:
+) -> list[model.Event]:
     """Return the events of one case in order, from its rows; calibrations and measurements are sorted by position."""
     case = result["case_key"]
-    details: list[tuple[int, Event]] = [(row["position"], _calibrated(case, row)) for row in calibrations]
+    details: list[tuple[int, model.Event]] = [(row["position"], _calibrated(case, row)) for row in calibrations]
     for position, rows in groupby(measurements, key=lambda row: int(row["position"])):
         details.append((position, _half_round(case, list(rows))))
     details.sort(key=lambda detail: detail[0])
@@ -159,32 +139,30 @@ def case_events(
     return [*started, *(event for _, event in details), _outcome(result)]
 
 
-def _started(case: str, result: sqlite3.Row) -> CaseStarted:
+def _started(case: str, result: sqlite3.Row) -> model.CaseStarted:
     facts = {name: result[name] for name in ("flops", "bytes_moved", "operations")}
-    return CaseStarted(case=case, **facts, **_clocks(result, "started_"))
+    return model.CaseStarted(case=case, **facts, **_clocks(result, "started_"))
 
 
-def _outcome(result: sqlite3.Row) -> Event:
+def _outcome(result: sqlite3.Row) -> model.Event:
     clocks = _clocks(result, "ended_")
     if result["status"] == "ok":
-        check = from_json(result["check_json"], Check) if result["check_json"] else None
-        return CaseFinished(case=result["case_key"], check=check, **clocks)
-    return CaseFailed(
-        case=result["case_key"],
-        kind=result["status"],
-        message=result["message"],
-        remedy=result["remedy"],
-        device=result["device"],
-        **clocks,
+        check = from_json(result["check_json"], model.Check) if result["check_json"] else None
+        return model.CaseFinished(case=result["case_key"], check=check, **clocks)
+    return model.CaseFailed(
+        case=result["case_key"], kind=result["status"], message=result["message"], remedy=result["remedy"],
+        device=result["device"], **clocks,
+    )  # fmt: skip
+
+
+def _calibrated(case: str, row: sqlite3.Row) -> model.Calibrated:
+    names = ("device", "estimate_ns", "calls_per_block", "blocks", "rounds", "threads", "max_rounds")
+    return model.Calibrated(
+        case=case, stable=bool(row["stable"]), **{name: row[name] for name in names}, **_clocks(row)
     )
 
 
-def _calibrated(case: str, row: sqlite3.Row) -> Calibrated:
-    names = ("device", "estimate_ns", "calls_per_block", "blocks", "rounds", "threads", "max_rounds")
-    return Calibrated(case=case, stable=bool(row["stable"]), **{name: row[name] for name in names}, **_clocks(row))
-
-
-def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> DeviceSampled:
+def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> model.DeviceSampled:
     names = ("device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw")
     throttled = rows[0]["throttled_ns"]
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
@@ -192,7 +170,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> DeviceSampled:
     # Drop impossible times (damaged or edited file), which would lead to a speedup of NaN.
     samples = {metric: tuple(ns for ns in values if _can_be(metric, ns)) for metric, values in stored.items()}
     damaged = ("damaged",) if samples != stored else ()
-    return DeviceSampled(
+    return model.DeviceSampled(
         case=case,
         samples={metric: values for metric, values in samples.items() if values or not stored[metric]},
         marks=(*from_json(rows[0]["marks"], tuple[str, ...]), *damaged),
@@ -204,7 +182,7 @@ def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> DeviceSampled:
 
 def _can_be(metric: str, ns: float) -> bool:
     """Return whether a time is possible. Only CPU time can be 0, because it is counted in steps of 10 ms."""
-    return 0 < ns < math.inf or (ns == 0 and metric in (USER, SYSTEM))
+    return 0 < ns < math.inf or (ns == 0 and metric in (model.USER, model.SYSTEM))
 
 
 def _clocks(row: sqlite3.Row, prefix: str = "") -> dict[str, Any]:
@@ -244,39 +222,33 @@ def find_run(connection: sqlite3.Connection, text: str) -> str:
     raise UsageError(f"{text!r} matches several runs: {named}{more}.", "Use a number, or more characters of the id.")
 
 
-def load_run(connection: sqlite3.Connection, run_id: str) -> list[Event]:
+def load_run(connection: sqlite3.Connection, run_id: str) -> list[model.Event]:
     """Return the events of a run, see `Store.load`."""
     run = connection.execute(_RUN, (run_id,)).fetchone()
     if run is None:
         raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
-    events: list[Event] = [_run_started(run)]
+    events: list[model.Event] = [_run_started(run)]
     if run["devices_found"]:
-        events.append(from_json(run["devices_found"], DevicesFound))
+        events.append(from_json(run["devices_found"], model.DevicesFound))
     streams = _case_streams(connection, run["number"])
     streams.append(_stream_beside(connection, run["number"]))
     events += heapq.merge(*streams, key=lambda event: (event.seq, event.wall_ns))
     if run["finished"]:
-        events.append(from_json(run["finished"], RunFinished))
+        events.append(from_json(run["finished"], model.RunFinished))
     return events
 
 
-def _run_started(run: sqlite3.Row) -> RunStarted:
+def _run_started(run: sqlite3.Row) -> model.RunStarted:
     facts: dict[str, Any] = {}
     for part in ("machine_facts", "environment_facts", "environment"):
         facts |= json.loads(run[part] or "{}")
-    return RunStarted(
-        seq=run["seq"],
-        wall_ns=run["wall_ns"],
-        mono_ns=run["mono_ns"],
-        run_id=run["run_id"],
-        series_id=run["series_id"],
-        plan=from_json(run["plan"], Plan),
-        environment=facts,
-        number=run["number"],
-    )
+    return model.RunStarted(
+        seq=run["seq"], wall_ns=run["wall_ns"], mono_ns=run["mono_ns"], run_id=run["run_id"],
+        series_id=run["series_id"], plan=from_json(run["plan"], model.Plan), environment=facts, number=run["number"],
+    )  # fmt: skip
 
 
-def _case_streams(connection: sqlite3.Connection, number: int) -> list[list[Event]]:
+def _case_streams(connection: sqlite3.Connection, number: int) -> list[list[model.Event]]:
     """Return the events of each case, in the order in which the cases were committed."""
     results = connection.execute(
         "SELECT * FROM case_result WHERE run_number = ? ORDER BY case_result_id", (number,)
@@ -300,6 +272,6 @@ def _details(connection: sqlite3.Connection, table: str, number: int) -> default
     return by_case
 
 
-def _stream_beside(connection: sqlite3.Connection, number: int) -> list[Event]:
+def _stream_beside(connection: sqlite3.Connection, number: int) -> list[model.Event]:
     found = connection.execute("SELECT name, event FROM run_event WHERE run_number = ? ORDER BY rowid", (number,))
-    return [from_json(row["event"], EVENTS[row["name"]]) for row in found]
+    return [from_json(row["event"], model.EVENTS[row["name"]]) for row in found]

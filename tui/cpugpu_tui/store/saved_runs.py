@@ -7,31 +7,14 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Literal, cast
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import (
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Gap,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-)
 from cpugpu_tui.store import row_mapping
-from cpugpu_tui.store.connection import Connected
-from cpugpu_tui.store.faults import explained
+from cpugpu_tui.store.connection import Connected, explained
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.row_mapping import LIST_THEM
 
-_NOT_KEPT = (RunStarted, DevicesFound, RunFinished, Hello, Gap, Progressed)
+_NOT_KEPT = (model.RunStarted, model.DevicesFound, model.RunFinished, model.Hello, model.Gap, model.Progressed)
 """Events that are stored elsewhere, or not at all."""
 
 
@@ -48,15 +31,15 @@ class SavedRuns(Connected):
         """
         return str(self._of_run(run_id, "series_id"))
 
-    def plan_of(self, run_id: str) -> Plan:
+    def plan_of(self, run_id: str) -> model.Plan:
         """Return the plan of a run.
 
         Raises:
             UsageError: the run does not exist.
         """
-        return row_mapping.from_json(self._of_run(run_id, "plan"), Plan)
+        return row_mapping.from_json(self._of_run(run_id, "plan"), model.Plan)
 
-    def code_plans(self, limit: int) -> list[Plan]:
+    def code_plans(self, limit: int) -> list[model.Plan]:
         """Return the plans with typed code among the newest `limit` runs, newest first."""
         with self._reading() as connection:
             found = connection.execute(
@@ -64,7 +47,7 @@ class SavedRuns(Connected):
                 """WHERE plan LIKE '%"codes":[{%' ORDER BY number DESC""",
                 (limit,),
             )
-            return [row_mapping.from_json(row["plan"], Plan) for row in found]
+            return [row_mapping.from_json(row["plan"], model.Plan) for row in found]
 
     def _of_run(self, run_id: str, column: Literal["series_id", "plan"]) -> str:
         """Return a column of a run; raise UsageError if the run does not exist."""
@@ -147,7 +130,7 @@ class SavedRuns(Connected):
 
     # ---------------------------------------------------------------- runs from elsewhere
 
-    def import_run(self, events: Sequence[Event], number: int | None = None) -> int:
+    def import_run(self, events: Sequence[model.Event], number: int | None = None) -> int:
         """Save a run from its events, as `Store.load` returns them; return its number. A known run stays unchanged.
 
         The run gets `number` unless another run has it. Without an end its status is `interrupted`. Events of unsettled
@@ -157,9 +140,9 @@ class SavedRuns(Connected):
             UsageError: the first event is not `RunStarted`.
         """
         started = events[0] if events else None
-        if not isinstance(started, RunStarted):
+        if not isinstance(started, model.RunStarted):
             raise UsageError("The first event of a run must be RunStarted.", "Export the run again.")
-        ended = next((event for event in events if isinstance(event, RunFinished)), None)
+        ended = next((event for event in events if isinstance(event, model.RunFinished)), None)
         with self._writing() as connection:
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
             if known is not None:
@@ -177,19 +160,21 @@ class SavedRuns(Connected):
         return number
 
 
-def _insert_stream(connection: sqlite3.Connection, number: int, started: RunStarted, events: Sequence[Event]) -> None:
-    cases: dict[str, Case] = {case.key: case for case in started.plan.cases}
-    open_cases: dict[str, list[Event]] = {}
+def _insert_stream(
+    connection: sqlite3.Connection, number: int, started: model.RunStarted, events: Sequence[model.Event]
+) -> None:
+    cases: dict[str, model.Case] = {case.key: case for case in started.plan.cases}
+    open_cases: dict[str, list[model.Event]] = {}
     for event in events:
-        if isinstance(event, CaseStarted | Calibrated | DeviceSampled):
+        if isinstance(event, model.CaseStarted | model.Calibrated | model.DeviceSampled):
             open_cases.setdefault(event.case, []).append(event)
-        elif isinstance(event, CaseFinished | CaseFailed):
+        elif isinstance(event, model.CaseFinished | model.CaseFailed):
             attempt = row_mapping.last_attempt([*open_cases.pop(event.case, []), event])
             insert_case(connection, number, cases.get(event.case), attempt, row_mapping.result_row(attempt))
-        elif isinstance(event, DevicesFound):
+        elif isinstance(event, model.DevicesFound):
             put_devices(connection, number, event)
         elif not isinstance(event, _NOT_KEPT):
-            if isinstance(event, CasesChosen):
+            if isinstance(event, model.CasesChosen):
                 cases.update((case.key, case) for case in event.cases)
             insert_beside(connection, number, [event])
 

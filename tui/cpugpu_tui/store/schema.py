@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from cpugpu_tui.config.files import create_private
+from cpugpu_tui.config.paths import create_private
 from cpugpu_tui.store.insertion import share_surroundings
 
 Step = str | Callable[[sqlite3.Connection], None]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.machine.nvml import Nvml
-from cpugpu_tui.machine.nvml.returns import driver_problem
+from cpugpu_tui.machine.nvml.calls import driver_problem
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuTelemetry
 
@@ -34,12 +34,9 @@ class Asker:
     """One thread with one NVML session; answers one request at a time, from one other thread."""
 
     def __init__(
-        self,
-        root: str = "/",
-        gpm: bool = False,
-        quiet: Callable[[], bool] = lambda: False,
+        self, root: str = "/", gpm: bool = False, quiet: Callable[[], bool] = lambda: False,
         without: Container[int] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Every sample reads `quiet` and `without` (GPUs to skip)."""
         self.nvml = Nvml(root, gpm=gpm, without=without)
         self.asked_ns: int | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from cpugpu_tui.config.files import read_at_most
+from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead
@@ -101,12 +101,9 @@ class Recorder:
 
 
 def header_of(
-    read: TelemetryRead,
-    source: str,
-    interval_s: float,
-    versions: tuple[str | None, str | None],
+    read: TelemetryRead, source: str, interval_s: float, versions: tuple[str | None, str | None],
     torch: str | None = None,
-) -> Header:
+) -> Header:  # fmt: skip
     """Return the header of a trace that begins with this sample; `versions` are those of driver and NVML.
 
     The header does not wait for the driver, so that a hang can be recorded too.
@@ -186,13 +183,9 @@ class Player:
     """Emit the samples of a trace once, at their own pace, in place of a `Sampler`."""
 
     def __init__(
-        self,
-        trace: Trace,
-        emit: Callable[[TelemetryRead], None],
-        on_end: Callable[[], None],
-        *,
+        self, trace: Trace, emit: Callable[[TelemetryRead], None], on_end: Callable[[], None], *,
         interval_s: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`emit` and, after the last sample, `on_end` are called on the thread `telemetry`."""
         self.quiet = False
         """As for a `Sampler`; without effect here."""

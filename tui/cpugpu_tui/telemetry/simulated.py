@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.telemetry.sampler import STOP_S
@@ -86,23 +86,14 @@ def _gpu(index: int, elapsed_s: float, load: float, heat: float) -> GpuTelemetry
         "kernel_active_pct": round(load * (96 + _ripple(shifted_s, 3))),
         "memory_active_pct": round(load * (55 + _ripple(shifted_s, 5))),
         "memory_used_bytes": float(_RESERVED_BYTES + _RUN_BYTES * load),
-        "memory_reserved_bytes": float(_RESERVED_BYTES),
-        "memory_total_bytes": float(GPU_MEMORY_BYTES),
-        "sm_clock_mhz": 1980.0 if load else 345.0,
-        "memory_clock_mhz": 3201.0,
-        "power_mw": power_mw,
-        "power_average_mw": _IDLE_MW + _LOAD_MW * load,
-        "temperature_c": round(34 + 32 * heat),
-        "throttle_bits": 0.0 if load else 1.0,
-        "throttled_power_cap_pct": 0.0,
-        "pcie_tx_bytes_per_s": 1e6 * round(100 * load),
-        "pcie_rx_bytes_per_s": 1e6 * round(5_000 * load),
-        "power_limit_mw": _LIMIT_MW,
-        "slowdown_temperature_c": 92.0,
-        "sm_clock_max_mhz": 1980.0,
-        "memory_clock_max_mhz": 3201.0,
-        "performance_state": 0.0 if load else 8.0,
-    }
+        "memory_reserved_bytes": float(_RESERVED_BYTES), "memory_total_bytes": float(GPU_MEMORY_BYTES),
+        "sm_clock_mhz": 1980.0 if load else 345.0, "memory_clock_mhz": 3201.0, "power_mw": power_mw,
+        "power_average_mw": _IDLE_MW + _LOAD_MW * load, "temperature_c": round(34 + 32 * heat),
+        "throttle_bits": 0.0 if load else 1.0, "throttled_power_cap_pct": 0.0,
+        "pcie_tx_bytes_per_s": 1e6 * round(100 * load), "pcie_rx_bytes_per_s": 1e6 * round(5_000 * load),
+        "power_limit_mw": _LIMIT_MW, "slowdown_temperature_c": 92.0, "sm_clock_max_mhz": 1980.0,
+        "memory_clock_max_mhz": 3201.0, "performance_state": 0.0 if load else 8.0,
+    }  # fmt: skip
     readings = {
         key: Reading(round(float(values[key]), 3)) if key in values else Reading(None, "not-supported") for key in KEYS
     }

@@ -18,7 +18,7 @@ import msgspec
 
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 
@@ -224,12 +224,9 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
         return TelemetryRead(
             gpus=tuple(each.as_event(header.gpu_keys) for each in found.gpus),
             host={key: _reading(cell, key) for key, cell in found.host.items() if cell is not None},
-            problem=found.problem,
-            is_silent=found.is_silent,
-            seq=found.seq,
-            wall_ns=found.wall_ns,
+            problem=found.problem, is_silent=found.is_silent, seq=found.seq, wall_ns=found.wall_ns,
             mono_ns=found.mono_ns,
-        )
+        )  # fmt: skip
     except _Wrong as wrong:
         raise _damaged(name, number, wrong) from None
 

@@ -6,27 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.crossover import is_clear
 from cpugpu_tui.decide.interval import Pool, Shared
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare, is_converged, is_usable
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    NO_CORE,
-    Calibrated,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    EnergyMeasured,
-    Plan,
-    Progressed,
-    TensorsPlaced,
-)
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
-from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.host_watch import READING_S, is_starved
 from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter
@@ -42,7 +28,8 @@ from cpugpu_tui.timing.warm_up import (
 from cpugpu_tui.workloads import case_costs
 
 LONGEST_REPEATED_FIRST_CALL_NS = 10e9
-"""First calls beyond the budget may include library loading. Shorter ones than this are repeated, longer ones count."""
+"""A first call longer than the budget may include library loading. Below this length it is repeated and the second call
+is the sample; above it the first call is."""
 
 
 class CaseRun:
@@ -50,8 +37,8 @@ class CaseRun:
 
     def __init__(
         self,
-        case: Case,
-        plan: Plan,
+        case: model.Case,
+        plan: model.Plan,
         machine: Machine,
         emit: Emit,
         control: Control,
@@ -82,7 +69,7 @@ class CaseRun:
         self.converged = False  # whether the confidence interval is narrow enough
         self._begun = machine.watch.snapshot()
         self._edges = CaseEdges(case, machine.watcher, emit)
-        self._long_calls: dict[str, EnergyMeasured] = {}
+        self._long_calls: dict[str, model.EnergyMeasured] = {}
         self._check: Any = None
         self.is_checked = False  # whether results were compared; such cases are also profiled
 
@@ -121,7 +108,9 @@ class CaseRun:
         costs = case_costs(self.case)
         operations = self._written_operations()
         self._emit(
-            CaseStarted(case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations)
+            model.CaseStarted(
+                case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations
+            )
         )
         if operations and self._machine.has_whole_clock(self.case):
             self._run_as_written()
@@ -142,7 +131,7 @@ class CaseRun:
         """Return the number of calls between the publication's clock readings; 0 if this plan does not run them."""
         whole_in_search = self._plan.search is not None and self._machine.has_whole_clock(self.case)
         # A search skips whole experiments such as trainings.
-        if AS_WRITTEN not in self._plan.metrics or whole_in_search:
+        if model.AS_WRITTEN not in self._plan.metrics or whole_in_search:
             return 0
         return self._machine.operations(self.case)
 
@@ -179,7 +168,7 @@ class CaseRun:
                 self._note_energy(device.name, before)
             results[device.name] = first.result
             inside, outside = self._machine.placement(operation, first.result, device.name)
-            self._emit(TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
+            self._emit(model.TensorsPlaced(case=self.case.key, device=device.name, inputs=inside, results=outside))
             if (traced := self._machine.examine(operation, device.name)) is not None:
                 self._emit(traced)
             wanted, first_ns = self._wanted(first.singles), first.elapsed_ns
@@ -193,13 +182,13 @@ class CaseRun:
         return results
 
     def _wanted(self, singles: Singles) -> Samples:
-        unwanted = {COLD_START, AS_WRITTEN} - set(self._plan.metrics)
+        unwanted = {model.COLD_START, model.AS_WRITTEN} - set(self._plan.metrics)
         return {name: values for name, values in singles.items() if not name.startswith(tuple(unwanted))}
 
     def _announce(self, phase: str, device: str, estimate_ns: float | None = None) -> None:
         """Announce the next step and flush, so that the controller knows the step if the process dies in it."""
         self._emit(
-            Progressed(
+            model.Progressed(
                 case=self.case.key, device=device, phase=phase, round_index=self.round_index,
                 estimate_s=None if estimate_ns is None else estimate_ns / 1e9,
             )
@@ -234,12 +223,18 @@ class CaseRun:
         if run.is_timed_once and run.name in self._long_calls:
             self._emit(self._long_calls.pop(run.name))
         self._emit(
-            Calibrated(
-                case=self.case.key, device=run.name, estimate_ns=run.estimate_ns, calls_per_block=run.calls,
-                blocks=run.blocks, rounds=run.rounds, max_rounds=run.max_rounds, threads=run.timer.threads(),
+            model.Calibrated(
+                case=self.case.key,
+                device=run.name,
+                estimate_ns=run.estimate_ns,
+                calls_per_block=run.calls,
+                blocks=run.blocks,
+                rounds=run.rounds,
+                max_rounds=run.max_rounds,
+                threads=run.timer.threads(),
                 stable=stable,
             )
-        )  # fmt: skip
+        )
 
     def _note_energy(self, device: str, before: Meter) -> None:
         """Store the energy of a long call, which may be the only one and is long enough for a window."""
@@ -274,7 +269,7 @@ class CaseRun:
             run.forget(self.round_index)
             return False
         if run.lack.stays and is_starved(run.waited):
-            event = replace(event, marks=(*event.marks, NO_CORE))
+            event = replace(event, marks=(*event.marks, model.NO_CORE))
         if is_last:
             rounds = [each.round_ns for each in self.runs]
             correlation = case_correlation(rounds, is_compared=self.is_compared)
@@ -286,7 +281,7 @@ class CaseRun:
         self._emit(event)
         return True
 
-    def _is_void(self, run: DeviceRun, event: DeviceSampled) -> bool:
+    def _is_void(self, run: DeviceRun, event: model.DeviceSampled) -> bool:
         """Return whether to discard a half-round: threads waited for a core in it, or in the warm-up that sized it."""
         # With more threads than cores some always wait, so a repetition does not help.
         can_repeat = not run.is_timed_once and run.threads <= self._machine.watch.cores
@@ -306,7 +301,8 @@ class CaseRun:
     @property
     def _may_converge(self) -> bool:
         """Return whether the interval decides the number of rounds: not with a fixed number, nor if timed once."""
-        return self._plan.max_rounds > self._plan.rounds and not self.is_timed_once
+        is_fixed = self._plan.max_rounds <= self._plan.rounds
+        return not is_fixed and not self.is_timed_once
 
     def _is_converged(self, shared: Shared) -> bool:
         # A search also uses sizes whose budget allows fewer rounds: a device may be observed as faster there.
@@ -347,7 +343,7 @@ class CaseRun:
             return None
         return self.runs[0].estimate_ns / slowest_ns
 
-    def _half_round(self, run: DeviceRun) -> DeviceSampled:
+    def _half_round(self, run: DeviceRun) -> model.DeviceSampled:
         readiness = Readiness() if run.is_timed_once else run.timer.ready(run.operation, run.calls)
         if not run.is_timed_once:
             run.run_discarded_block()
@@ -363,8 +359,8 @@ class CaseRun:
     def _timed(
         self, device: str, calls: int, samples: Samples, readiness: Readiness, marks: tuple[str, ...],
         started: Instant, ended: Instant, seen: Passage = NOT_WATCHED,
-    ) -> DeviceSampled:  # fmt: skip
-        return DeviceSampled(
+    ) -> model.DeviceSampled:  # fmt: skip
+        return model.DeviceSampled(
             case=self.case.key,
             device=device,
             round_index=self.round_index,
@@ -387,7 +383,7 @@ class CaseRun:
         self._edges.end()
         for read in core_waits(self.case, self.runs, self._machine.watch, self._begun, self._plan, self._control):
             self._emit(read)
-        self._emit(CaseFinished(case=self.case.key, check=self._check))
+        self._emit(model.CaseFinished(case=self.case.key, check=self._check))
         self.close()
 
     def close(self) -> None:

@@ -6,8 +6,7 @@ import tempfile
 from typing import Any
 
 from cpugpu_tui.model import Case, Check, CodeTraced, Plan, Progressed
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.timers import Timer
 from cpugpu_tui.timing.timers.command import CommandOperation, CommandTimer
 from cpugpu_tui.timing.torch_machine import TorchMachine

@@ -6,22 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.cores import Snapshot, Waited
-from cpugpu_tui.model import (
-    CORES,
-    DEVICE,
-    END_TO_END,
-    LATENCY,
-    PAGEABLE,
-    SINGLE,
-    THROUGHPUT,
-    Case,
-    CoreWait,
-    MachineRead,
-    Plan,
-)
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
 from cpugpu_tui.timing.timers import Timer, Watch
 from cpugpu_tui.timing.warm_up import block_calls
@@ -114,16 +102,16 @@ class DeviceRun:
         if self.estimate_ns * self.calls <= LONGEST_DISCARDED_BLOCK_NS:
             self.timer.latency_block(self.operation, self.calls)
 
-    def take(self, round_index: int, plan: Plan, watch: Watch) -> tuple[Samples, tuple[str, ...]]:
+    def take(self, round_index: int, plan: model.Plan, watch: Watch) -> tuple[Samples, tuple[str, ...]]:
         """Time one half-round; return its samples by metric, and its marks."""
         timer, operation = self.timer, self.operation
         if self.is_timed_once:
             self.round_ns[round_index] = self.first_ns
-            return {LATENCY: (self.first_ns,)}, ()
+            return {model.LATENCY: (self.first_ns,)}, ()
         started_ns = timer.clock_ns()
         watch.begin(timer.device)
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
-        samples: Samples = {LATENCY: blocks}
+        samples: Samples = {model.LATENCY: blocks}
         samples |= self._singles(plan)
         seen = watch.end()
         marks, self.waited = seen.marks, seen.waited
@@ -135,8 +123,8 @@ class DeviceRun:
             self.waited = more_starved(self.waited, watch.end().waited)
             samples |= extras
             marks += more_marks
-            if extras.get(PAGEABLE):
-                self.moved_ns[round_index] = median(extras[PAGEABLE])
+            if extras.get(model.PAGEABLE):
+                self.moved_ns[round_index] = median(extras[model.PAGEABLE])
         ended_ns = timer.clock_ns()
         self._latency_ns += latency_done_ns - started_ns
         self._extras_ns += ended_ns - latency_done_ns
@@ -148,34 +136,34 @@ class DeviceRun:
         self.round_ns.pop(round_index, None)
         self.moved_ns.pop(round_index, None)
 
-    def _singles(self, plan: Plan) -> Samples:
+    def _singles(self, plan: model.Plan) -> Samples:
         """Time calls one by one. Blocks of one call are single calls already, so a GPU then adds only `enqueue`."""
         if self.calls > 1:
             limit_ns = SINGLES_NS if plan.search is None else SEARCH_SINGLES_NS
             return self.timer.singles(self.operation, self._count(SINGLES, limit_ns))
         if self.timer.device.is_cpu:
             return {}
-        return {name: values for name, values in self.timer.singles(self.operation, 1).items() if name != SINGLE}
+        return {name: values for name, values in self.timer.singles(self.operation, 1).items() if name != model.SINGLE}
 
-    def _extras(self, plan: Plan) -> tuple[Samples, tuple[str, ...]]:
+    def _extras(self, plan: model.Plan) -> tuple[Samples, tuple[str, ...]]:
         """Take all metrics other than latency."""
         timer, operation = self.timer, self.operation
         samples: Samples = {}
         marks: tuple[str, ...] = ()
-        if THROUGHPUT in plan.metrics:
+        if model.THROUGHPUT in plan.metrics:
             taken = [timer.throughput_block(operation, self.calls) for _ in range(THROUGHPUT_BLOCKS)]
-            samples |= rounded(THROUGHPUT, taken)
+            samples |= rounded(model.THROUGHPUT, taken)
         # A search takes kernel times only on GPUs: on the CPU, flushes of 25 ms each would be half of its time.
-        if DEVICE in plan.metrics and not (plan.search is not None and timer.device.is_cpu):
+        if model.DEVICE in plan.metrics and not (plan.search is not None and timer.device.is_cpu):
             found = timer.device_samples(operation, self._device_count())
             marks = found.marks
-            samples |= rounded(DEVICE, found.elapsed_ns)
-        if END_TO_END in plan.metrics:
+            samples |= rounded(model.DEVICE, found.elapsed_ns)
+        if model.END_TO_END in plan.metrics:
             count = self._count(MOVES, SINGLES_NS)
             for pinned in (False, True):
                 samples |= timer.end_to_end(operation, count, pinned=pinned)
         # Last, because copying the result needs the host buffer of the calls with copies.
-        if DEVICE in plan.metrics and len(self.round_ns) <= OVERHEAD_ROUNDS:
+        if model.DEVICE in plan.metrics and len(self.round_ns) <= OVERHEAD_ROUNDS:
             samples |= timer.overheads(operation)
         return samples, marks
 
@@ -199,28 +187,23 @@ def rounded(metric: str, values: Any) -> Samples:
 
 
 def core_waits(
-    case: Case, runs: Sequence[DeviceRun], watch: Watch, begun: Snapshot, plan: Plan, control: Control
-) -> Iterator[MachineRead]:
+    case: model.Case, runs: Sequence[DeviceRun], watch: Watch, begun: Snapshot, plan: model.Plan, control: Control
+) -> Iterator[model.MachineRead]:
     """Yield, for each device whose threads waited for a core: how long, who used the cores, latency of one thread."""
     short = [run for run in runs if run.lack.discarded or run.lack.stays]
     use = watch.core_use(begun) if short else None
     for run in short:
         lack, threads = run.lack, run.threads
         single = _one_thread(run, watch, plan) if lack.stays and not control.stopping else None
-        cores = CoreWait(
-            threads=threads,
-            cores=watch.cores,
-            waited_ns=lack.waited.waited_ns,
-            wanted_ns=lack.waited.wanted_ns,
-            discarded=tuple(lack.discarded),
-            one_thread_ns=single[0] if single is not None else (),
-            one_thread_share=single[1] if single is not None else None,
-            use=use,
-        )
-        yield MachineRead(case=case.key, device=run.name, edge=CORES, readings={}, cores=cores)
+        cores = model.CoreWait(
+            threads=threads, cores=watch.cores, waited_ns=lack.waited.waited_ns, wanted_ns=lack.waited.wanted_ns,
+            discarded=tuple(lack.discarded), one_thread_ns=single[0] if single is not None else (),
+            one_thread_share=single[1] if single is not None else None, use=use,
+        )  # fmt: skip
+        yield model.MachineRead(case=case.key, device=run.name, edge=model.CORES, readings={}, cores=cores)
 
 
-def _one_thread(run: DeviceRun, watch: Watch, plan: Plan) -> tuple[tuple[float, ...], float | None] | None:
+def _one_thread(run: DeviceRun, watch: Watch, plan: model.Plan) -> tuple[tuple[float, ...], float | None] | None:
     """Return the latency on one thread, ns, and the share of the time that this thread waited for a core.
 
     Like a half-round, it is repeated while the thread waits. A call longer than the budget is timed once. None if the

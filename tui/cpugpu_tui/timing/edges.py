@@ -16,10 +16,10 @@ from cpugpu_tui.machine.device_state import (
     counted,
     power_inside,
 )
-from cpugpu_tui.machine.rapl import TICK_NS as CPU_TICK_NS
-from cpugpu_tui.machine.rapl import Rapl
+from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
+from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.settled_clock import MARKS
 
@@ -76,24 +76,8 @@ class GpuWatcher(RealTime):
 
     def __init__(self, probe: GpuProbe, name: str) -> None:
         """`name` is the product name, which identifies modules that count CPU and GPU together."""
-        self._probe = probe
+        self.edge, self.state, self.energy_mj, self.power_mw = probe.edge, probe.state, probe.energy_mj, probe.power_mw
         self.scope = "board" if probe.is_mig() else scope_of(name)
-
-    def edge(self) -> Edge:
-        """Return clock, throttle reasons, and the throttle counters that are fast to read."""
-        return self._probe.edge()
-
-    def state(self) -> State:
-        """Return temperature, memory, energy, all throttle counters and processes."""
-        return self._probe.state()
-
-    def energy_mj(self) -> Reading:
-        """Return the energy counter since the driver was loaded, mJ."""
-        return self._probe.energy_mj()
-
-    def power_mw(self) -> Reading:
-        """Return the instantaneous power, mW."""
-        return self._probe.power_mw()
 
 
 def scope_of(name: str) -> str:
@@ -142,14 +126,10 @@ class CaseEdges:
         if state is not None:
             self._emit(
                 MachineRead(
-                    case=self._case.key,
-                    device=device,
-                    edge=edge,
-                    readings=dict(state.readings),
-                    processes=state.processes,
-                    elapsed_ns=elapsed_ns,
+                    case=self._case.key, device=device, edge=edge, readings=dict(state.readings),
+                    processes=state.processes, elapsed_ns=elapsed_ns,
                 )
-            )
+            )  # fmt: skip
         return state
 
 
@@ -194,14 +174,7 @@ def energy_between(
 ) -> EnergyMeasured:
     """Return the event for a window between two readings of a device's energy counter."""
     return EnergyMeasured(
-        case=case,
-        device=device,
-        calls=calls,
-        elapsed_ns=after.at_ns - before.at_ns,
-        begin_mj=before.reading.value,
-        end_mj=after.reading.value,
-        tick_ns=watcher.tick_ns,
-        scope=watcher.scope,
-        power_mw=power_mw,
+        case=case, device=device, calls=calls, elapsed_ns=after.at_ns - before.at_ns, begin_mj=before.reading.value,
+        end_mj=after.reading.value, tick_ns=watcher.tick_ns, scope=watcher.scope, power_mw=power_mw,
         reason=before.reading.reason or after.reading.reason,
-    )
+    )  # fmt: skip

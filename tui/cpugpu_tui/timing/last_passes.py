@@ -13,9 +13,8 @@ from itertools import permutations
 from typing import Any
 
 from cpugpu_tui.model import Case, Device, EnergyMeasured, KernelsProfiled, PeerMeasured, Progressed, Reading
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.edges import Meter, energy_between
-from cpugpu_tui.timing.emitter import Emit
 from cpugpu_tui.timing.timers import Machine, Watcher
 from cpugpu_tui.timing.torch_devices import first_line
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import resource
 import threading
 from collections.abc import Callable, Iterator
@@ -65,7 +66,7 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
     op.has_end_to_end = op.plainly_placed and any(True for _ in tensors(result))
     op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
     is_torch = any(True for _ in tensors(op.inputs))
-    if is_torch and op.expected is not None and not seen.count and not bool((op.expected[0] != op.expected[1]).any()):
+    if is_torch and op.expected is not None and not seen.count and _distance(*op.expected) == 0.0:
         raise refused("No operator ran, and other inputs gave the same result: the result is cached.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
     return CodeTraced(
@@ -87,10 +88,15 @@ def check_later_call(op: Operation) -> None:
         return
     number = op.inputs.turn
     found = _sample(op.step(*op.inputs))
-    own, other = (float((found - each).norm()) for each in (op.expected[number], op.expected[1 - number]))
+    own, other = (_distance(found, each) for each in (op.expected[number], op.expected[1 - number]))
     if own > other:
         raise refused("A later call returned the result of other inputs: the code keeps results.",
                       "Remove the cache, or time the function below it.")  # fmt: skip
+
+
+def _distance(found: Any, expected: Any) -> float:
+    """Return how far two samples are apart; results of different sizes, such as of `nonzero`, share nothing."""
+    return float((found - expected).norm()) if found.shape == expected.shape else math.inf
 
 
 def _narrowest_bytes(inputs: Any) -> int:

@@ -11,8 +11,7 @@ from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 from cpugpu_tui.timing.case_run import CaseRun
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SizeSearch
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
@@ -185,13 +184,10 @@ class Scheduler:
             self._machine.release()
         self._emit(
             CaseFailed(
-                case=case_run.case.key,
-                kind=failure.kind,
-                message=failure.message,
-                remedy=failure.remedy,
+                case=case_run.case.key, kind=failure.kind, message=failure.message, remedy=failure.remedy,
                 device=case_run.device,
             )
-        )
+        )  # fmt: skip
         self._emit.flush()
         if failure.fatal:
             raise failure
@@ -233,12 +229,9 @@ class Scheduler:
             left_s = min(left_s, max(0.0, self._plan.max_seconds - self._watch.elapsed_s()))
         current = self._active[-1] if self._active else None
         return Progressed(
-            case=current.case.key if current else "",
-            device="",
-            phase="gap",
-            round_index=current.round_index if current else 0,
-            seconds_left=left_s,
-        )
+            case=current.case.key if current else "", device="", phase="gap",
+            round_index=current.round_index if current else 0, seconds_left=left_s,
+        )  # fmt: skip
 
     def _wind_up(self) -> str:
         """End early: finish cases that have a complete round, skip all others."""

@@ -12,14 +12,13 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, CodeTraced, Device, LinesProfiled, Plan, torch_dtype
-from cpugpu_tui.timing.ceilings import Gauge
-from cpugpu_tui.timing.ceilings.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
+from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.result_check import check_results
-from cpugpu_tui.timing.timers import CaseError, Singles, Timer, Watch, Watcher
+from cpugpu_tui.timing.timers import CaseError, Gauge, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.timing.timers.gpu_link import GpuLink

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Plan
-from cpugpu_tui.timing.control import Control
+from cpugpu_tui.timing.channel import Control
 
 BLOCK_NS = 2e6
 """Length of a block of calls, ns. Reading the clock takes less than 0.01 % of it."""

@@ -1,20 +1,29 @@
-"""Commands that start an agent process: on this machine, or through a launcher on another one."""
+"""How an agent is started, in this interpreter or on a host, and why a host fails."""
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.transport.agent_zip import open_agent_zip
-from cpugpu_tui.transport.host_failure import Progress, classify_host_failure, no_program
-from cpugpu_tui.transport.inbox import Gone
-from cpugpu_tui.transport.launchers import BEAT_S, remote_start
+from cpugpu_tui.transport.agent_output import Gone
+from cpugpu_tui.transport.launchers import (
+    BEAT_S,
+    EXIT_NOT_EXECUTABLE,
+    EXIT_NOT_FOUND,
+    EXIT_OLD,
+    EXIT_PRE,
+    SSH_FAILED,
+    open_agent_zip,
+    remote_start,
+)
 
 HELLO_LIMIT_S = 120.0
 """How long a host may take until its hello. Importing torch from a network file system takes 60 s."""
@@ -104,3 +113,132 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
         )
     descriptor = open_agent_zip()
     return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
+
+
+# ------------------------------------------------------------------ host failure
+
+
+UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH = "unreachable", "auth", "no python", "no torch"
+VERSION, CRASHED, TIMEOUT, MISBEHAVING = "version", "crashed", "timeout", "misbehaving"
+
+_AUTH = re.compile(r"Permission denied|Too many authentication failures|No supported authentication", re.IGNORECASE)
+_HOST_KEY = re.compile(r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED", re.IGNORECASE)
+_SLURM_REFUSED = re.compile(r"srun: (?:error|fatal): (?!.*task \d+: (?:Exited|Killed|Segmentation|Aborted))")
+
+
+class HostError(UnfitError):
+    """A host cannot be used, or can no longer be used."""
+
+    title = "Host not usable"
+
+    def __init__(self, kind: str, message: str, remedy: str = "") -> None:
+        """`kind` is one of the constants of this module."""
+        super().__init__(message, remedy)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the start of an agent got."""
+
+    is_reached: bool
+    """The host has run our shell line."""
+    is_ready: bool
+    """The agent has said hello."""
+    is_late: bool = False
+    """The agent was ended because its hello took too long."""
+
+
+def no_program(program: str, error: OSError) -> HostError:
+    """Return the error for a launcher that is not installed on this machine."""
+    return HostError(
+        UNREACHABLE, f"Cannot start {program} on this machine: {error.strerror}.",
+        "Install it, or choose another launcher in the hosts file.",
+    )  # fmt: skip
+
+
+def classify_host_failure(host: Host, gone: Gone, progress: Progress, limit_s: float) -> HostError | None:
+    """Return why the host ended the agent; None if the agent was at work and died by itself."""
+    if progress.is_late:
+        return HostError(
+            TIMEOUT, f"The agent on {host.host} did not start within {limit_s:g} s.{_last_line(gone)}",
+            "Check what its interpreter waits for, or raise --start-timeout.",
+        )  # fmt: skip
+    lost = _connection(host, gone, is_reached=progress.is_reached)
+    if lost is not None:
+        return lost
+    if progress.is_ready:
+        return None
+    return _interpreter(host, gone) if progress.is_reached else _not_reached(host, gone)
+
+
+def _connection(host: Host, gone: Gone, *, is_reached: bool) -> HostError | None:
+    """Return the failure of a connection that ssh or srun reported."""
+    text = "\n".join(gone.last_lines)
+    if host.launcher == "ssh" and gone.exit_code == SSH_FAILED:
+        if is_reached:
+            return HostError(
+                UNREACHABLE, f"The connection to {host.host} was lost.{_last_line(gone)}",
+                "Finished cases are saved. Run again when the host answers.",
+            )  # fmt: skip
+        return _ssh(host, gone, text)
+    if host.launcher == "srun" and _SLURM_REFUSED.search(text) and not is_reached:
+        return HostError(
+            UNREACHABLE, f"Slurm did not start the agent on {host.host}.{_last_line(gone)}",
+            f"Try `srun --nodelist={host.host} hostname`, and add missing options to `options` in the hosts file.",
+        )  # fmt: skip
+    if host.launcher == "srun" and re.search(r"Node failure|NODE FAIL|lost contact", text, re.IGNORECASE):
+        return HostError(UNREACHABLE, f"Slurm lost the node {host.host}.{_last_line(gone)}", "Check it with `sinfo`.")
+    return None
+
+
+def _ssh(host: Host, gone: Gone, text: str) -> HostError:
+    name = shlex.quote(host.host)
+    if _HOST_KEY.search(text):
+        return HostError(
+            AUTH, f"The host key of {host.host} is unknown, or has changed.",
+            f"Connect once with `ssh {name}` and check the key.",
+        )  # fmt: skip
+    if _AUTH.search(text):
+        return HostError(
+            AUTH, f"{host.host} refused a login without password.{_last_line(gone)}",
+            f"Make `ssh -o BatchMode=yes {name} true` work: set a key in ssh_config, or run `ssh-add`.",
+        )  # fmt: skip
+    return HostError(
+        UNREACHABLE, f"Cannot reach {host.host}.{_last_line(gone)}",
+        f"Try `ssh {name} true`. The name may need an entry in ssh_config.",
+    )  # fmt: skip
+
+
+def _not_reached(host: Host, gone: Gone) -> HostError:
+    return HostError(
+        UNREACHABLE, f"{host.launcher} did not reach {host.host}: it {gone.manner}.{_last_line(gone)}",
+        "Run its command by hand: `cpugpu-tui fleet hosts` prints it.",
+    )  # fmt: skip
+
+
+def _interpreter(host: Host, gone: Gone) -> HostError:
+    """Return why the interpreter could not run the agent."""
+    match gone.exit_code:
+        case code if code == EXIT_PRE:
+            return HostError(CRASHED, f"`pre` of {host.host} failed.{_last_line(gone)}", "Fix it in the hosts file.")
+        case code if code == EXIT_OLD:
+            found = gone.last_lines[-1] if gone.last_lines else "Its Python"
+            return HostError(
+                VERSION, f"{host.python} on {host.host} is too old: {found}.",
+                "Set `python` in the hosts file to Python 3.10 or later.",
+            )  # fmt: skip
+        case code if code in (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE):
+            what = "not found" if code == EXIT_NOT_FOUND else "cannot be executed"
+            return HostError(
+                NO_PYTHON, f"{host.python} {what} on {host.host}.{_last_line(gone)}",
+                "Set `python` in the hosts file to an interpreter that has torch, or load one in `pre`.",
+            )  # fmt: skip
+    return HostError(
+        CRASHED, f"{host.python} on {host.host} could not run the agent: it {gone.manner}.{_last_line(gone)}",
+        f"Try `{host.python} -c 'import torch'` on that host.",
+    )  # fmt: skip
+
+
+def _last_line(gone: Gone) -> str:
+    return f" {gone.last_words}" if gone.last_lines else ""

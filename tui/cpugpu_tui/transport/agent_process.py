@@ -18,12 +18,10 @@ import msgspec
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.model.plain_data import to_plain
-from cpugpu_tui.timing.control import BEAT
-from cpugpu_tui.transport.agent_command import Start
-from cpugpu_tui.transport.agent_output import LastLines, Output, has_ended
+from cpugpu_tui.timing.channel import BEAT
+from cpugpu_tui.transport.agent_command import TIMEOUT, HostError, Progress, Start
+from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, Gone, Inbox, LastLines, Listener, Message, Output, has_ended
 from cpugpu_tui.transport.guard import StreamGuard
-from cpugpu_tui.transport.host_failure import TIMEOUT, HostError, Progress
-from cpugpu_tui.transport.inbox import LOOK_AGAIN_S, Gone, Inbox, Listener, Message
 from cpugpu_tui.transport.launchers import REACHED
 from cpugpu_tui.transport.signal_watch import to_kill
 from cpugpu_tui.transport.wire import Garbage, LineReader

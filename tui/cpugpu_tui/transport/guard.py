@@ -10,38 +10,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import (
-    LATENCY,
-    WIRE_TAGS,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    CeilingsMeasured,
-    CodeTraced,
-    DeviceSampled,
-    DevicesFound,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    Gap,
-    Hello,
-    KernelsProfiled,
-    LinesProfiled,
-    MachineRead,
-    PeerMeasured,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    SweepKey,
-    TelemetryRead,
-    TensorsPlaced,
-    WorkloadsLoading,
-)
 from cpugpu_tui.transport.plausible import MOST_DEVICES, fault
 from cpugpu_tui.transport.wire import BadEvent, Garbage, decode
 
@@ -66,16 +36,16 @@ MOST_ONCE = 3
 MOST_FILES = 10_000
 """Most workload files that an agent may announce."""
 
-PER_DEVICE: dict[type[Event], int] = {
-    Calibrated: 2, TensorsPlaced: 1, CodeTraced: 1, MachineRead: 3, EnergyMeasured: 4, LinesProfiled: 1,
-    KernelsProfiled: 1, EpochFinished: 10_000,
+PER_DEVICE: dict[type[model.Event], int] = {
+    model.Calibrated: 2, model.TensorsPlaced: 1, model.CodeTraced: 1, model.MachineRead: 3, model.EnergyMeasured: 4,
+    model.LinesProfiled: 1, model.KernelsProfiled: 1, model.EpochFinished: 10_000,
 }  # fmt: skip
 """Most events of a kind for one case on one device."""
 
 CLOCK_SLACK_S = 5.0
 """How far the calls of an agent may exceed the controller's clock, whose start lies before the agent's, seconds."""
 
-AFTERWARDS = (EnergyMeasured, LinesProfiled, KernelsProfiled)
+AFTERWARDS = (model.EnergyMeasured, model.LinesProfiled, model.KernelsProfiled)
 """Events that may follow the end of their case."""
 
 REMEDY = "Finished cases are saved. Check the agent's interpreter and what it loads, then run again."
@@ -106,11 +76,11 @@ class StreamGuard:
     """Turns the lines of one agent into events, or raises `MisbehavedError`."""
 
     def __init__(self) -> None:
-        self._plan: Plan | None = None
-        self._hello: Hello | None = None
+        self._plan: model.Plan | None = None
+        self._hello: model.Hello | None = None
         self._devices: frozenset[str] | None = None
         self._cases: dict[str, _Watched] = {}
-        self._sweeps: dict[SweepKey, set[int]] = {}
+        self._sweeps: dict[model.SweepKey, set[int]] = {}
         self._open = 0
         """Cases that have neither finished nor failed."""
         self._seq = 0
@@ -125,7 +95,7 @@ class StreamGuard:
 
     # ---------------------------------------------------------------- told by the controller
 
-    def expect(self, plan: Plan) -> None:
+    def expect(self, plan: model.Plan) -> None:
         """Register the plan; call before it is sent."""
         for case in plan.cases:
             self._add(case)
@@ -137,7 +107,7 @@ class StreamGuard:
         """Allow the agent to report `stopped` from now on."""
         self._is_stop_asked = True
 
-    def _add(self, case: Case) -> None:
+    def _add(self, case: model.Case) -> None:
         self._cases[case.key] = _Watched()
         self._sweeps.setdefault(case.sweep, set()).add(case.size)
         self._open += 1
@@ -177,7 +147,7 @@ class StreamGuard:
         if self._stray_lines > STRAY_LINES:
             raise MisbehavedError(f"The agent sent over {STRAY_LINES:,} lines that are not events.")
 
-    def event_on(self, line: bytes) -> Event | None:
+    def event_on(self, line: bytes) -> model.Event | None:
         """Return the event on a line; None if it is to be ignored.
 
         Raises:
@@ -206,48 +176,48 @@ class StreamGuard:
 
     # ---------------------------------------------------------------- checks
 
-    def _check(self, event: Event, line_bytes: int) -> None:
-        name = WIRE_TAGS[type(event)]
-        if event.seq <= self._seq and not isinstance(event, Hello):
+    def _check(self, event: model.Event, line_bytes: int) -> None:
+        name = model.WIRE_TAGS[type(event)]
+        if event.seq <= self._seq and not isinstance(event, model.Hello):
             raise MisbehavedError(f"The agent sent {name} out of order: event {event.seq:,} after {self._seq:,}.")
         wrong = fault(event, self._plan)
         if wrong is not None:
             raise MisbehavedError(f"The agent sent {name} {wrong}.")
         self._seq = event.seq
-        if isinstance(event, (Hello, WorkloadsLoading)):
+        if isinstance(event, (model.Hello, model.WorkloadsLoading)):
             self._before_the_plan(event)
             return
         if self._hello is None or self._plan is None:
             raise MisbehavedError(f"The agent sent {name} before it had a plan.")
         longest = EVENT_BYTES
-        if isinstance(event, DeviceSampled) and event.round_index:
+        if isinstance(event, model.DeviceSampled) and event.round_index:
             longest = HALF_ROUND_BYTES + 32 * self._plan.blocks
         if line_bytes > longest:
             raise MisbehavedError(f"The agent sent {name} of {line_bytes:,} bytes.")
-        if isinstance(event, DevicesFound):
+        if isinstance(event, model.DevicesFound):
             if self._devices is not None:
                 raise MisbehavedError("The agent sent its devices twice.")
             self._devices = frozenset(device.name for device in event.devices)
-        elif isinstance(event, RunFinished):
+        elif isinstance(event, model.RunFinished):
             self._finish(event)
-        elif isinstance(event, (Progressed, Gap)):
+        elif isinstance(event, (model.Progressed, model.Gap)):
             self._small_event(event)
         elif self._devices is None:
             raise MisbehavedError(f"The agent sent {name} before its devices.")
         else:
             self._step(event, self._plan)
 
-    def _before_the_plan(self, event: Hello | WorkloadsLoading) -> None:
+    def _before_the_plan(self, event: model.Hello | model.WorkloadsLoading) -> None:
         if self._hello is not None:
             raise MisbehavedError("The agent said hello twice.")
-        if isinstance(event, Hello):
+        if isinstance(event, model.Hello):
             self._hello = event
             return
         self._counts["files"] += 1
         if self._counts["files"] > MOST_FILES:
             raise MisbehavedError(f"The agent loaded over {MOST_FILES:,} files.")
 
-    def _finish(self, event: RunFinished) -> None:
+    def _finish(self, event: model.RunFinished) -> None:
         if event.status == "done" and (self._open or self._devices is None):
             left = f"{self._open:,} of {len(self._cases):,} cases"
             raise MisbehavedError(f"The agent reported 'done', but {left} have neither finished nor failed.")
@@ -257,34 +227,34 @@ class StreamGuard:
             raise MisbehavedError("The agent reported 'stopped', but nobody asked it to stop.")
         self._is_finished = True
 
-    def _small_event(self, event: Progressed | Gap) -> None:
-        if isinstance(event, Progressed) and event.case:
+    def _small_event(self, event: model.Progressed | model.Gap) -> None:
+        if isinstance(event, model.Progressed) and event.case:
             self._case(event.case, "Progressed")
         self._small += 1
         elapsed_s = time.monotonic() - self._started_s
         if self._small > SMALL_EVENTS + SMALL_EVENTS_PER_S * elapsed_s + SMALL_EVENTS_PER_STEP * self._steps:
             raise MisbehavedError(f"The agent reported its progress {self._small:,} times in {elapsed_s:.0f} s.")
 
-    def _step(self, event: Event, plan: Plan) -> None:
+    def _step(self, event: model.Event, plan: model.Plan) -> None:
         """Check an event of a case, or one that may come a limited number of times."""
         self._steps += 1
         match event:
-            case CaseStarted() | CaseFinished() | CaseFailed():
+            case model.CaseStarted() | model.CaseFinished() | model.CaseFailed():
                 self._edge(event)
-            case DeviceSampled():
+            case model.DeviceSampled():
                 self._half_round(event, plan)
-            case CasesChosen():
+            case model.CasesChosen():
                 for case in event.cases:
                     self._choose(case, plan)
-            case CeilingsMeasured():
+            case model.CeilingsMeasured():
                 self._ceilings(event, plan)
-            case PeerMeasured():
+            case model.PeerMeasured():
                 pair = event.source.name, event.target.name
                 if pair in self._pairs or len(self._pairs) >= MOST_DEVICES**2:
                     raise MisbehavedError("The agent sent PeerMeasured twice for the same GPUs.")
                 self._pairs.add(pair)
-            case RunStarted() | TelemetryRead():
-                raise MisbehavedError(f"The agent sent {WIRE_TAGS[type(event)]}, which agents must not send.")
+            case model.RunStarted() | model.TelemetryRead():
+                raise MisbehavedError(f"The agent sent {model.WIRE_TAGS[type(event)]}, which agents must not send.")
             case _:
                 self._measured(event)
 
@@ -294,22 +264,22 @@ class StreamGuard:
             raise MisbehavedError(f"The agent sent {name} of {key[:100]!r}, a case outside its plan.")
         return watched
 
-    def _edge(self, event: CaseStarted | CaseFinished | CaseFailed) -> None:
+    def _edge(self, event: model.CaseStarted | model.CaseFinished | model.CaseFailed) -> None:
         """Check that a case starts before it ends, and ends once."""
-        name = WIRE_TAGS[type(event)]
+        name = model.WIRE_TAGS[type(event)]
         watched = self._case(event.case, name)
         if watched.is_over:
             raise MisbehavedError(f"The agent sent {name} of {event.case} after its end.")
-        if isinstance(event, CaseStarted):
+        if isinstance(event, model.CaseStarted):
             watched.starts += 1
             watched.rounds.clear()
             watched.counts.clear()
             if watched.starts > MOST_STARTS:
                 raise MisbehavedError(f"The agent started {event.case} {watched.starts} times.")
             return
-        if isinstance(event, CaseFinished) and not any(watched.rounds.values()):
+        if isinstance(event, model.CaseFinished) and not any(watched.rounds.values()):
             raise MisbehavedError(f"The agent finished {event.case} without timing it.")
-        if isinstance(event, CaseFailed) and event.device:
+        if isinstance(event, model.CaseFailed) and event.device:
             self._device(event.device, name)
         watched.is_over = True
         watched.rounds.clear()
@@ -330,8 +300,8 @@ class StreamGuard:
         if device not in (self._devices or ()):
             raise MisbehavedError(f"The agent sent {name} on {device[:100]!r}, which is not one of its devices.")
 
-    def _half_round(self, event: DeviceSampled, plan: Plan) -> None:
-        watched = self._at_work(event.case, event.device, WIRE_TAGS[DeviceSampled])
+    def _half_round(self, event: model.DeviceSampled, plan: model.Plan) -> None:
+        watched = self._at_work(event.case, event.device, model.WIRE_TAGS[model.DeviceSampled])
         if not event.round_index:
             watched.counts["once", event.device] += 1
             too_many = watched.counts["once", event.device] > MOST_ONCE
@@ -339,7 +309,7 @@ class StreamGuard:
             too_many = not watched.rounds.get(event.device, 0) < event.round_index <= most_rounds(plan)
             watched.rounds[event.device] = event.round_index
         if plan.simulation is None:  # whose clock is virtual
-            self._timed_ns += event.calls_per_block * sum(event.samples.get(LATENCY, ()))
+            self._timed_ns += event.calls_per_block * sum(event.samples.get(model.LATENCY, ()))
             passed_s = time.monotonic() - self._started_s
             if self._timed_ns / 1e9 > 1.05 * passed_s + CLOCK_SLACK_S:
                 raise MisbehavedError(
@@ -351,9 +321,9 @@ class StreamGuard:
                 f"The agent sent round {event.round_index:,} of {event.case} out of order, or too many rounds."
             )
 
-    def _measured(self, event: Event) -> None:
+    def _measured(self, event: model.Event) -> None:
         """Check events with a limit for each case and device; without a case, energy is that of an idle device."""
-        name, key, device = WIRE_TAGS[type(event)], getattr(event, "case", ""), getattr(event, "device", "")
+        name, key, device = model.WIRE_TAGS[type(event)], getattr(event, "case", ""), getattr(event, "device", "")
         if isinstance(event, AFTERWARDS):
             counts = self._case(key, name).counts if key else self._idle
             self._device(device, name)
@@ -365,7 +335,7 @@ class StreamGuard:
                 f"The agent sent {name} of {key or 'no case'} {counts[name, device]:,} times on {device}."
             )
 
-    def _choose(self, case: Case, plan: Plan) -> None:
+    def _choose(self, case: model.Case, plan: model.Plan) -> None:
         """Check that a search stays between its first sizes, and below its limit of cases."""
         sizes = self._sweeps.get(case.sweep)
         if plan.search is None or not sizes or case.key in self._cases:
@@ -374,7 +344,7 @@ class StreamGuard:
             raise MisbehavedError(f"The agent chose {case.key}, which is outside the range of its search.")
         self._add(case)
 
-    def _ceilings(self, event: CeilingsMeasured, plan: Plan) -> None:
+    def _ceilings(self, event: model.CeilingsMeasured, plan: model.Plan) -> None:
         """Check that peak rates were asked for and belong to this agent's machine: they are saved by its name."""
         found, facts = event.ceilings, self._hello.environment if self._hello is not None else {}
         self._device(found.device, "CeilingsMeasured")
@@ -386,6 +356,6 @@ class StreamGuard:
             raise MisbehavedError("The agent sent peak rates of another machine.")
 
 
-def most_rounds(plan: Plan) -> int:
+def most_rounds(plan: model.Plan) -> int:
     """Return the most rounds of a case: other devices continue while one has fewer rounds than it needs."""
     return 2 * max(plan.rounds, plan.max_rounds)

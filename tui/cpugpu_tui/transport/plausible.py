@@ -13,34 +13,8 @@ from typing import Any
 
 import msgspec
 
+from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.model import (
-    FAILURES,
-    Calibrated,
-    CaseFailed,
-    CaseStarted,
-    Ceilings,
-    CeilingsMeasured,
-    CodeTraced,
-    CommandUse,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    Gap,
-    Hello,
-    KernelsProfiled,
-    Line,
-    LineCost,
-    LinesProfiled,
-    MachineRead,
-    PeerMeasured,
-    Plan,
-    Progressed,
-    RunFinished,
-)
 from cpugpu_tui.model.line_costs import LINE_REASONS, MOST_LINES
 from cpugpu_tui.model.plain_data import to_plain
 
@@ -78,16 +52,16 @@ NAMES = ("hostname", "cpu", "kernel", "python", "torch", "driver", "version")
 _DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
 
-def fault(event: Event, plan: Plan | None) -> str | None:
+def fault(event: model.Event, plan: model.Plan | None) -> str | None:
     """Return what is impossible in an event, as the end of a sentence; None if it is plausible."""
     if not all(0 <= clock <= MOST for clock in (event.seq, event.wall_ns, event.mono_ns)):
         return "with a clock out of range"
     match event:
-        case DeviceSampled():
+        case model.DeviceSampled():
             return _of_half_round(event, plan)
-        case Progressed():
+        case model.Progressed():
             return _of_progress(event)
-        case Gap():
+        case model.Gap():
             return None if _is_time(event.duration_ms * 1e6) else "with an impossible length"
     try:
         odd = _odd(to_plain(event))
@@ -96,56 +70,56 @@ def fault(event: Event, plan: Plan | None) -> str | None:
     if odd is not None:
         return odd
     match event:
-        case Hello():
+        case model.Hello():
             return _of_hello(event)
-        case DevicesFound():
+        case model.DevicesFound():
             return _of_devices(event)
-        case CaseStarted():
+        case model.CaseStarted():
             wrong = min(event.flops, event.bytes_moved, event.operations) < 0
             return "with a negative amount of work" if wrong else None
-        case Calibrated():
+        case model.Calibrated():
             counts = event.calls_per_block, event.blocks, event.rounds, event.threads, event.max_rounds
             fits = _is_time(event.estimate_ns) and all(0 <= count <= 10**9 for count in counts)
             return None if fits else "with an impossible estimate"
-        case CaseFailed():
-            return None if event.kind in FAILURES else "of an unknown kind"
-        case RunFinished():
+        case model.CaseFailed():
+            return None if event.kind in model.FAILURES else "of an unknown kind"
+        case model.RunFinished():
             known = event.status in STATUSES
             right = event.exit_code in EXIT_CODES or event.status != "failed"
             return None if known and right else "with an unknown status or exit code"
-        case CeilingsMeasured():
+        case model.CeilingsMeasured():
             return _of_ceilings(event.ceilings)
     return None if _times_fit(event) else "with an impossible time"
 
 
-def _times_fit(event: Event) -> bool:
+def _times_fit(event: model.Event) -> bool:
     match event:
-        case CodeTraced():
+        case model.CodeTraced():
             counts = (
                 event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
                 event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
             )  # fmt: skip
             fits = len(event.on_cpu) <= MOST_METRICS and _is_use(event.used)
             return fits and all(0 <= count <= MOST for count in counts)
-        case LinesProfiled():
+        case model.LinesProfiled():
             times = event.profiled_ns, event.unprofiled_ns
             return all(map(_is_time, times)) and len(event.lines) <= MOST_LINES and all(map(_is_line, event.lines))
-        case KernelsProfiled():
+        case model.KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0
-        case EpochFinished():
+        case model.EpochFinished():
             return _is_time(event.elapsed_ns) and min(event.epoch, event.epochs, event.steps) >= 0
-        case EnergyMeasured():
+        case model.EnergyMeasured():
             return _is_time(event.elapsed_ns) and _is_time(event.tick_ns) and event.calls >= 0
-        case MachineRead():
+        case model.MachineRead():
             return _is_time(event.elapsed_ns)
-        case PeerMeasured():
+        case model.PeerMeasured():
             if not _are_devices(event.source, event.target):
                 return False
             return event.size_bytes >= 0 and all(map(_is_time, (*event.latencies_ns, *event.elapsed_ns)))
     return True
 
 
-def _is_line(cost: LineCost) -> bool:
+def _is_line(cost: model.LineCost) -> bool:
     """Whether the cost of a line is possible; its text is a line of a stranger's file."""
     counts = cost.line, cost.visits, cost.operators, cost.on_cpu, cost.synchronisations
     fits = all(0 <= count <= MOST for count in (*counts, cost.bytes_to_gpu, cost.bytes_to_host)) and all(
@@ -155,7 +129,7 @@ def _is_line(cost: LineCost) -> bool:
     return fits and is_short and 0 <= cost.share <= LARGEST and cost.reason in LINE_REASONS
 
 
-def _is_use(use: CommandUse | None) -> bool:
+def _is_use(use: model.CommandUse | None) -> bool:
     if use is None:
         return True
     is_share = 0 <= (use.utilisation_pct or 0) <= 100
@@ -168,7 +142,7 @@ def _is_time(elapsed_ns: float) -> bool:
     return 0 <= elapsed_ns <= LONGEST_NS
 
 
-def _of_half_round(event: DeviceSampled, plan: Plan | None) -> str | None:
+def _of_half_round(event: model.DeviceSampled, plan: model.Plan | None) -> str | None:
     # Half-rounds before the first round have as many samples as the publication printed.
     most = max(MOST_SAMPLES, plan.blocks if plan is not None else 0) if event.round_index else MOST_ITEMS
     if len(event.samples) > MOST_METRICS or any(len(taken) > most for taken in event.samples.values()):
@@ -188,7 +162,7 @@ def _of_half_round(event: DeviceSampled, plan: Plan | None) -> str | None:
     return None if all(abs(number) <= LARGEST for number in known) and event.watched_ns >= 0 else "with absurd numbers"
 
 
-def _of_progress(event: Progressed) -> str | None:
+def _of_progress(event: model.Progressed) -> str | None:
     if max(len(event.phase), len(event.device)) > LONGEST_NAME:
         return "with a name that is too long"
     seconds = event.estimate_s, event.elapsed_s, event.seconds_left
@@ -196,34 +170,34 @@ def _of_progress(event: Progressed) -> str | None:
     return None if fits else "with an impossible time"
 
 
-def _of_hello(event: Hello) -> str | None:
+def _of_hello(event: model.Hello) -> str | None:
     wrong = wrong_fact(event.environment)
     if wrong is None:
         wrong = next((name for name in NAMES if len(str(event.environment.get(name))) > LONGEST_NAME), None)
     return None if wrong is None else f"with an impossible {wrong}"
 
 
-def _of_devices(event: DevicesFound) -> str | None:
+def _of_devices(event: model.DevicesFound) -> str | None:
     names = {device.name for device in event.devices}
     fits = len(event.devices) <= MOST_DEVICES and len(names) == len(event.devices) and _are_devices(*event.devices)
     return None if fits else "with impossible devices"
 
 
-def _are_devices(*devices: Device) -> bool:
+def _are_devices(*devices: model.Device) -> bool:
     return all(
         _DEVICE.fullmatch(device.name) and max(len(device.label), len(device.uuid or "")) <= LONGEST_NAME
         for device in devices
     )
 
 
-def _of_ceilings(found: Ceilings) -> str | None:
+def _of_ceilings(found: model.Ceilings) -> str | None:
     rates = [found.copy_bytes_per_s, *found.flops.values(), *map(_rate, found.transfers.values())]
     times = found.launch_ns, found.synchronize_ns or 0.0, found.round_trip_ns or 0.0
     fits = all(rate > 0 for rate in rates) and all(map(_is_time, times)) and found.threads >= 0
     return None if fits and max(map(len, (found.device, found.label))) <= LONGEST_NAME else "with impossible rates"
 
 
-def _rate(line: Line) -> float:
+def _rate(line: model.Line) -> float:
     return line.bytes_per_s
 
 

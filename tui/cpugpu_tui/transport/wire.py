@@ -11,7 +11,7 @@ from cpugpu_tui.config.validation import convert
 from cpugpu_tui.errors import ProtocolError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import EVENTS, PROTOCOL, Event, Hello
-from cpugpu_tui.timing.emitter import encode
+from cpugpu_tui.timing.channel import encode
 
 __all__ = ["MAX_LINE_BYTES", "BadEvent", "Garbage", "LineReader", "decode", "encode"]
 

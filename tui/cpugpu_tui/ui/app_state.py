@@ -12,8 +12,7 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Device, Plan
 from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order

@@ -10,8 +10,8 @@ from textual.binding import BindingType
 from textual.driver import Driver
 from textual.screen import Screen
 
-from cpugpu_tui.session.fleet.running import Deliver, Fleet
-from cpugpu_tui.session.fleet.state import FleetState, Told
+from cpugpu_tui.session.fleet_running import Deliver, Fleet
+from cpugpu_tui.session.fleet_state import FleetState, Told
 from cpugpu_tui.ui import keys, themes
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
 from cpugpu_tui.ui.controllers.app_port import Port

@@ -14,15 +14,23 @@ from cpugpu_tui.model import NO_CORE, Case, SweepKey
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.render.insight import written
-from cpugpu_tui.render.marks import all_marks
-from cpugpu_tui.render.rows import threads_key
-from cpugpu_tui.render.verdicts import ACTIVE, FAILED, PENDING, SKIPPED, TIMED, failure_word, outcome, winner
-from cpugpu_tui.state.core_contention import WORD as NO_CORE_WORD
+from cpugpu_tui.render.rows import is_column, table_rows, thread_columns, threads_key, with_threads
+from cpugpu_tui.render.verdicts import (
+    ACTIVE,
+    FAILED,
+    PENDING,
+    SKIPPED,
+    TIMED,
+    all_marks,
+    failure_word,
+    outcome,
+    winner,
+    written,
+)
+from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState, once
-from cpugpu_tui.state.thread_columns import is_column, table_rows, thread_columns, with_threads
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled

@@ -14,8 +14,8 @@ from cpugpu_tui.ui.app_state import AppOptions, AppResult, FleetOptions
 from cpugpu_tui.ui.terminal.guard import LoopSignals, private_terminal, refuse
 
 if TYPE_CHECKING:
-    from cpugpu_tui.session.fleet.running import Deliver, Fleet
-    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.fleet_running import Deliver, Fleet
+    from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.ui.shell import Shell
 
 AnyShell = TypeVar("AnyShell", bound="Shell[Any]")

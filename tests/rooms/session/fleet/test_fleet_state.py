@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.cli.fleet.fleet_table import trouble_lines
+from cpugpu_tui.cli.fleet.running import trouble_lines
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import (
@@ -24,7 +24,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import cases_text, host_rows
-from cpugpu_tui.session.fleet.state import (
+from cpugpu_tui.session.fleet_state import (
     CONNECTING,
     DONE,
     RUNNING,

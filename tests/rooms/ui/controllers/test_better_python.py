@@ -18,7 +18,7 @@ from tests.rooms.ui.test_states import SMALL, ShownApp, reads
 
 from cpugpu_tui.model import Hello, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.transport import interpreter_search
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app import CpuGpuApp

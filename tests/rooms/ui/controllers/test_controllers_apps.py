@@ -15,8 +15,8 @@ from tests.helpers.golden import GoldenWords
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.model import RunFinished
-from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
-from cpugpu_tui.session.fleet.state import DONE, FleetState, HostChanged
+from cpugpu_tui.session.fleet_running import Deliver, Fleet, FleetPlan
+from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import controllers
 from cpugpu_tui.ui.app import CpuGpuApp

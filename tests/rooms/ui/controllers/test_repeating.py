@@ -31,7 +31,7 @@ from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Device, DevicesFound, Plan, RunFinished, RunStarted, Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.state.measured import measured
+from cpugpu_tui.state.folding import measured
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions

@@ -27,8 +27,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState

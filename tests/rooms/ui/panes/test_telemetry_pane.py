@@ -11,7 +11,7 @@ from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, 
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.cli.output.telemetry_table import throttle_text
-from cpugpu_tui.machine.nvml.value_names import KEYS, SLOW_KEYS
+from cpugpu_tui.machine.nvml.values import KEYS, SLOW_KEYS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

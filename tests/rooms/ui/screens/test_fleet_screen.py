@@ -33,8 +33,8 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.session.fleet.running import Deliver, Fleet, FleetPlan
-from cpugpu_tui.session.fleet.state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
+from cpugpu_tui.session.fleet_running import Deliver, Fleet, FleetPlan
+from cpugpu_tui.session.fleet_state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.app_state import FleetOptions
 from cpugpu_tui.ui.fleet import FleetApp

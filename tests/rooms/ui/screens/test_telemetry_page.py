@@ -12,7 +12,7 @@ from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, 
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
-from cpugpu_tui.machine.nvml.value_names import KEYS
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.sampler import aged

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.model import CaseFinished
 from cpugpu_tui.store import Store
@@ -70,7 +71,7 @@ def test_a_signal_ends_an_app_that_never_looks_up(tmp_path: Path, wedge: str, nu
         app.signal(number)
         visit.check_the_end(128 + number, started)
     store = Store.open(tmp_path / "results.db")
-    assert store.integrity_check() == []
+    assert integrity_check(store) == []
     assert any(isinstance(event, CaseFinished) for event in store.load(store.find("latest")))
     store.close()
 

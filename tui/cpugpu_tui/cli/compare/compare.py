@@ -26,8 +26,8 @@ def compare(
     and the geometric mean of the ratios.
     """
     from cpugpu_tui.cli.history.past_runs import say_remark
-    from cpugpu_tui.cli.output.comparison_tables import show_comparison
     from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.tables import show_comparison
     from cpugpu_tui.compare.comparison import compare_series
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.render.comparison import comparison_data

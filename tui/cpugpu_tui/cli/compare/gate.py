@@ -131,7 +131,7 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
     """Run the new series. Return the exit code instead if it did not finish."""
     from cpugpu_tui.cli.compare.gate_request import gate_plan
     from cpugpu_tui.cli.running.one_run import facts, run_quietly, say_why
-    from cpugpu_tui.cli.running.own import with_own, words_for
+    from cpugpu_tui.cli.running.options import with_own, words_for
     from cpugpu_tui.cli.running.saving import remark_of
     from cpugpu_tui.compare.comparison import comparable_pairs, differences
     from cpugpu_tui.compare.series import Series

@@ -62,18 +62,17 @@ def gate(
     Each GPU is compared with the baseline of its model.
     Exit code: 0 passed, 1 a GPU is slower, 3 a case failed, 4 undecided.
     """
+    from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, GateRequest, check_enough_runs
-    from cpugpu_tui.cli.fleet.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.running.options import RunOptions, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
-    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_percent
-    from cpugpu_tui.session.fleet.running import Fleet
-    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.fleet_running import Fleet
+    from cpugpu_tui.session.fleet_state import FleetState
 
     request = GateRequest(
         names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), max_slowdown=parse_percent(max_slowdown),

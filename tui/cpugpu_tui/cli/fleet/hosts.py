@@ -14,12 +14,9 @@ commands = typer.Typer()
 
 @commands.command("hosts")
 def list_hosts(
-    hosts: HostsFile = None,
-    host_names: HostNames = None,
-    launcher: LauncherName = None,
-    node_python: NodePython = None,
-    json: Json = False,
-) -> None:
+    hosts: HostsFile = None, host_names: HostNames = None, launcher: LauncherName = None,
+    node_python: NodePython = None, json: Json = False,
+) -> None:  # fmt: skip
     """List the hosts and the command that reaches each.
 
     Nothing is started. The commands run `true` instead of the agent, so you can try them by hand.

@@ -14,8 +14,8 @@ from cpugpu_tui.errors import print_notice
 if TYPE_CHECKING:
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.cli.running.outputs import Outputs
-    from cpugpu_tui.session.fleet.running import Fleet
+    from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.planning import PlanRequest
 
 NodeDevices = Annotated[
@@ -76,7 +76,7 @@ def run(
     """
     from cpugpu_tui.cli.fleet.running import HostsRequest
     from cpugpu_tui.cli.running.options import RunOptions, simulation
-    from cpugpu_tui.cli.running.outputs import Outputs
+    from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.planning import PlanRequest
 
     request = PlanRequest(
@@ -118,14 +118,13 @@ def _run_fleet(
     """
     from dataclasses import replace
 
-    from cpugpu_tui.cli.fleet.fleet_table import print_fleet
-    from cpugpu_tui.cli.fleet.running import Run, run_to_the_end
+    from cpugpu_tui.cli.fleet.running import Run, print_fleet, run_to_the_end
     from cpugpu_tui.cli.output.json_lines import failure_as_event, print_line
     from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
     from cpugpu_tui.config import config
     from cpugpu_tui.render.fleet import host_data
-    from cpugpu_tui.session.fleet.running import Fleet, fleet_devices
-    from cpugpu_tui.session.fleet.state import FleetState
+    from cpugpu_tui.session.fleet_running import Fleet, fleet_devices
+    from cpugpu_tui.session.fleet_state import FleetState
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import build_plan
 

@@ -1,4 +1,4 @@
-"""Tables of runs on stdout, from the same rows and sentences as in the app."""
+"""Tables of runs and of compared series on stdout, from the same rows and sentences as in the app."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
-from cpugpu_tui.render.answer_table import table_lines
+from cpugpu_tui.compare.comparison import Difference, SeriesComparison
+from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
 from cpugpu_tui.render.columns import NONE, Key, is_words
-from cpugpu_tui.render.gpus import several
-from cpugpu_tui.render.marks import mark_lines
-from cpugpu_tui.render.peers import Matrix, matrices
+from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
+from cpugpu_tui.render.comparison import summary as comparison_summary
+from cpugpu_tui.render.gpus import Matrix, matrices, several
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
-from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes
-from cpugpu_tui.session.repeat_command import repeat_commands
+from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
+from cpugpu_tui.render.verdicts import mark_lines
+from cpugpu_tui.session.resume import repeat_commands
 from cpugpu_tui.state.state import RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
@@ -113,3 +116,31 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     for command in repeat_commands(state.run) if state.run is not None else ():
         out.print(plain(f"Again: {command}"), soft_wrap=True)  # keep the command on one line, so that it can be copied
+
+
+# ------------------------------------------------------------------ comparison tables
+
+
+def show_comparison(found: SeriesComparison) -> None:
+    """Print the differences between the machines, the verdicts, and the geometric mean."""
+    out = console()
+    out.print(plain(against(found)), soft_wrap=True)
+    if found.differences:
+        out.print(differences_table(found.differences))
+    else:
+        out.print(NOTHING_DIFFERS)
+    out.print(verdicts_table(found.judged))
+    for line in comparison_summary(found):
+        out.print(plain(line), soft_wrap=True)
+
+
+def differences_table(differences: tuple[Difference, ...]) -> Table:
+    """Return a table with one row per difference."""
+    columns = [(name, True) for name in ("differs", "base", "new")]
+    return table_of(columns, (map(printable, (each.what, each.base, each.new)) for each in differences))
+
+
+def verdicts_table(judged: tuple[Judged, ...]) -> Table:
+    """Return a table with one row per verdict."""
+    columns = [(name, name in WORDS) for name in COMPARED]
+    return table_of(columns, ([printable(found[name]) for name in COMPARED] for found in map(cells, judged)))

@@ -3,48 +3,37 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_event
-from cpugpu_tui.cli.running.outputs import Outputs
-from cpugpu_tui.cli.running.progress import Progress
-from cpugpu_tui.cli.running.saving import as_saved
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice
-from cpugpu_tui.model import Event, Plan, RunFinished
+from cpugpu_tui.cli.running.saving import Outputs, as_saved
+from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice, shown
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished
+from cpugpu_tui.model.quantities import duration
+from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.measured import MeasuredRun, measured
+from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.telemetry.simulated import SimulatedSampler
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
+if TYPE_CHECKING:
+    from cpugpu_tui.session.fleet_running import Fleet
+
 TELEMETRY_S = 1.0
 """Interval of telemetry during a run."""
 
 See = Callable[[RunState, Event], None]
 """Called with each event and the state after it."""
-
-
-class Stoppable(Protocol):
-    """A session or a fleet, which signals stop."""
-
-    signal_exit: int
-
-    @property
-    def stopping(self) -> bool:
-        """Whether a stop was requested."""
-
-    def stop(self) -> None:
-        """Stop after the current block."""
-
-    def kill(self) -> None:
-        """Stop at once."""
 
 
 def facts() -> dict[str, object]:
@@ -135,7 +124,7 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
 
 
 @contextmanager
-def signals_stop(session: Stoppable) -> Iterator[None]:
+def signals_stop(session: Session | Fleet) -> Iterator[None]:
     """Stop after the block on ctrl+c, at once on a second one, and at once on SIGTERM and SIGHUP (exit 143, 129)."""
 
     def obey(number: int) -> None:
@@ -186,3 +175,81 @@ def run_quietly(
     code = session.signal_exit or finished.exit_code
     is_over = session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT)
     return RanOnce(measured(events), finished, code, is_over)
+
+
+EVERY_S = 0.5
+"""Least time between updates: painting takes CPU time from the block that is being timed."""
+
+
+class ProgressLine:
+    """A line that is drawn over itself."""
+
+    def __init__(self) -> None:
+        self.stream = sys.stderr
+        self.is_live = self.stream.isatty()
+        self._painted_s = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last paint was `EVERY_S` ago."""
+        return time.monotonic() - self._painted_s >= EVERY_S
+
+    def paint(self, text: str) -> None:
+        """Draw a text, which must fit the line: a wrapped one cannot be removed."""
+        self._painted_s = time.monotonic()
+        self.stream.write(f"\r\x1b[K{text}")
+        self.stream.flush()
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self.is_live:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+
+
+class Progress:
+    """Draws `███░░░░░░░ 3 of 8 cases · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
+
+    def __init__(self) -> None:
+        self._line = ProgressLine()
+        self._left_s: float | None = None
+        self._heard_s = 0.0
+
+    def show(self, state: RunState, event: Event) -> None:
+        """Record an event, and repaint if an update is due."""
+        if not self._line.is_live or isinstance(event, RunFinished):
+            return
+        if isinstance(event, Progressed) and event.seconds_left is not None:
+            self._left_s, self._heard_s = event.seconds_left, time.monotonic()
+        settled = isinstance(event, (CaseFinished, CaseFailed))
+        if not settled and not self._line.is_due:
+            return
+        room = shutil.get_terminal_size().columns - 1
+        self._line.paint(shown(self._text(state)[:room]))
+
+    def _text(self, state: RunState) -> str:
+        current = state.current
+        if not state.rows and current is not None:
+            return f"{current.phase} of {current.device}: {current.note}"
+        is_utf8 = "utf" in (self._line.stream.encoding or "").lower()
+        done, rest = bar(state, *("█░" if is_utf8 else "#."))
+        parts = [f"{done}{rest} {done_text(state)}"]
+        left_s = self._left_s - (time.monotonic() - self._heard_s) if self._left_s is not None else None
+        parts += [text for text in (left_text(state, left_s),) if text]
+        if current is not None and current.case in state.rows:
+            case = state.rows[current.case].case
+            parts.append(f"{case.workload} {case.size:,}")
+            if current.device:
+                parts.append(f"{current.phase} on {current.device}")
+            if current.note:
+                parts.append(current.note)
+            if current.elapsed_s is not None and current.estimate_s is not None:
+                parts.append(f"{duration(current.elapsed_s)} of about {duration(current.estimate_s)}")
+        elif current is not None and current.note:
+            parts.append(current.note)
+        dot = "·" if is_utf8 else "-"
+        return f" {dot} ".join(parts)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        self._line.clear()

@@ -1,16 +1,117 @@
-"""The options of a command that are not part of the plan."""
+"""What a command runs with beside its plan: interpreter, simulated machine, the user's own workloads."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.errors import UsageError, print_notice
+from cpugpu_tui.config import config
+from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
+from cpugpu_tui.model import Plan, Refused
+from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.transport.interpreter_search import AUTO
+from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads.own_code import hash_of_file
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
+
+
+def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> PlanRequest:
+    """Return a request with the presets of the config, the named files, and installed packages if a name needs them.
+
+    Raises:
+        UsageError: the config or a file is wrong, or a file ended the agent.
+        UnfitError: the interpreter cannot run an agent.
+    """
+    own = replace(request.own, presets=config.load().presets)
+    paths = named_files(files)
+    if paths:
+        own, refused = learn(own, paths, python, installed=False)
+        refuse(refused)
+    # Load packages only for a name that is still unknown, so that a broken package fails no other run.
+    if _lacks(request, own) and (python is not None or offers_installed()):
+        own, refused = learn(own, paths, python, installed=True)
+        say(refused)
+    return replace(request, own=own)
+
+
+def all_own(files: Iterable[str], python: str | None = None) -> tuple[OwnWorkloads, tuple[Refused, ...]]:
+    """Return all of the user's workloads and presets, and those that could not be loaded, for lists and the app.
+
+    Raises:
+        UsageError: the config is wrong, or a file ended the agent.
+    """
+    own = OwnWorkloads(presets=config.load().presets)
+    paths, installed = named_files(files), offers_installed()
+    if not (paths or installed):
+        return own, ()
+    return learn(own, paths, found_python(python), installed=installed)
+
+
+def _lacks(request: PlanRequest, own: OwnWorkloads) -> bool:
+    """Return whether a name, or a workload of a named preset, is still unknown."""
+    infos = own.infos()
+    presets = {name: own.preset(name) for name in request.names}
+    needed = {part.workload for preset in presets.values() if preset is not None for part in preset.parts}
+    needed |= {name for name, preset in presets.items() if preset is None}
+    return not needed <= set(infos)
+
+
+def words_for(plan: Plan, files: Iterable[str]) -> tuple[str, ...]:
+    """Return the arguments of `Agents` that load the workloads of a saved plan.
+
+    The plan may come from someone else's export, so its files run only if the user names them again.
+
+    Raises:
+        UsageError: a file does not exist, or a file that the plan needs is not named.
+    """
+    if plan.codes:
+        raise UsageError(*CODE_NOT_TYPED)
+    named = named_files(files)
+    for file in plan.own_files:
+        if file.path not in named:
+            raise UsageError(f"This run needs the workloads of {file.path}.", f"Add --workloads {file.path}.")
+    words = tuple(word for path in named for word in (FILE, path))
+    built_in = {info.name for info in catalogue()}
+    if not plan.own_files and {case.workload for case in plan.cases} - built_in and offers_installed():
+        return (*words, INSTALLED)
+    return words
+
+
+def check_unchanged(plan: Plan) -> None:
+    """Refuse to resume a run whose workload files have changed.
+
+    Raises:
+        UsageError: a file has changed since the run began.
+    """
+    for file in plan.own_files:
+        if hash_of_file(file.path) != file.sha256:
+            raise UsageError(f"{file.path} has changed since this run began.", "Start a new run without --resume.")
+
+
+def refuse(refused: tuple[Refused, ...]) -> None:
+    """Raise the first loading error, after printing the others on stderr.
+
+    Raises:
+        UsageError: `refused` is not empty.
+    """
+    if refused:
+        say(refused[1:])
+        raise UsageError(refused[0].message, refused[0].remedy)
+
+
+def say(refused: tuple[Refused, ...]) -> None:
+    """Print loading errors on stderr."""
+    for each in refused:
+        print_notice(f"cpugpu-tui: {each.message} {each.remedy}".strip())
+
+
+# ------------------------------------------------------------------ options
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,17 @@ from typing import Any
 
 from cpugpu_tui.machine.device_state import EDGE_KEYS, THROTTLED_KEYS, Edge, State
 from cpugpu_tui.machine.limits import COUNTED_NS, plausible
-from cpugpu_tui.machine.nvml.calls import FAST, mask_reading, memory_readings, reading, throttle_bits, throttle_words
+from cpugpu_tui.machine.nvml.calls import (
+    FAST,
+    NO_NUMBERS,
+    code_of,
+    mask_reading,
+    memory_readings,
+    reading,
+    reason_of,
+    throttle_bits,
+    throttle_words,
+)
 from cpugpu_tui.machine.nvml.fields import (
     ENERGY,
     POWER_AVERAGE,
@@ -26,7 +36,6 @@ from cpugpu_tui.machine.nvml.fields import (
     read_fields,
 )
 from cpugpu_tui.machine.nvml.processes import compute_processes, find_slices, owned, running
-from cpugpu_tui.machine.nvml.returns import NO_NUMBERS, code_of, reason_of
 from cpugpu_tui.model import GpuProcess, Reading
 
 _EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))

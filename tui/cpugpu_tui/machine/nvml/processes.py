@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES, MOST_SLICES, plausible
-from cpugpu_tui.machine.nvml.calls import Call, ask, memory_readings, text
-from cpugpu_tui.machine.nvml.returns import FUNCTION_MISSING, NO_NUMBERS
+from cpugpu_tui.machine.nvml.calls import FUNCTION_MISSING, NO_NUMBERS, Call, ask, memory_readings, text
 from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from cpugpu_tui.model import Case, Check, CodeTraced, CoreUse, Device, LinesProfiled, Reading
-from cpugpu_tui.timing.ceilings import Gauge
 from cpugpu_tui.workloads import Report
 
 if TYPE_CHECKING:
@@ -189,6 +188,43 @@ class PeerLink(Protocol):
 
     def large_ns(self) -> tuple[int, tuple[float, ...]]:
         """Return the size of a large copy, bytes, and its times between CUDA events, ns."""
+
+
+class Gauge(Protocol):
+    """Times bare operations of one device for a calibration, which decides which."""
+
+    device: Device
+    dtypes: tuple[str, ...]
+    """Element types to try in matrix products; those that fail are left out."""
+    directions: tuple[str, ...]
+    """Keys of `Ceilings.transfers`; empty on a CPU."""
+
+    def threads(self) -> int:
+        """Return the number of CPU threads that torch uses."""
+
+    def free_bytes(self) -> float:
+        """Return the free memory of the device, bytes."""
+
+    def matmul_ns(self, dtype: str, n: int) -> float:
+        """Return the time of a product of two n×n matrices, ns."""
+
+    def copy_ns(self, size_bytes: int) -> float:
+        """Return the time of a copy within the device's memory, ns."""
+
+    def launch_ns(self) -> float:
+        """Return the launch overhead, ns: host time of the smallest call, on a GPU of queueing it."""
+
+    def synchronize_ns(self) -> float | None:
+        """Return the host time of synchronising with an idle GPU, ns; None on a CPU."""
+
+    def round_trip_ns(self) -> float | None:
+        """Return the host time of queueing the smallest operation and synchronising, ns; None on a CPU."""
+
+    def transfer_ns(self, direction: str, size_bytes: int) -> float:
+        """Return the wall time of a synchronised copy between host and GPU, ns."""
+
+    def release(self) -> None:
+        """Free all memory."""
 
 
 class Machine(Protocol):

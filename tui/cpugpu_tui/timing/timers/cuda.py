@@ -58,6 +58,7 @@ class CudaTimer:
         self._stream = torch.cuda.current_stream()
         self._clock = clock
         self._inherited_tf32 = bool(torch.backends.cuda.matmul.allow_tf32)
+        self._convolutions_inherited_tf32 = bool(torch.backends.cudnn.allow_tf32)
         self._flush_bytes = torch.cuda.get_device_properties(device.name).L2_cache_size if cold else 0
         self._flush_buffer: Any = None
         self._process_is_cold = fresh
@@ -96,16 +97,21 @@ class CudaTimer:
         return operation(case, inputs, self.device.name)
 
     def _use_precision(self, case: Case) -> None:
-        """Switch TF32 on for a `tf32` case, and back to the inherited setting for others."""
+        """Switch TF32 on for a `tf32` case. For others, matrix products keep the inherited setting.
+
+        Convolutions are switched off: torch allows them TF32 by default, which `float32` must not mean on one device.
+        """
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32" or self._inherited_tf32
+        torch.backends.cudnn.allow_tf32 = case.dtype == "tf32"
 
     def close(self) -> None:
         """Restore the settings that cases have changed in this process."""
         import torch
 
         torch.backends.cuda.matmul.allow_tf32 = self._inherited_tf32
+        torch.backends.cudnn.allow_tf32 = self._convolutions_inherited_tf32
 
     def first_call(self, op: Operation) -> FirstCall:
         """Time the first call until it returned, and until the GPU had finished."""

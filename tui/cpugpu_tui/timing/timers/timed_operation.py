@@ -14,7 +14,7 @@ from typing import Any
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import AS_WRITTEN, SYNCED, SYSTEM, USER, Case, EpochFinished, Progressed, torch_dtype
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.workloads import Report, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload

@@ -5,8 +5,7 @@ from __future__ import annotations
 from cpugpu_tui.demo.recording import Recording
 from cpugpu_tui.model import RunStarted
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live

@@ -66,7 +66,7 @@ class Exporting:
 
     def copy_command(self) -> None:
         """Copy the command that repeats the shown run to the terminal's clipboard."""
-        from cpugpu_tui.session.repeat_command import repeat_text
+        from cpugpu_tui.session.resume import repeat_text
 
         started = self._port.state.run.run
         if started is not None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
 from cpugpu_tui.state.folding import folded as run_of
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.bridge import Bridge

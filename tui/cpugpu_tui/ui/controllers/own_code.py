@@ -121,7 +121,7 @@ class Coding:
 
     def _earlier(self) -> tuple[CodeFields, ...]:
         """Return the fields of code in the history, the newest first. Called on a thread."""
-        from cpugpu_tui.session.repeat_command import requests_for
+        from cpugpu_tui.session.resume import requests_for
         from cpugpu_tui.session.typed_code import fields_of
 
         plans = self._saved_runs().store.code_plans(MOST_LOOKED_THROUGH)

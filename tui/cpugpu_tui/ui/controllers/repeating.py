@@ -16,7 +16,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.state.measured import MeasuredRun
+    from cpugpu_tui.state.folding import MeasuredRun
 
 MOST_COUNT = 99
 """Largest number of runs that can be typed."""
@@ -80,7 +80,7 @@ class Repeating:
         """Choose, from memory, the series to compare the next one with."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.series import Series
-        from cpugpu_tui.state.measured import measured_state
+        from cpugpu_tui.state.folding import measured_state
 
         self._new = ()
         self._base = self._last.get(same_work(plan))
@@ -92,7 +92,7 @@ class Repeating:
     def compared(self, run: RunState) -> Changes | None:
         """Return the comparison of a run: a new one when the run begins, with verdicts when it ends."""
         from cpugpu_tui.compare.changes import Changes, same_work
-        from cpugpu_tui.state.measured import measured_state
+        from cpugpu_tui.state.folding import measured_state
 
         known, started = self._port.state.changes, run.run
         if started is None:
@@ -138,7 +138,7 @@ class Repeating:
     def _before(self, run: RunState, latest: TelemetryRead | None) -> tuple[str, Series, str] | None:
         """Return the run id, the previous series and a remark; called on a thread, reads between runs only."""
         from cpugpu_tui.compare.changes import remark_on, series_before
-        from cpugpu_tui.state.measured import measured_state, power_limits_of
+        from cpugpu_tui.state.folding import measured_state, power_limits_of
 
         # `compare` sees the power limits of the saved run; here they are in the telemetry.
         started, mine = run.run, measured_state(run, power_limits_of(latest.gpus) if latest is not None else None)

@@ -158,8 +158,7 @@ class Backend:
 
     def _open_store(self, wait_s: float) -> Store:
         from cpugpu_tui.config import paths
-        from cpugpu_tui.store import open_store
-        from cpugpu_tui.store.read_only import is_read_only, open_read_only
+        from cpugpu_tui.store import is_read_only, open_read_only, open_store
 
         path = paths.database_path(self._options.database)
         # A read-only history can still be viewed; new runs stay unsaved.
@@ -196,7 +195,7 @@ class Backend:
 
     def ceilings(self) -> tuple[Ceilings, ...]:
         """Return the peak rates of this machine's devices from their last calibration."""
-        from cpugpu_tui.analysis.card import newest
+        from cpugpu_tui.analysis.ceilings import newest
 
         simulated = self._options.request.simulation is not None
         with suppress(StoreError):

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
 from cpugpu_tui.state.folding import folded as run_of
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.state.measured import MeasuredRun
+    from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.store import RunSummary, Store
 
 FIRST_PAGE, NEXT_PAGE = 200, 1000
@@ -200,7 +199,7 @@ class QuietReader:
 
     def measured(self, run_id: str) -> MeasuredRun | None:
         """Return a run with its medians; None if it never began."""
-        from cpugpu_tui.state.measured import measured
+        from cpugpu_tui.state.folding import measured
 
         if run_id in self._cached:
             return self._cached[run_id]

@@ -13,12 +13,11 @@ from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, 
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.answer_table import table_lines
 from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
-from cpugpu_tui.render.sentences import cut_short
+from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.render.sentences import cut_short, table_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped

@@ -9,7 +9,7 @@ from cpugpu_tui.model import Device, GpuTelemetry, Plan
 from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.session.estimate import Estimate, devices_of, estimate
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 
 LONG_S = 100.0

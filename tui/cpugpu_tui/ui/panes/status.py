@@ -8,7 +8,7 @@ from textual.geometry import Size
 
 from cpugpu_tui.model import CALIBRATION, Progressed
 from cpugpu_tui.model.quantities import duration, size_text
-from cpugpu_tui.render.progress import bar, done_text, left_text
+from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, plain, spelled, width_of

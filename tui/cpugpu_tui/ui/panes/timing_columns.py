@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
-from cpugpu_tui.render.rows import threads_key
+from cpugpu_tui.render.rows import is_column, threads_key
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.state.thread_columns import is_column
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.timing_table import Column

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.insight import end_to_end, row_limit
+from cpugpu_tui.render.verdicts import end_to_end, row_limit
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 

@@ -24,7 +24,7 @@ from cpugpu_tui.render.fleet import (
     standing_of,
 )
 from cpugpu_tui.render.sentences import conditions
-from cpugpu_tui.session.fleet.state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
+from cpugpu_tui.session.fleet_state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs

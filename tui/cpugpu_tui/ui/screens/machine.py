@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.card import age, card
+from cpugpu_tui.analysis.ceilings import age, card
 from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.status import calibration_step, tags
 from cpugpu_tui.ui.screens.page import Page

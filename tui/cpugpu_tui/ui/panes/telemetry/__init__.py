@@ -8,7 +8,7 @@ from functools import partial
 from textual.geometry import Size
 
 from cpugpu_tui.model import Device
-from cpugpu_tui.state.telemetry_state import TelemetryState
+from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, labelled, width_of, wrapped

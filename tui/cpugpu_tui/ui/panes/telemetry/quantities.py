@@ -136,7 +136,7 @@ GPU_GROUPS: dict[str, dict[str, Quantity]] = {
         "ecc_uncorrected_count": Quantity("uncorrected", _COUNT, is_slow=True),
     },
 }  # fmt: skip
-"""Heading → key → how it is shown, in reading order; holds every key of `machine.nvml.value_names`."""
+"""Heading → key → how it is shown, in reading order; holds every key of `machine.nvml.values`."""
 
 GPU = {key: quantity for group in GPU_GROUPS.values() for key, quantity in group.items()}
 """`GPU_GROUPS` without the headings."""

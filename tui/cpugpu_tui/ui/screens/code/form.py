@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.session.code_completion import completions
+from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.typed_code import LINE_BREAK, CodeFields, request_of
 from cpugpu_tui.ui.app_state import AppState

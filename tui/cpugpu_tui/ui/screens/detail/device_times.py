@@ -11,8 +11,8 @@ from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import faster, percent, time_text
 from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
-from cpugpu_tui.render.marks import device_marks, mark_words
-from cpugpu_tui.state.core_contention import reason_lines
+from cpugpu_tui.render.verdicts import device_marks, mark_words
+from cpugpu_tui.state.condition import reason_lines
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows

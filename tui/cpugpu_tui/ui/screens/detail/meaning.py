@@ -12,8 +12,7 @@ from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE,
 from cpugpu_tui.model.quantities import duration, factor, joined, percent, significant, time_text
 from cpugpu_tui.render.answers import beside, taken_apart
 from cpugpu_tui.render.columns import rates
-from cpugpu_tui.render.insight import ceilings_of, clock_words, device_limit, end_to_end, written
-from cpugpu_tui.render.verdicts import winner
+from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs

@@ -11,9 +11,9 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.model.quantities import joined
-from cpugpu_tui.state.measured import MeasuredRun, measured_state
+from cpugpu_tui.state.folding import MeasuredRun, measured_state
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.host_failure import (
+from cpugpu_tui.transport.agent_command import (
     AUTH,
     CRASHED,
     MISBEHAVING,

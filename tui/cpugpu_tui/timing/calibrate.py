@@ -7,24 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.stats import fit_line
 from cpugpu_tui.errors import CpuGpuError, UnfitError
-from cpugpu_tui.model import (
-    CALIBRATION,
-    ITEMSIZE_BYTES,
-    Ceilings,
-    CeilingsMeasured,
-    Device,
-    Gap,
-    Line,
-    Plan,
-    Progressed,
-)
-from cpugpu_tui.timing.ceilings import Gauge
-from cpugpu_tui.timing.control import Control
-from cpugpu_tui.timing.emitter import Emit
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.host_watch import lacks_core
-from cpugpu_tui.timing.timers import GAP_MS, Machine, Stopwatch, leave_gap
+from cpugpu_tui.timing.timers import GAP_MS, Gauge, Machine, Stopwatch, leave_gap
 from cpugpu_tui.timing.torch_devices import first_line
 
 FIRST_N = 512
@@ -109,11 +97,11 @@ class _StopRequested(Exception):
 
 def calibrate(
     gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, *, gaps: bool = False
-) -> Ceilings | None:
+) -> model.Ceilings | None:
     """Measure one device in full and emit the result; returns and raises as `measure`."""
     ceilings = measure(gauge, environment, emit, control, gaps=gaps)
     if ceilings is not None:
-        emit(CeilingsMeasured(ceilings=ceilings))
+        emit(model.CeilingsMeasured(ceilings=ceilings))
         emit.flush()
     return ceilings
 
@@ -121,7 +109,7 @@ def calibrate(
 def measure(
     gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, effort: Effort = FULL, *,
     gaps: bool = False,
-) -> Ceilings | None:  # fmt: skip
+) -> model.Ceilings | None:  # fmt: skip
     """Return one device's peak rates and overheads; None if the run was stopped. Frees its memory.
 
     Raises:
@@ -142,7 +130,7 @@ def measure(
                 "Measure it in full with cpugpu-tui machine --measure.",
             )
         if effort.limit_s is None:  # 20 gaps would be a third of a quick calibration
-            emit(Progressed(case="", device=gauge.device.name, phase=CALIBRATION, note=step))
+            emit(model.Progressed(case="", device=gauge.device.name, phase=model.CALIBRATION, note=step))
             emit.flush()
             if gaps:
                 leave_gap(GAP_MS)
@@ -162,7 +150,7 @@ def measure(
 
 def _measured(
     gauge: Gauge, environment: dict[str, Any], announce: Announce, effort: Effort, is_late: Callable[[], bool]
-) -> Ceilings:
+) -> model.Ceilings:
     dtypes = gauge.dtypes if effort.dtypes is None else tuple(each for each in effort.dtypes if each in gauge.dtypes)
     products: dict[str, tuple[int, float]] = {}
     for dtype in dtypes:
@@ -173,30 +161,20 @@ def _measured(
     copy_ns = min(gauge.copy_ns(copy_bytes) for _ in range(1 + effort.repeats))
     announce("launch and synchronise")
     launch_ns, synchronize_ns, round_trip_ns = gauge.launch_ns(), gauge.synchronize_ns(), gauge.round_trip_ns()
-    transfers: dict[str, Line] = {}
+    transfers: dict[str, model.Line] = {}
     for name in gauge.directions:
         if not is_late() and (line := transfer_line(gauge, name, announce, effort.transfer_sizes)) is not None:
             transfers[name] = line
-    return Ceilings(
-        device=gauge.device.name,
-        label=gauge.device.label,
-        uuid=gauge.device.uuid,
-        hostname=str(environment.get("hostname")),
-        torch=str(environment.get("torch") or ""),
-        measured_wall_ns=time.time_ns(),
-        threads=gauge.threads(),
+    return model.Ceilings(
+        device=gauge.device.name, label=gauge.device.label, uuid=gauge.device.uuid,
+        hostname=str(environment.get("hostname")), torch=str(environment.get("torch") or ""),
+        measured_wall_ns=time.time_ns(), threads=gauge.threads(),
         flops={dtype: rate for dtype, (_, rate) in products.items()},
-        matmul_sizes={dtype: n for dtype, (n, _) in products.items()},
-        copy_bytes_per_s=2e9 * copy_bytes / copy_ns,
-        copy_bytes=copy_bytes,
-        launch_ns=launch_ns,
-        synchronize_ns=synchronize_ns,
-        round_trip_ns=round_trip_ns,
-        transfers=transfers,
-        simulated=gauge.device.simulated,
-        driver=environment.get("driver"),
+        matmul_sizes={dtype: n for dtype, (n, _) in products.items()}, copy_bytes_per_s=2e9 * copy_bytes / copy_ns,
+        copy_bytes=copy_bytes, launch_ns=launch_ns, synchronize_ns=synchronize_ns, round_trip_ns=round_trip_ns,
+        transfers=transfers, simulated=gauge.device.simulated, driver=environment.get("driver"),
         quick=effort.limit_s is not None,
-    )
+    )  # fmt: skip
 
 
 def largest_product(gauge: Gauge, dtype: str, announce: Announce, effort: Effort = FULL) -> tuple[int, float] | None:
@@ -207,7 +185,7 @@ def largest_product(gauge: Gauge, dtype: str, announce: Announce, effort: Effort
     times_ns: dict[int, float] = {}
     best_n, n = 0, effort.first_n
     whole = Stopwatch()
-    while n <= LARGEST_N and 3 * n * n * ITEMSIZE_BYTES[dtype] <= MEMORY_SHARE * gauge.free_bytes():
+    while n <= LARGEST_N and 3 * n * n * model.ITEMSIZE_BYTES[dtype] <= MEMORY_SHARE * gauge.free_bytes():
         announce(f"{dtype} matmul {n}")
         watch = Stopwatch()
         try:
@@ -244,7 +222,7 @@ def copy_size(free_bytes: float) -> int:
 
 def transfer_line(
     gauge: Gauge, direction: str, announce: Announce, transfer_sizes: tuple[int, ...] = TRANSFER_SIZES
-) -> Line | None:
+) -> model.Line | None:
     """Return fixed time and rate of copies in one direction; None if memory allows too few sizes for a fit."""
     announce(TRANSFER_NAMES[direction])
     sizes = [size for size in transfer_sizes if size <= MEMORY_SHARE * gauge.free_bytes()]
@@ -265,7 +243,7 @@ STARVED_TRIES = 2
 
 
 def first_ceilings(
-    plan: Plan, machine: Machine, environment: dict[str, Any], emit: Emit, control: Control, left_s: float | None
+    plan: model.Plan, machine: Machine, environment: dict[str, Any], emit: Emit, control: Control, left_s: float | None
 ) -> CpuGpuError | None:
     """Calibrate, within `plan.ceilings_s`, the devices without known ceilings; return the error if one fails.
 
@@ -291,19 +269,19 @@ def first_ceilings(
     return None
 
 
-def _announce(device: Device, plan: Plan, emit: Emit, limit_s: float) -> None:
+def _announce(device: model.Device, plan: model.Plan, emit: Emit, limit_s: float) -> None:
     """Announce the calibration, and leave a gap in which a user interface can show it."""
     note = f"peak rates for 'limited by', once, at most {limit_s:.0f} s"
-    emit(Progressed(case="", device=device.name, phase=CALIBRATION, note=note))
+    emit(model.Progressed(case="", device=device.name, phase=model.CALIBRATION, note=note))
     if plan.gaps:
-        emit(Gap(duration_ms=GAP_MS))
+        emit(model.Gap(duration_ms=GAP_MS))
     emit.flush()
     if plan.gaps:
         leave_gap(GAP_MS)
 
 
 def _measure_one(
-    device: Device, plan: Plan, machine: Machine, environment: dict[str, Any], emit: Emit, control: Control,
+    device: model.Device, plan: model.Plan, machine: Machine, environment: dict[str, Any], emit: Emit, control: Control,
     share_s: float,
 ) -> None:  # fmt: skip
     """Measure one device within `share_s`.
@@ -323,7 +301,7 @@ def _measure_one(
         if found is None:
             return
         if not lacks_core(machine.watch.end().waited):
-            emit(CeilingsMeasured(ceilings=found))
+            emit(model.CeilingsMeasured(ceilings=found))
             return
     raise UnfitError(
         f"Peak rates of {device.name} were not measured: other processes used its cores.",

@@ -14,13 +14,12 @@ from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import STOP_REQUESTED, CpuGpuError, NoTorchError, ProtocolError
 from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.session.event_stream import new_id
-from cpugpu_tui.session.fleet.state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
+from cpugpu_tui.session.fleet_state import CONNECTING, DONE, FAILED, STARTING, STOPPED, HostChanged, Told
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
+from cpugpu_tui.transport.agent_command import CRASHED, HELLO_LIMIT_S, MISBEHAVING, NO_TORCH, VERSION, HostError
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.guard import MisbehavedError
-from cpugpu_tui.transport.host_failure import CRASHED, MISBEHAVING, NO_TORCH, VERSION, HostError
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox

@@ -1,0 +1,212 @@
+"""The ways in which `run` runs: a series of runs, several interpreters in turn, or the rest of an interrupted run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.cli.output.json_lines import failure_as_event, print_json
+from cpugpu_tui.cli.running.one_run import See, facts, run_once, run_quietly, say_why, seen_by
+from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
+from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving, way_into
+from cpugpu_tui.compare.comparison import compare_series
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError, UsageError, print_notice
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import Plan
+from cpugpu_tui.render.comparison import comparison_data
+from cpugpu_tui.session.devices import with_gpu_names
+from cpugpu_tui.session.event_stream import new_id
+from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
+from cpugpu_tui.session.resume import Unfinished, unfinished
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.folding import MeasuredRun
+from cpugpu_tui.store import Store, open_store
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.transport.interpreter_search import AUTO
+
+if TYPE_CHECKING:
+    import typer
+
+
+def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, outputs: Outputs | None = None) -> int:
+    """Run a request to its end and return the exit code.
+
+    Raises:
+        CpuGpuError: the request cannot be run at all. With `--json` it is also printed as a `RunFinished` line.
+    """
+    outputs = outputs or Outputs()
+    with failure_as_event(as_json=as_json):
+        request = with_own(request, options.workloads, options.python)
+        plan = build_plan(request)
+        outputs.check()
+    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=request.own.words())
+    series_id, code = new_id(), EXIT_OK
+    with saving(options) as outbox:
+        try:
+            with failure_as_event(as_json=as_json):
+                plan = with_gpu_names(plan, agents)
+            for number in range(1, request.repeat + 1):
+                each = nth_plan(plan, number)
+                session = Session(
+                    each, agents, outbox, series_id, request.case_timeout_s, facts(), ceilings=options.ceilings
+                )  # fmt: skip
+                remark = remark_of(outbox) if number == 1 else None
+                code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
+                if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
+                    break  # the next run would fail in the same way
+        finally:
+            agents.close()
+        return save_rest(outbox, code or outputs.exit_code)
+
+
+def run_in_turn(
+    request: PlanRequest, options: RunOptions, pythons: tuple[str, ...], outputs: Outputs, *, as_json: bool
+) -> int:
+    """Run a plan in several interpreters in turn, compare each with the first, and return the exit code.
+
+    Raises:
+        CpuGpuError: the request cannot be run at all, or an interpreter is given twice.
+    """
+    if twice := [python for python in pythons if pythons.count(python) > 1]:
+        raise UsageError(
+            f"--python {twice[0]} is given twice.", "Give each interpreter once. --repeat sets the number of runs."
+        )
+    if AUTO in pythons:
+        raise UsageError(
+            "--python auto finds only one interpreter.", "Give the path of each interpreter that you want to compare."
+        )
+    if options.worker != "process":
+        raise UsageError(f"--worker {options.worker} runs only one interpreter.", "Leave --worker out.")
+    request = with_own(request, options.workloads, pythons[0])
+    # A search chooses other sizes in each run, and only equal sizes can be compared.
+    plan = replace(build_plan(request), search=None)
+    outputs.check()
+    agents = [Agents(python, simulated=plan.simulation is not None, own=request.own.words()) for python in pythons]
+    with saving(options) as outbox:
+        try:
+            plan = with_gpu_names(plan, agents[0])
+            see = seen_by(outputs, as_json=as_json)
+            runs, code = _take_turns(plan, agents, outbox, request.repeat, request.case_timeout_s, see)
+        finally:
+            for each in agents:
+                each.close()
+        for line in (remark_of(outbox), *outputs.write()):
+            if line:
+                print_notice(line)
+        _compare(pythons, runs, as_json=as_json)
+        return save_rest(outbox, code or outputs.exit_code)
+
+
+def _take_turns(
+    plan: Plan, agents: Sequence[Agents], outbox: Outbox | None, repeat: int, case_timeout_s: float | None, see: See
+) -> tuple[list[list[MeasuredRun]], int]:
+    """Return the runs of each interpreter, and the worst exit code."""
+    series_ids, code = [new_id() for _ in agents], EXIT_OK
+    runs: list[list[MeasuredRun]] = [[] for _ in agents]
+    for number, turn in enumerate(turns(len(agents), repeat)):
+        each = nth_plan(plan, number + 1)
+        session = Session(each, agents[turn], outbox, series_ids[turn], case_timeout_s, facts())
+        label = f"{plan.name}: run {number // len(agents) + 1} of {repeat} in {agents[turn].python}"
+        ran = run_quietly(session, agents[turn], each, label, see)
+        code = max(code, ran.exit_code)
+        if ran.finished.status == "failed":
+            say_why(ran.finished)
+        if ran.run is not None and ran.run.has_times:
+            runs[turn].append(ran.run)
+        if ran.is_over:
+            break
+    return runs, code
+
+
+def turns(count: int, rounds: int) -> list[int]:
+    """Return the order of turns: each of `count` once per round, every second round in reverse (0 1, 1 0, 0 1, …).
+
+    This spreads drift of the machine evenly.
+    """
+    order: Sequence[int] = range(count)
+    return [each for index in range(rounds) for each in (order if index % 2 == 0 else reversed(order))]
+
+
+def _compare(pythons: tuple[str, ...], runs: list[list[MeasuredRun]], *, as_json: bool) -> None:
+    """Print the comparison of each interpreter with the first, if both have finished runs."""
+    from cpugpu_tui.cli.output.tables import show_comparison
+
+    base, *others = (Series(python, tuple(each)) for python, each in zip(pythons, runs, strict=True))
+    for new in others:
+        if not base.runs or not new.runs:
+            print_notice(f"No comparison with {new.name}: a side has no finished run.")
+            continue
+        try:
+            found = compare_series(base, new)
+        except UsageError as error:  # they share no case; the runs are saved anyway
+            print_notice(f"No comparison with {new.name}: {error}")
+            continue
+        if as_json:
+            print_json(comparison_data(found))
+        else:
+            show_comparison(found)
+
+
+TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard")
+"""Parameters of `run` that can be used with --resume. The plan is fixed."""
+
+
+def resume_run(context: typer.Context) -> int:
+    """Run the missing cases of a saved run and return the exit code.
+
+    Raises:
+        UsageError: an option would change the plan.
+        CpuGpuError: no run can be resumed. With `--json` it is also printed as a `RunFinished` line.
+    """
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name not in TAKEN and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{parameter.opts[0]} cannot be combined with --resume.", "Leave it out.")
+    given = context.params
+    as_json, database, pythons = given["json"], given["database"], given["python"] or ()
+    if len(pythons) > 1:
+        raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
+    named_python = pythons[0] if pythons else None
+    outputs = Outputs(given["export"] or (), given["tensorboard"])
+    with way_into(database, open_store(database, keep_aside=False), keep_aside=False) as outbox:
+        store = outbox.store
+        assert store is not None
+        with failure_as_event(as_json=as_json):
+            check_positive(PlanRequest((), case_timeout_s=given["case_timeout"]))
+            run = _wanted(store, given["names"] or ())
+            plan = run.started.plan
+            outputs.check()
+            own = words_for(plan, map(str, given["workloads"] or ()))
+            check_unchanged(plan)
+            _require_python(run, named_python)
+        worker = str(run.started.environment.get("worker") or "process")
+        python = found_python(named_python, worker, plan.simulation)
+        agents = Agents(python, worker, simulated=plan.simulation is not None, own=own)
+        try:
+            session = Session.resumed(run, agents, outbox, given["case_timeout"])
+            code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
+        finally:
+            agents.close()
+        return save_rest(outbox, code or outputs.exit_code)
+
+
+def _require_python(run: Unfinished, python: str | None) -> None:
+    """Refuse to start an interpreter that the user did not name: the run may come from someone else's export."""
+    used = run.started.environment.get("python_option")
+    if used and python is None:
+        raise UsageError(
+            f"Run {run.summary.number} was measured with --python {printable(str(used))}.", "Add this option."
+        )
+
+
+def _wanted(store: Store, names: Sequence[str]) -> Unfinished:
+    if len(names) > 1:
+        raise UsageError(
+            f"--resume takes one run, not {len(names)}.", "Give one run, or none for the newest unfinished run."
+        )
+    if store.notice:
+        raise StoreError(store.notice)
+    return unfinished(store, names[0] if names else None)

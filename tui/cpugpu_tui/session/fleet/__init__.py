@@ -1,1 +1,0 @@
-"""The same plan on many machines: an agent on each host, one state of them all."""
