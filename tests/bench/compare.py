@@ -1,7 +1,8 @@
-"""False verdicts of `compare`: 20 pairs of equal series, each of five real runs on this machine.
+"""Verdicts of `compare` and `gate`: simulated with planted changes, then 20 pairs of equal series on this machine.
 
-The runs of a pair alternate in flipped order, as with two interpreters, so that slow changes of a shared machine do not
-count. Promised: at most one of 20 pairs has the verdict FASTER or SLOWER.
+Each series of a pair has five real runs. They alternate in flipped order, as with two interpreters, so that slow
+changes of a shared machine do not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
+have the verdict FASTER or SLOWER.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import subprocess
 import sys
 from collections import Counter
 
+from tests.helpers.bench.planted import NOISE, false_words, gate_outcomes, kernel_words
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.analysis.compare import FASTER, SAME, SLOWER, UNDECIDED
+from cpugpu_tui.analysis.compare import BANDS, FASTER, SAME, SLOWER, UNDECIDED
 from cpugpu_tui.cli.running.modes import turns
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series
@@ -23,12 +25,46 @@ from cpugpu_tui.transport.wire import decode
 PAIRS, RUNS = 20, 5
 MOST_ALARMS = 1
 LIMIT = 0.05
+TRIALS = 800
 COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,256,1024", "--scale", "small",
            "--json", "--no-save"]  # fmt: skip
 
 
 def main() -> None:
-    """Print the number of pairs with each verdict."""
+    """Print what is found of planted changes, and the number of real pairs with each verdict."""
+    table(
+        f"simulated, {TRIALS} comparisons, {3 * len(NOISE)} verdicts each, with the noise of a GPU server",
+        ("planted", "runs", "found", "promised", "holds"),
+        [
+            simulated("no change: any word", RUNS, false_words(TRIALS), "at most", 0.01),
+            *(simulated(f"+1 % of kernel time, n = {size}", runs, found_kernels(size, runs), "at least", 0.95)
+              for size, runs in ((2048, RUNS), (1024, 8))),
+            simulated(f"+4 %, gate of {LIMIT:.0%}: fails", RUNS, gate_failures(1.04), "at most", 0.01),
+            simulated(f"+7 %, gate of {LIMIT:.0%}: fails", RUNS, gate_failures(1.07), "at least", 0.95),
+        ],
+    )  # fmt: skip
+    real_pairs()
+
+
+def simulated(planted: str, runs: int, found: int, bound: str, share: float) -> tuple[str, ...]:
+    """Return a line of the table of simulated comparisons."""
+    is_kept = found <= share * TRIALS if bound == "at most" else found >= share * TRIALS
+    words = f"{bound} {100 * share:g} %", "yes" if is_kept else "no"
+    return planted, f"{runs} vs {runs}", f"{found} of {TRIALS}", *words
+
+
+def found_kernels(size: int, runs: int) -> int:
+    """Return how often +1 % of kernel time is called SLOWER."""
+    return sum(each.verdict == SLOWER for each in kernel_words(TRIALS, 1.01, size, runs))
+
+
+def gate_failures(factor: float) -> int:
+    """Return how often the gate fails GPU times that take `factor` times as long."""
+    return gate_outcomes(TRIALS, factor, LIMIT, RUNS).count(SLOWER)
+
+
+def real_pairs() -> None:
+    """Print the number of real pairs with each verdict."""
     watch, cap_s = Stopwatch(), cap_seconds(1500.0)
     words: Counter[str] = Counter()
     gates: Counter[str] = Counter()
@@ -39,7 +75,7 @@ def main() -> None:
         verdicts = [each.verdict for each in found.judged]
         words.update(verdicts)
         alarms += bool({FASTER, SLOWER} & set(verdicts))
-        gates[gate_series(base, new, LIMIT).verdict] += 1
+        gates[gate_series(base, new, dict.fromkeys(BANDS, LIMIT)).verdict] += 1
         pairs += 1
     table(
         f"`cpugpu-tui {' '.join(COMMAND[3:])}`, {RUNS} runs against {RUNS}",

@@ -22,7 +22,7 @@ from cpugpu_tui.model import (
     TensorsPlaced,
 )
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu_count")]
 
 GPUS = ("cuda:0", "cuda:1")
 BOTH = ("--device", "cuda:0", "--device", "cuda:1")
@@ -61,17 +61,6 @@ found = {"device": device, "uuid": str(torch.cuda.get_device_properties(x.device
 with open(sys.argv[1], "a") as file:
     file.write(json.dumps(found) + "\\n")
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpu_count() -> int:
-    """Number of GPUs; skip unless there are two."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count < 2:
-        pytest.skip(f"needs two GPUs, and here {'is' if count == 1 else 'are'} {count}")
-    return count
 
 
 @pytest.fixture

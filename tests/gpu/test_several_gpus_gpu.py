@@ -37,22 +37,11 @@ from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.transport.agent_pool import Agents
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu_count")]
 
 ENVIRONMENT = {"threads": 1, "cpu": "host"}
 LARGE = Case("matmul", 4096)
 SMALL = Case("matmul", 64)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def gpu_count() -> int:
-    """Number of GPUs; skip unless there are two."""
-    import torch
-
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if count < 2:
-        pytest.skip(f"needs two GPUs, and here {'is' if count == 1 else 'are'} {count}")
-    return count
 
 
 class Emitted(list[Event]):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.cli import claims as claims_cli
 from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, gate_data, junit, markdown, print_report
+from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.cli.fleet.running import print_fleet
 from cpugpu_tui.cli.output.tables import keys_within, print_state, show_comparison, spelled_table
 from cpugpu_tui.compare.changes import Changes
@@ -179,7 +180,7 @@ def test_any_two_runs_can_be_compared_and_gated(one: Broken, other: Broken) -> N
         found = compare_series(Series("", (base,)), Series("", (new,)))
     except UsageError:  # no case in common
         return
-    report = gate_series(found.base, found.new, 0.05)
+    report = gate_series(found.base, found.new, LIMITS)
     printed(show_comparison, found)
     printed(print_report, report, as_json=False)
     printed(print_report, report, as_json=True)
@@ -225,7 +226,7 @@ def test_a_fleet_shows_any_runs(one: Broken, other: Broken) -> None:
         fleet_lines.case_line(row, 10, 100, UNICODE)
     base = measured(make(one, "base").events)
     assert base is not None
-    gate = judge_fleet(state, [Series("main", (base,))], 0.05)
+    gate = judge_fleet(state, [Series("main", (base,))], LIMITS)
     json.dumps(gate_data(gate), allow_nan=False)
     assert fleet_junit(gate)
     assert fleet_markdown(gate)

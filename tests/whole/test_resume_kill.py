@@ -53,7 +53,7 @@ class Chain:
 
     def _step(self, unfinished: bool) -> bool:
         """Start or go on, kill the agent perhaps and then the controller; return whether the run ended before that."""
-        words = ("--resume",) if unfinished else ("matmul", "--size", f"64:{64 + CASES}", "--rounds", 1)
+        words = ("--resume",) if unfinished else ("matmul", "--size", f"64:{64 + CASES}:1", "--rounds", 1)
         begun_ns = time.time_ns()
         if not unfinished:
             self._shown, self._settled = {}, set()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from cpugpu_tui.model import DEVICE, LATENCY, PAGEABLE, Calibrated, Case, CaseStarted, DeviceSampled, Event
+
+EDGE = re.compile(r"^ *(\d[\d.,]*( [nµum]?s)?)? ?[│┤|+]")
+"""A label and the left edge of a line of curves."""
 
 
 def timed(case: Case, devices: Sequence[str] = ("cpu", "cuda:0"), threads: int = 16) -> list[Event]:

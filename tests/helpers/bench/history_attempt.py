@@ -22,7 +22,7 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.transport.wire import decode
 
 LIMIT_S, CASES = 240.0, 12
-RUN = ("run", "matmul", "--size", f"64:{64 + CASES}", "--rounds", "1", "--json")
+RUN = ("run", "matmul", "--size", f"64:{64 + CASES}:1", "--rounds", "1", "--json")
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
 """A case takes about 0.2 s."""
 JOURNALS = ("", "-wal", "-shm")

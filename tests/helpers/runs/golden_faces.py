@@ -10,6 +10,7 @@ from contextlib import redirect_stdout
 from tests.helpers.runs.golden_runs import RUNS, events_of, fleet, fleet_gate, series, state_of
 
 from cpugpu_tui.cli.compare.gate_report import fleet_markdown, markdown, print_report
+from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.cli.fleet.running import print_fleet
 from cpugpu_tui.cli.output.tables import print_state, show_comparison
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
@@ -112,7 +113,7 @@ def fleet_faces() -> str:
 
 def compared(base: Series, new: Series) -> str:
     found: SeriesComparison = compare_series(base, new)
-    judged = gate_series(base, new, 0.05)
+    judged = gate_series(base, new, LIMITS)
     shown = "\n".join(line.rstrip() for line in told(comparison_lines(found, 120, UNICODE)))
     prints = printed(lambda: show_comparison(found)), printed(lambda: print_report(judged, as_json=False))
     return "\n".join((*prints, markdown(judged).decode(), shown))

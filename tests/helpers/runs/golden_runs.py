@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.helpers.runs.recorder import QUICK
 
+from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of
@@ -175,4 +176,4 @@ def series(name: str, first: int, runs: int = 5, **laws: float) -> Series:
 def fleet_gate() -> FleetGate:
     """The fleet judged by a baseline of the good one's model."""
     base = series("base", 1)
-    return judge_fleet(fleet(), [base], 0.05)
+    return judge_fleet(fleet(), [base], LIMITS)

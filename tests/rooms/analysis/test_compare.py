@@ -7,10 +7,13 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from tests.helpers.bench import planted
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.compare import (
+    BANDS,
+    FALSE_WORDS,
     FASTER,
     NOT_COMPARABLE,
     SAME,
@@ -21,12 +24,12 @@ from cpugpu_tui.analysis.compare import (
     Pair,
     change,
     grouped,
-    holm,
     judge,
     together,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, gated, judge_slowdowns, verdict
 from cpugpu_tui.decide.stats import quantile, two_sided_p
+from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.render import comparison
 from cpugpu_tui.render.comparison import interval_text, judged_text, percent_text
 
@@ -54,7 +57,8 @@ def series(random_: random.Random, cases: int, runs: int, slower: Sequence[float
 
 
 def gate(pairs: Sequence[Pair], limit: float) -> tuple[Gated, ...]:
-    return gated(judge_slowdowns(pairs, limit), limit)
+    limits = dict.fromkeys(BANDS, limit)
+    return gated(judge_slowdowns(pairs, limits), limits)
 
 
 def verdicts(judged: Sequence[Judged]) -> list[str]:
@@ -64,33 +68,60 @@ def verdicts(judged: Sequence[Judged]) -> list[str]:
 # ------------------------------------------------------------------ promises
 
 
-def test_of_200_pairs_of_equal_series_at_most_5_percent_are_called_different() -> None:
+def test_of_200_pairs_of_equal_series_at_most_1_percent_are_called_different() -> None:
     alarms, gate_alarms = 0, 0
     for seed in range(TRIALS):
         pairs = series(random.Random(seed), 25, 5, ())
         alarms += bool({FASTER, SLOWER} & set(verdicts(judge(pairs))))
         gate_alarms += verdict(gate(pairs, 0.05)) == SLOWER
-    assert alarms <= 0.05 * TRIALS
-    assert gate_alarms <= 0.05 * TRIALS
+    assert alarms <= 0.01 * TRIALS
+    assert gate_alarms == 0
+    # The same with a GPU server's noise, for latency and kernel time.
+    assert planted.false_words(TRIALS) <= 0.01 * TRIALS
 
 
-def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent() -> None:
-    found, gate_found = 0, 0
-    for seed in range(TRIALS):
-        pairs = series(random.Random(seed), 25, 5, (1.1,))
-        found += judge(pairs)[0].verdict == SLOWER
-        gate_found += verdict(gate(pairs, 0.05)) == SLOWER
+def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent_by_8_runs() -> None:
+    found = sum(judge(series(random.Random(seed), 25, 8, (1.1,)))[0].verdict == SLOWER for seed in range(TRIALS))
     assert found >= 0.95 * TRIALS
-    assert gate_found >= 0.95 * TRIALS
 
 
-def test_the_gate_finds_it_too_where_both_devices_have_25_cases() -> None:
+def test_the_gate_of_5_percent_finds_15_where_both_devices_have_25_cases() -> None:
     found = 0
     for seed in range(TRIALS):
         random_ = random.Random(seed)
-        pairs = [*series(random_, 25, 5, ()), *series(random_, 25, 5, (1.1,), "GPU")]
+        pairs = [*series(random_, 25, 8, ()), *series(random_, 25, 8, (1.15,), "GPU")]
         found += verdict(gate(pairs, 0.05)) == SLOWER
     assert found >= 0.95 * TRIALS
+
+
+@pytest.mark.parametrize(("size", "runs"), [(1024, 8), (2048, 5)])
+def test_1_percent_of_kernel_time_is_found_in_95_percent_at_the_noise_of_a_gpu_server(size: int, runs: int) -> None:
+    """Kernels of 63 µs repeat within 0.31 %, those of 345 µs within 0.22 %."""
+    found = planted.kernel_words(TRIALS, 1.01, size, runs)
+    assert sum(each.verdict == SLOWER for each in found) >= 0.95 * TRIALS
+
+
+def test_4_percent_does_not_fail_a_gate_of_5_percent_and_7_percent_does() -> None:
+    # By design at most 0.5 %: some latencies of that server differ by 15 % from run to run.
+    assert planted.gate_outcomes(TRIALS, 1.04, 0.05).count(SLOWER) <= 0.01 * TRIALS
+    assert planted.gate_outcomes(TRIALS, 1.07, 0.05).count(SLOWER) >= 0.95 * TRIALS
+    # 14 verdicts with 1 and 2 % noise: the gate that asked whether anything changed failed 63 and 90 % of these.
+    for noise in (0.01, 0.02):
+        for seed in range(TRIALS):
+            pairs = planted_series(random.Random(seed), 14, noise, 1.04)
+            assert verdict(gate(pairs, 0.05)) != SLOWER
+
+
+def test_4_percent_passes_a_gate_of_5_percent_if_the_times_repeat_well() -> None:
+    results = [verdict(gate(planted_series(random.Random(seed), 14, 0.002, 1.04), 0.05)) for seed in range(TRIALS)]
+    assert results.count(PASSED) >= 0.95 * TRIALS
+
+
+def planted_series(random_: random.Random, cases: int, noise: float, factor: float) -> list[Pair]:
+    def runs(factor: float) -> list[float]:
+        return [1e5 * factor * math.exp(random_.gauss(0.0, noise)) for _ in range(5)]
+
+    return [pair(runs(1.0), runs(factor), size) for size in range(1, cases + 1)]
 
 
 def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_different() -> None:
@@ -99,7 +130,7 @@ def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_
         judged = judge(series(random.Random(seed), 100, 5, ()))
         assert len(judged) == 25
         alarms += bool({FASTER, SLOWER} & set(verdicts(judged)))
-    assert alarms <= 0.05 * TRIALS
+    assert alarms <= 0.01 * TRIALS
 
 
 # ------------------------------------------------------------------ verdicts
@@ -114,13 +145,60 @@ BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
         ((80.0, 81.0, 79.0, 80.5, 79.5), FASTER),
         ((100.2, 100.9, 99.1, 100.4, 99.6), SAME),
         ((101.5, 104.0, 99.0, 103.0, 101.0), UNDECIDED),
-        # A change that is certain, and too small to matter, is no verdict of its own.
+        # A change that is certain, and inside the band of 2 %, is too small to matter.
+        ((100.6, 101.1, 100.8, 100.7, 100.9), SAME),
         ((101.6, 102.6, 100.6, 102.1, 101.1), UNDECIDED),
     ],
 )
 def test_the_verdict_is_what_the_medians_say(new: Sequence[float], word: str) -> None:
     (judged,) = judge([pair(BASE, new)])
     assert judged.verdict == word
+
+
+@pytest.mark.parametrize("new_ns", [(120.0,) * 5, (104.0,) * 5, (103.0,) * 5, (102.0,) * 5, (100.6,) * 5, (97.0,) * 5])
+@pytest.mark.parametrize("others", [0, 5, 24])
+def test_the_printed_interval_is_the_one_that_decided(new_ns: Sequence[float], others: int) -> None:
+    new = [ns + off for ns, off in zip(new_ns, (0.3, -0.7, 0.6, 0.1, -0.4), strict=True)]
+    judged = judge([pair(BASE, new), *(pair(BASE, BASE, 100 + i) for i in range(others))])[0]
+    assert judged.change is not None
+    low, high = judged.change.low, judged.change.high
+    assert low is not None
+    assert high is not None
+    is_inside = low >= 1 / 1.02 and high <= 1.02
+    assert judged.verdict == (SAME if is_inside else SLOWER if low > 1 else FASTER if high < 1 else UNDECIDED)
+    assert judged.confidence == pytest.approx(0.95 if is_inside else 1 - FALSE_WORDS / (1 + others))
+
+
+def test_kernel_time_has_a_narrower_band_and_a_row_of_its_own() -> None:
+    new = [1.01 * ns for ns in (100.0, 100.1, 99.9, 100.05, 99.95)]
+    base = (100.05, 99.9, 100.1, 99.95, 100.0)
+    latency, kernels = judge([pair(base, new, device="GPU"), pair(base, new, device="GPU", metric=DEVICE)])
+    assert (latency.verdict, kernels.verdict) == (SAME, SLOWER)
+    assert (latency.label, kernels.label) == ("GPU", "GPU kernels")
+    (wide,) = judge([pair(base, new, device="GPU", metric=DEVICE)], {LATENCY: 0.02, DEVICE: 0.03})
+    assert wide.verdict == SAME
+
+
+def test_a_gate_may_have_another_limit_for_kernel_time() -> None:
+    new = [1.03 * ns for ns in BASE]
+    pairs = [pair(BASE, new, device="GPU"), pair(BASE, new, device="GPU", metric=DEVICE)]
+    limits = {LATENCY: 0.05, DEVICE: 0.005}
+    found = gated(judge_slowdowns(pairs, limits), limits)
+    assert [each.outcome for each in found] == [PASSED, SLOWER]
+    for each in found:
+        assert each.change is not None
+        assert each.change.low is not None
+        assert each.change.high is not None
+        limit = 1 + limits[each.judged.metric]
+        assert each.outcome == (SLOWER if each.change.low > limit else PASSED if each.change.high <= limit else "")
+
+
+def test_gates_of_a_fleet_share_one_level() -> None:
+    pairs = [pair(BASE, [1.075 * ns for ns in BASE])]
+    limits = dict.fromkeys(BANDS, 0.05)
+    (alone,), (shared,) = (judge_slowdowns(pairs, limits, sharers) for sharers in (1, 100))
+    assert (alone.verdict, shared.verdict) == (SLOWER, UNDECIDED)
+    assert shared.confidence == pytest.approx(1 - FALSE_WORDS / 100)
 
 
 def test_two_runs_on_a_side_are_too_few_and_never_no_change() -> None:
@@ -155,7 +233,7 @@ def test_a_series_of_copies_against_one_that_varies_is_too_little_too() -> None:
 
 
 def test_many_cases_make_each_verdict_harder() -> None:
-    new = (105.0, 107.0, 101.5, 104.0, 103.0)
+    new = (105.0, 107.0, 103.5, 104.0, 103.0)
     (alone,) = judge([pair(BASE, new)])
     crowd = judge([pair(BASE, new), *(pair(BASE, BASE, 100 + i) for i in range(24))])
     assert (alone.verdict, crowd[0].verdict) == (SLOWER, UNDECIDED)
@@ -216,7 +294,8 @@ def test_it_passes_what_is_slower_by_less_than_the_limit_and_what_is_faster() ->
     pairs = [pair(BASE, [1.02 * ns for ns in BASE]), pair(BASE, [0.5 * ns for ns in BASE], 128)]
     assert outcomes(pairs) == [PASSED, PASSED]
     assert verdict(gate(pairs, 0.05)) == PASSED
-    assert outcomes(pairs, 0.01) == [SLOWER, PASSED]
+    assert outcomes(pairs, 0.01) == [UNDECIDED, PASSED]
+    assert outcomes(pairs, 0.0) == [SLOWER, PASSED]
 
 
 def test_what_may_be_slower_is_undecided_and_undecided_is_no_pass() -> None:
@@ -286,14 +365,8 @@ def test_the_interval_is_that_of_a_t_test_on_logarithms() -> None:
 
     theirs = stats.ttest_ind([math.log(ns) for ns in new], [math.log(ns) for ns in base])
     low, high = theirs.confidence_interval()
-    assert found.p == pytest.approx(theirs.pvalue, rel=1e-4)
+    assert 2 * found.p_above(1) == pytest.approx(theirs.pvalue, rel=1e-4)
     assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)), rel=1e-6)
-
-
-def test_holm_is_between_nothing_and_bonferroni() -> None:
-    assert holm([]) == []
-    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
-    assert holm([0.5, 0.9]) == [1.0, 1.0]
 
 
 def test_changes_in_words() -> None:

@@ -122,7 +122,7 @@ def test_ascii_will_do() -> None:
 
 
 def test_no_letter_of_a_word_becomes_a_micro_sign() -> None:
-    assert "1 MB once" in " ".join(shown(CPU, GPU))
+    assert "reads and writes 1 MB" in " ".join(shown(CPU, GPU))
 
 
 # ------------------------------------------------------------------ what is missing

@@ -13,10 +13,11 @@ from tests.rooms.compare.test_compare_simulated import series
 from cpugpu_tui.analysis import gating as analysis_gating
 from cpugpu_tui.analysis.compare import Pair, judge
 from cpugpu_tui.cli.commands import app
-from cpugpu_tui.cli.compare.gate_request import GateRequest
+from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest
 from cpugpu_tui.compare import comparison
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.errors import EXIT_USAGE, UsageError
+from cpugpu_tui.model import DEVICE, LATENCY
 
 GROUPED_IN_ONE_FILE = {"config"}
 
@@ -76,21 +77,22 @@ def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It judged as `compare` does first, with the limit, and threw that away."""
     asked: list[dict[str, Any]] = []
 
-    def noted(pairs: tuple[Pair, ...], **how: Any) -> Any:
+    def noted(pairs: tuple[Pair, ...], *bands: Any, **how: Any) -> Any:
         asked.append(how)
-        return judge(pairs, **how)
+        return judge(pairs, *bands, **how)
 
     monkeypatch.setattr(analysis_gating, "judge", noted)
     monkeypatch.setattr(comparison, "judge", noted)
-    report = gate_series(series(1, "base"), series(60, "new"), 0.07)
-    assert [how["margin"] for how in asked] == [0.07]
-    assert report.limit == 0.07
+    limits = {LATENCY: 0.07, DEVICE: 0.01}
+    report = gate_series(series(1, "base"), series(60, "new"), limits)
+    assert len(asked) == 1
+    assert report.limits == limits
     assert report.gated
 
 
 def test_a_request_of_the_gate_is_checked_where_it_is_made() -> None:
     asked: dict[str, Any] = {
-        "names": (), "baselines": ("main",), "max_slowdown": 0.05, "repeat": 5, "junit": None, "summary": None,
+        "names": (), "baselines": ("main",), "limits": LIMITS, "repeat": 5, "junit": None, "summary": None,
         "case_timeout_s": None, "simulation": None,
     }  # fmt: skip
     GateRequest(**asked)

@@ -24,7 +24,7 @@ from cpugpu_tui.errors import (
 
 SIMULATED = f"{FAST},noise=0.01"
 SLOW = f"{SIMULATED},gpu_ns_per_flop=0.002"
-"""A GPU that is 25 % slower at 256, and as fast as before at 16."""
+"""A GPU whose latency is 25 % longer at 256, and the same as before at 16."""
 RUN = ("run", "matmul", "--size", "16,256", "--rounds", "5")
 
 
@@ -80,8 +80,9 @@ def test_differences_come_first_then_a_verdict_for_every_case(slowed: CommandLin
     out = done.out
     words(out.splitlines()[0])
     assert out.index("gpu_ns_per_flop=0.002") < out.index("verdict")
-    (slow,) = [line for line in out.splitlines() if "matmul 256" in line and "GPU" in line]
-    assert slow.rstrip().endswith("SLOWER")
+    slow = [line for line in out.splitlines() if "matmul 256" in line and "GPU" in line]
+    assert ["GPU kernels" in line for line in slow] == [False, True]
+    assert all(line.rstrip().endswith("SLOWER") for line in slow)
     words(re.sub(r"[+-]?\d+\.\d+", "N", next(line for line in out.splitlines() if "geometric mean" in line)))
 
 
@@ -89,10 +90,15 @@ def test_the_same_in_json_keeps_every_digit(slowed: CommandLine) -> None:
     (told,) = slowed.here("compare", "1", "10", "--json").objects
     assert told["event"] == "Comparison"
     assert told["base"]["numbers"] == [1, 2, 3, 4, 5]
-    (slow,) = [each for each in told["verdicts"] if each["verdict"] == "SLOWER"]
-    (case,) = slow["cases"]
-    assert case["case"] == "matmul/default/256/float32/tall"
-    assert len(case["base_ns"]) == len(case["new_ns"]) == 5
+    assert told["bands"] == {"latency": 0.02, "device": 0.005}
+    large = [each for each in told["verdicts"] if "/256/" in each["cases"][0]["case"]]
+    assert [(each["device"], each["metric"], each["verdict"]) for each in large] == [
+        ("CPU", "latency", "SAME"), ("GPU", "latency", "SLOWER"), ("GPU", "device", "SLOWER"),
+    ]  # fmt: skip
+    for each in large[1:]:
+        (case,) = each["cases"]
+        assert len(case["base_ns"]) == len(case["new_ns"]) == 5
+        assert 1 < each["low"] < each["ratio"] < each["high"]
     assert told["differences"] == [
         {"what": "simulation", "base": told["differences"][0]["base"], "new": told["differences"][0]["new"]}
     ]
@@ -102,9 +108,21 @@ def test_one_run_against_one_says_too_few_and_never_no_change(cpugpu: CommandLin
     for _ in range(2):
         make_series(cpugpu, runs=1)
     out = cpugpu.here("compare", "1", "2").out
-    assert out.count("TOO FEW RUNS") == 4
+    assert out.count("TOO FEW RUNS") == 6
     words(out.splitlines()[-1])
     assert "SAME" not in out
+
+
+def test_a_band_decides_what_is_the_same_for_each_time(slowed: CommandLine) -> None:
+    def verdicts(*band: str) -> list[str]:
+        (told,) = slowed.here("compare", "main", "latest", "--json", *band).objects
+        return [f"{each['device']} {each['metric']} {each['verdict']}" for each in told["verdicts"]
+                if "/16/" in each["cases"][0]["case"]]  # fmt: skip
+
+    # 8,192 FLOPs of 0.002 ns are 0.8 % of this kernel, and nothing of its launch.
+    assert verdicts() == ["CPU latency SAME", "GPU latency SAME", "GPU device SLOWER"]
+    assert verdicts("--band", "kernel-time=9%") == ["CPU latency SAME", "GPU latency SAME", "GPU device SAME"]
+    assert "SAME" not in " ".join(verdicts("--band", "0%"))
 
 
 @pytest.mark.slow
@@ -112,10 +130,12 @@ def test_the_runs_of_a_made_up_series_are_no_copies_and_two_such_series_are_the_
     make_series(cpugpu)
     make_series(cpugpu, f"{SIMULATED},seed=50")
     (told,) = cpugpu.here("compare", "1", "6", "--json").objects
-    assert {each["verdict"] for each in told["verdicts"]} == {"SAME"}
-    for case in (case for each in told["verdicts"] for case in each["cases"]):
+    assert {each["verdict"] for each in told["verdicts"] if each["metric"] == "latency"} == {"SAME"}
+    assert {each["verdict"] for each in told["verdicts"]} <= {"SAME", "UNDECIDED"}
+    for each in told["verdicts"]:
+        (case,) = each["cases"]
         assert len({*case["base_ns"], *case["new_ns"]}) == 10
-        assert case["low"] < case["ratio"] < case["high"]
+        assert each["low"] < case["ratio"] == each["ratio"] < each["high"]
 
 
 @pytest.mark.slow
@@ -123,12 +143,12 @@ def test_a_series_of_copies_gets_no_verdict_and_is_told_why(cpugpu: CommandLine,
     for _ in range(2):
         make_series(cpugpu, f"{FAST},noise=0")
     out = cpugpu.here("compare", "1", "6").out
-    assert out.count("TOO FEW RUNS") == 4
+    assert out.count("TOO FEW RUNS") == 6
     words(out.splitlines()[-1])
     gate = cpugpu.here("gate", "--baseline", "1", "--new", "6")
     assert gate.code == EXIT_UNFIT
-    assert gate.out.count("TOO FEW RUNS") == 4
-    assert gate.out.count("all runs are identical") == 4
+    assert gate.out.count("TOO FEW RUNS") == 6
+    assert gate.out.count("all runs are identical") == 6
 
 
 @pytest.mark.slow
@@ -168,6 +188,8 @@ def test_a_case_that_failed_on_one_side_is_not_comparable_and_says_why(based: Co
         ("gate", "--new", "1", "--junit", "x.xml", "--summary", "./x.xml"),
         ("gate", "--max-slowdown", "0.05"),
         ("gate", "--max-slowdown", "-5%"),
+        ("gate", "--max-slowdown", "launch=5%"),
+        ("compare", "1", "latest", "--band", "2"),
         ("gate", "--junit", "/nowhere/at/all.xml"),
         ("gate", "--summary", "/"),
     ],
@@ -221,14 +243,19 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(
     words(verdict)
     suite = ElementTree.parse(junit).getroot()
     assert {name: suite.get(name) for name in ("tests", "failures", "errors")} == {
-        "tests": "4", "failures": "1", "errors": "0",
+        "tests": "6", "failures": "2", "errors": "0",
     }  # fmt: skip
-    (failure,) = suite.iter("failure")
-    assert failure.get("type") == "SLOWER"
+    assert [failure.get("type") for failure in suite.iter("failure")] == ["SLOWER", "SLOWER"]
+    names = [(test.get("classname"), test.get("name")) for test in suite.iter("testcase")]
+    assert ("cpugpu-tui.GPU kernels", "matmul 256") in names
+    assert len(set(names)) == 6
     assert summary.read_text().splitlines()[0] == f"## {verdict}"
     assert "matmul 256" in summary.read_text()
-    # The same series again, under a limit that it keeps.
-    assert based.here("gate", "--new", "latest", "--max-slowdown", "60%").code == EXIT_OK
+    # The same series again, with a limit that its latencies keep. The kernel takes 18 times as long.
+    again = based.here("gate", "--new", "latest", "--max-slowdown", "latency=60%")
+    assert (again.code, again.out.count("SLOWER")) == (EXIT_CHECK_SAID_NO, 1)
+    kernel_slow = "latency=60%,kernel-time=1000%"
+    assert "(kernel time: 1000 %)" in based.here("gate", "--new", "latest", "--max-slowdown", kernel_slow).out
 
 
 def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> None:
@@ -236,8 +263,8 @@ def test_too_few_runs_are_4_and_never_0(based: CommandLine, tmp_path: Path) -> N
     make_series(based, f"{SIMULATED},seed=50", runs=4)
     done = based.here("gate", "--new", "latest", "--junit", junit)
     assert done.code == EXIT_UNFIT
-    assert done.out.count("TOO FEW RUNS") == 4
-    assert ElementTree.parse(junit).getroot().get("errors") == "4"
+    assert done.out.count("TOO FEW RUNS") == 6
+    assert ElementTree.parse(junit).getroot().get("errors") == "6"
 
 
 @pytest.mark.parametrize("command", [("gate",), ("fleet", "gate", "-w", "n1", "--launcher", "local")])
@@ -297,7 +324,7 @@ def test_a_baseline_of_another_machine_is_4_after_one_run_unless_that_is_wanted(
 def test_the_verdict_as_json(based: CommandLine) -> None:
     (told,) = based.here("gate", "--json", "--simulate", SLOW).objects
     assert (told["event"], told["verdict"], told["limit"]) == ("Gate", "SLOWER", 0.05)
-    assert sorted(each["verdict"] for each in told["verdicts"]) == ["PASSED", "PASSED", "PASSED", "SLOWER"]
+    assert sorted(each["verdict"] for each in told["verdicts"]) == [*["PASSED"] * 4, "SLOWER", "SLOWER"]
     json.dumps(told, allow_nan=False)
 
 
@@ -353,7 +380,7 @@ def test_two_interpreters_run_in_turn_and_end_in_the_comparison(cpugpu: CommandL
     assert f"{sys.executable} (runs 1, 4-5)" in done.out
     assert f"{bare_python} (runs 2-3, 6)" in done.out
     assert "interpreter" in done.out
-    assert done.out.count("SAME") == 4
+    assert not re.search("SLOWER$|FASTER$", done.out, re.MULTILINE)
     told = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 1, *names, "--json").out.splitlines()
     assert json.loads(told[-1])["event"] == "Comparison"
     assert sum(json.loads(line)["event"] == "RunFinished" for line in told) == 2, "one run each, as was asked"

@@ -10,6 +10,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
 from cpugpu_tui.analysis.compare import FASTER, SLOWER
+from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.changes import remark_on
 from cpugpu_tui.compare.comparison import Series, SeriesComparison, compare_series
 from cpugpu_tui.compare.gate import gate_series
@@ -58,8 +59,8 @@ def test_a_slower_gpu_is_found_and_the_processor_beside_it_acquitted() -> None:
     # At 256 the kernel then takes 40 µs in place of 2, launching and waiting 180 as before; at 16 nothing changes.
     found = compare_series(series(1, "base"), series(60, "new", gpu_ns_per_flop=0.0012))
     (slow,) = [each for each in found.judged if each.verdict == SLOWER]
-    assert (slow.device, slow.pairs[0].size) == ("GPU", 256)
-    assert gate_series(found.base, found.new, 0.05).verdict == SLOWER
+    assert (slow.label, slow.pairs[0].size) == ("GPU", 256)
+    assert gate_series(found.base, found.new, LIMITS).verdict == SLOWER
     assert [each.what for each in found.differences] == ["simulation"]
 
 

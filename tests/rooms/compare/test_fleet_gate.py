@@ -12,6 +12,7 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED
+from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.comparison import Series
 from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
@@ -135,7 +136,7 @@ def test_each_gpu_is_compared_with_the_baseline_of_its_model(words: GoldenWords)
     """The A100s take three times as long as the H200s, which is no slowdown."""
     gpus = {"n1": {"cuda:0": "H200", "cuda:1": "H200"}, "n2": {"cuda:0": "A100", "cuda:1": "H200"}}
     factors = {("n2", "cuda:0"): 3.0, ("n1", "cuda:1"): 1.2}
-    gate = judge_fleet(fleet_of(gpus, factors), [baseline("b1", "H200", 1.0), baseline("b2", "A100", 3.0)], 0.05)
+    gate = judge_fleet(fleet_of(gpus, factors), [baseline("b1", "H200", 1.0), baseline("b2", "A100", 3.0)], LIMITS)
     assert outcomes(gate) == {
         "n1 cuda:0": PASSED, "n1 cuda:1": SLOWER, "n2 cuda:0": PASSED, "n2 cuda:1": PASSED,
     }  # fmt: skip
@@ -145,12 +146,12 @@ def test_each_gpu_is_compared_with_the_baseline_of_its_model(words: GoldenWords)
 
 def test_a_model_may_have_a_comma_in_its_name() -> None:
     state = fleet_of({"n1": {"cuda:0": "Card, 80 GB", "cuda:1": "Card"}}, {})
-    gate = judge_fleet(state, [baseline("main", "Card, 80 GB", 1.0)], 0.05)
+    gate = judge_fleet(state, [baseline("main", "Card, 80 GB", 1.0)], LIMITS)
     assert outcomes(gate) == {"n1 cuda:0": PASSED, "n1 cuda:1": UNDECIDED}
 
 
 def test_a_model_without_a_baseline_is_undecided_and_says_which_there_are(words: GoldenWords) -> None:
-    gate = judge_fleet(fleet_of({"n1": {"cuda:0": "B200"}}, {}), [baseline("b1", "H200", 1.0)], 0.05)
+    gate = judge_fleet(fleet_of({"n1": {"cuda:0": "B200"}}, {}), [baseline("b1", "H200", 1.0)], LIMITS)
     assert (outcomes(gate), gate.verdict) == ({"n1 cuda:0": UNDECIDED}, UNDECIDED)
     words(gate.gpus[0].trouble)
 
@@ -162,14 +163,14 @@ def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others(
         for run in state.hosts["n2"].runs
     ]
     hosts = {**state.hosts, "n2": replace(state.hosts["n2"], runs=tuple(starved))}
-    gate = judge_fleet(replace(state, hosts=hosts), [baseline("b1", "H200", 1.0)], 0.05)
+    gate = judge_fleet(replace(state, hosts=hosts), [baseline("b1", "H200", 1.0)], LIMITS)
     assert outcomes(gate) == {"n1 cuda:0": PASSED, "n2 cuda:0": UNDECIDED}
     assert gate.gpus[1].trouble
 
 
 def test_a_host_without_a_gpu_is_no_pass() -> None:
     gate = judge_fleet(
-        fleet_of({"n1": {"cuda:0": "H200"}, "n2": {}}, {}), [baseline("b1", "H200", 1.0)], 0.05
+        fleet_of({"n1": {"cuda:0": "H200"}, "n2": {}}, {}), [baseline("b1", "H200", 1.0)], LIMITS
     )  # fmt: skip
     assert gate.verdict == UNDECIDED
 
@@ -177,6 +178,6 @@ def test_a_host_without_a_gpu_is_no_pass() -> None:
 def test_a_host_in_trouble_has_failed_though_its_gpus_passed() -> None:
     state = fleet_of({"n1": {"cuda:0": "H200"}, "n2": {"cuda:0": "H200"}}, {})
     state = state.apply("n2", HostChanged("unreachable", "The connection to n2 was lost."))
-    gate = judge_fleet(state, [baseline("b1", "H200", 1.0)], 0.05)
+    gate = judge_fleet(state, [baseline("b1", "H200", 1.0)], LIMITS)
     assert gate.verdict == FAILED
     assert "n2" in fleet_gate_sentence(gate)

@@ -29,6 +29,7 @@ mnist = "~/mnist"
 workloads = ["own.py", "/abs/other.py"]
 case_timeout = 30
 ceilings = false
+mouse = false
 
 [presets.sweep]
 workload = "matmul"
@@ -80,7 +81,8 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
     assert found.values["workloads"] == (str(path.parent / "own.py"), "/abs/other.py")
     assert found.lines["worker"] == 5
     assert found.values["ceilings"] is False
-    assert found.lines["presets.one.size"] == 18
+    assert found.values["mouse"] is False
+    assert found.lines["presets.one.size"] == 19
     sweep, one = found.presets
     assert (sweep.name, sweep.parts[0].sizes, sweep.dtypes, sweep.threads) == (
         "sweep", (16, 100, 200, 300), ("float32", "float64"), (1, 0),

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.app.chart_runs import timed
+from tests.helpers.app.chart_runs import EDGE, timed
 from tests.helpers.app.fake_run import DEVICES, finished
 from tests.helpers.golden import GoldenWords
 
@@ -27,7 +27,8 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, time_labels
+from cpugpu_tui.ui.chart import drawing
+from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.answer import finished_rows, next_world, what_if_sentence
@@ -65,8 +66,8 @@ def sentence_of(run: RunState, what_if: str = RESIDENT) -> str:
 
 def field(lines: list[str]) -> list[str]:
     """Return the cells right of the frame, top line first."""
-    numbered = [line for line in lines if "|" in line]
-    return [line[line.index("|") + 1 :] for line in numbered]
+    found = [(line, EDGE.match(line)) for line in lines]
+    return [line[edge.end() :] for line, edge in found if edge is not None]
 
 
 def places(lines: list[str], sign: str) -> dict[int, int]:
@@ -137,10 +138,9 @@ def test_an_even_axis_of_sizes_puts_the_middle_in_the_middle() -> None:
 def test_an_even_axis_of_times_begins_at_0_in_the_unit_of_the_longest() -> None:
     lines = chart(whole(), linear_times=True)
     assert "linear times" in lines[0]
-    numbers = [line.split("|")[0].strip() for line in lines if "|" in line]
-    assert numbers[0] == "ms"
+    numbers = [line.split("┤")[0].strip() for line in lines if "┤" in line]
     assert numbers[-1] == "0"
-    assert "300" in numbers
+    assert "300 ms" in numbers
 
 
 def test_the_highlighted_row_has_a_line_and_its_times_in_words() -> None:
@@ -152,7 +152,8 @@ def test_the_highlighted_row_has_a_line_and_its_times_in_words() -> None:
 
 def test_without_a_finished_row_under_the_cursor_the_last_finished_one_is_marked() -> None:
     pending = run_of(ALL, *timed(ALL[0]), finished(ALL[0]), *timed(ALL[1]), finished(ALL[1]), *timed(ALL[2]))
-    assert any("n = 32, CPU" in line for line in chart(pending, cursor=ALL[2].key))
+    lines = chart(pending, cursor=ALL[2].key)
+    assert any("largest finished row (dotted line): n = 32, CPU" in line for line in lines), "not the selected one"
 
 
 # -------------------------------------------------------------------- what is left out
@@ -199,6 +200,7 @@ def test_before_anything_has_finished_it_is_one_sentence(words: GoldenWords) -> 
 
 def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
     monkeypatch.setitem(sys.modules, "plotext", None)
+    drawing._line.cache_clear()
     text = " ".join(chart(whole()))
     assert "import of plotext halted" in text, "the cause"
     assert sentence_of(whole()) in text
@@ -210,7 +212,7 @@ def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch, 
 
 def test_every_sign_is_explained_in_words(words: GoldenWords) -> None:
     lines = chart(whole(), what_if=NO_LAUNCH, glyphs=ASCII)
-    above = lines[: next(index for index, line in enumerate(lines) if "|" in line)]
+    above = lines[: next(index for index, line in enumerate(lines) if EDGE.match(line))]
     assert {item.split()[0] for line in above[1:] for item in line.split("   ")} >= set("CGEWX") | {".."}
     words(above)
 
@@ -229,13 +231,49 @@ def test_it_fits_whatever_the_room_and_is_ascii_where_it_has_to_be(
     lines = chart_lines(run, next(iter(run.sweeps)), width, height, options, ASCII if ascii_only else UNICODE)
     assert len(lines) <= height
     text = [plain(line) for line in lines]
-    drawn = [line for line in lines if "|" in plain(line)]
+    drawn = [line for line in lines if EDGE.match(plain(line))]
     assert all(width_of(line) <= width for line in drawn)
     assert not ascii_only or all(ord(sign) < 128 for line in text for sign in line)
 
 
 def test_80_by_24_has_room_for_the_curves() -> None:
     assert len(field(chart(whole(), 78, 22, what_if=NO_LAUNCH))) >= 12
+
+
+@BOTH
+def test_a_low_chart_has_one_line_of_legend_and_labels_that_read(glyphs: Glyphs) -> None:
+    lines = chart(whole(ALL[:6]), 116, 8, glyphs, in_words=False, cursor=ALL[4].key)
+    assert len(lines) == 8
+    assert len(field(lines)) == 6
+    for wanted in ("C CPU", "G GPU", "E GPU with copies", "X crossover", "between 64 and 128", "selected n = 256"):
+        assert wanted in lines[0]
+    labels = [line.split(glyphs.tick)[0].strip() for line in lines[1:-1] if glyphs.tick in line[:10]]
+    assert labels == ["1 ms", f"100 {glyphs.micro}s", f"10 {glyphs.micro}s", f"1 {glyphs.micro}s"], "every decade"
+    assert re.search(r"size +16 .*crossover [≈~] 65 .* 256 .*512", lines[-1])
+
+
+def test_decades_without_a_line_of_their_own_are_left_out_evenly() -> None:
+    labels = [line.split("┤")[0].strip() for line in chart(whole(), 116, 8, in_words=False) if "┤" in line]
+    assert labels == ["10 ms", "100 µs", "1 µs"]
+
+
+def test_a_narrow_chart_drops_the_times_of_the_selected_row_instead_of_cutting_them() -> None:
+    lines = chart(whole(), 53, 40, in_words=False, cursor=ALL[4].key)
+    assert "selected row (dotted line): n = 256" in lines
+    assert all(len(line) <= 53 for line in lines[1:])
+
+
+def test_the_three_curves_differ_in_sign_and_in_role() -> None:
+    run = whole()
+    found = chart_lines(run, next(iter(run.sweeps)), 116, 20, ChartOptions(), UNICODE)
+    roles = {sign: {role for line in found for text, role in line if text == sign} for sign in "CGE"}
+    assert roles == {"C": {"cpu"}, "G": {"gpu"}, "E": {"copies"}}
+
+
+def test_of_several_workloads_a_low_chart_names_its_own() -> None:
+    cases = (*ALL, *(Case("matmul", size, variant="eager") for size in SIZES))
+    lines = chart(whole(cases), 116, 8, in_words=False)
+    assert lines[0].startswith("matmul float32   C CPU")
 
 
 # -------------------------------------------------------------------- what if
@@ -285,22 +323,29 @@ def test_numbers_beside_an_axis_lie_on_it_and_rise(
     axis = axis_over([low, low * ratio], cells, linear=linear, least_ratio=2.0)
     numbers = round_numbers(axis, most)
     assert numbers == sorted(set(numbers))
-    assert 1 <= len(numbers) <= most + 1
+    assert 1 <= len(numbers) <= max(most, cells) + 1
     assert all(axis.low * 0.999 <= number <= axis.high * 1.001 for number in numbers)
     assert all(0 <= axis.cell(number) < cells for number in numbers)
 
 
 def test_a_narrow_axis_has_numbers_too() -> None:
-    assert len(time_labels(axis_over([1_010.0, 1_020.0], 12, linear=False, least_ratio=2.0), 1e3)) >= 2
+    assert len(time_labels(axis_over([1_010.0, 1_020.0], 12, linear=False, least_ratio=2.0))) >= 2
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=60, unique=True), st.integers(12, 150), st.booleans())
 def test_sizes_below_the_axis_never_touch_and_the_largest_is_there(sizes: list[int], cells: int, linear: bool) -> None:
     axis = axis_over(sizes, cells, linear=linear)
-    line = size_labels(axis, sorted(sizes))
-    assert len(line) == cells
+    line = plain(tuple(size_labels(axis, sizes_to_label(axis, sorted(sizes)))))
+    assert len(line) <= cells
     assert size_text(max(sizes)) in line.split()
     assert not re.search(r"\S \S", line)
+
+
+def test_the_crossover_is_named_beside_its_place_where_another_size_is_too_close() -> None:
+    line = chart(whole(ALL[:4]), 53, 40, in_words=False)[-1]
+    assert re.search(r"16 .*crossover ≈ 65", line)
+    line = chart(whole(ALL[1:4]), 42, 40, in_words=False)[-1]
+    assert re.search(r"(crossover|X) ≈ 65", line)
 
 
 def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, readings, settled, start_run, whole_sweep
+from tests.helpers.app.fake_run import (
+    FakeBackend,
+    finish,
+    new_app,
+    opened,
+    reach_gap,
+    readings,
+    settled,
+    start_run,
+    whole_sweep,
+)
 from textual.pilot import Pilot
 
 from cpugpu_tui.render.columns import Key
@@ -63,7 +73,7 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
         assert pilot.app.screen.query_one("#workload").outer_size.height == 1
         assert "Workload 1/" in lines[1]
         assert "quick" in lines[1]
-        for key in ("r Run", "space Pause", "x Stop", "/ Filter", "g Chart", "? Help", "q Quit"):
+        for key in ("r Run", "o Own code", "enter Open", "/ Filter", "g Chart", "? Help", "q Quit"):
             assert key in lines[-1]
 
 
@@ -74,13 +84,14 @@ async def test_a_second_gpu_still_leaves_twelve_rows_at_80x24() -> None:
         assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 12
 
 
-async def test_at_120x40_there_are_more_columns_and_twenty_rows() -> None:
+async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -> None:
     async with opened(size=(120, 40)) as pilot:
         await done(pilot)
         text = "\n".join(await shown(pilot, "kernel-active"))
         for column in ("±", "with copies", "limited by", "paper's error"):
             assert column in text
-        assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 20
+        assert pilot.app.screen.query_one(TimingTable).size.height - 1 == 7
+        assert pilot.app.screen.query_one("#chart").display
 
 
 async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None:
@@ -92,15 +103,46 @@ async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None
         )
         assert workload.right <= centre.x
         assert centre.right <= telemetry.x
-        assert workload.width >= 40
+        assert workload.width >= 34
 
 
-@pytest.mark.parametrize("size", [(59, 24), (80, 15), (20, 5)])
+@pytest.mark.parametrize("size", [(40, 12), (50, 16), (59, 20), (59, 30), (80, 12), (200, 15)])
+async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        session = await start_run(pilot)
+        await reach_gap(pilot, session)
+        await settled(pilot, lambda: ("0/14" if size[0] < 60 else "0 of at most 14") in screen_lines(pilot)[0])
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+        lines = await shown(pilot, "▲ GPU")
+        assert pilot.app.screen.query_one(TimingTable).size.height >= 3
+        assert "done" in lines[0]
+        assert "GPU wins" in " ".join(" ".join(lines).split())
+        for key in ("Run again", "? Help", "q Quit"):
+            assert key in lines[-1]
+
+
+@pytest.mark.parametrize("keys", ["enter", "g", "m", "K", "h", "?", ":", "T", "e", "o", "tab,enter"])
+async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys: str) -> None:
+    async with opened(size=(40, 12)) as pilot:
+        await done(pilot)
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
+        main = pilot.app.screen
+        await pilot.press(*keys.split(","))
+        await settled(pilot, lambda: pilot.app.screen is not main)
+        await settled(pilot, lambda: any(line.strip() for line in screen_lines(pilot)))
+        if keys not in ("enter", "o", "tab,enter"):  # forms scroll to their keys
+            await settled(pilot, lambda: any("back" in line or "cancel" in line for line in screen_lines(pilot)))
+        await pilot.press("g" if keys == "g" else "escape")
+        await settled(pilot, lambda: pilot.app.screen is main)
+
+
+@pytest.mark.parametrize("size", [(39, 24), (80, 11), (20, 5)])
 async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tuple[int, int]) -> None:
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)
         await pilot.resize_terminal(*size)
-        lines = await shown(pilot, "Needs 60x16")
+        lines = await shown(pilot, "Needs 40x12")
         assert not any("Timings" in line for line in lines)
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)

@@ -15,6 +15,7 @@ from textual.widgets import Static
 
 from cpugpu_tui.ui.themes import (
     DEFAULT_THEME,
+    SERIES_COPIES,
     SERIES_CPU,
     SERIES_GPU,
     all_themes,
@@ -68,6 +69,7 @@ def test_every_shipped_file_loads_and_the_default_is_among_them() -> None:
 
 
 TEXTS = ("foreground", "foreground-muted", "primary", "accent", "success", "warning", "error")
+SERIES = (SERIES_CPU, SERIES_GPU, SERIES_COPIES)
 CURSORS = ("block-cursor", "block-cursor-blurred")
 
 
@@ -76,7 +78,7 @@ CURSORS = ("block-cursor", "block-cursor-blurred")
 def test_text_can_be_read_in_every_theme_also_textuals(theme: Theme, ground: str) -> None:
     for name in TEXTS:
         assert shown(theme, name, ground) >= 4.5, name
-    for name in (SERIES_CPU, SERIES_GPU):
+    for name in SERIES:
         assert shown(theme, name, ground) >= 3, name
 
 
@@ -86,7 +88,7 @@ def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme: Th
     ground = f"{cursor}-background"
     for name in (f"{cursor}-foreground", "foreground"):
         assert shown(theme, name, ground) >= 4.5, name
-    for name in (*TEXTS, SERIES_CPU, SERIES_GPU):
+    for name in (*TEXTS, *SERIES):
         assert shown(theme, name, ground) >= 3, name
     assert Color.parse(colours(theme)[ground]) != Color.parse(colours(theme)["background"])
 
@@ -95,7 +97,7 @@ def test_a_row_can_be_read_under_the_cursor_and_the_cursor_can_be_seen(theme: Th
 def test_a_theme_of_ours_is_shown_as_it_is_written(theme: Theme) -> None:
     """A corrected colour would be one that the theme's author did not choose."""
     variables = {**theme.to_color_system().generate(), **theme.variables}
-    assert {SERIES_CPU, SERIES_GPU} <= set(theme.variables)
+    assert set(SERIES) <= set(theme.variables)
     assert legible(variables) == {}
 
 
@@ -103,13 +105,13 @@ def test_a_theme_of_ours_is_shown_as_it_is_written(theme: Theme) -> None:
 def test_high_contrast_is_high(name: str) -> None:
     theme = next(theme for theme in SHIPPED if theme.name == name)
     for ground in GROUNDS:
-        assert min(shown(theme, text, ground) for text in (*TEXTS, SERIES_CPU, SERIES_GPU)) >= 7
+        assert min(shown(theme, text, ground) for text in (*TEXTS, *SERIES)) >= 7
 
 
 @pytest.mark.parametrize("name", ["ink", "newsprint"])
 def test_monochrome_has_no_colour(name: str) -> None:
     theme = next(theme for theme in SHIPPED if theme.name == name)
-    for text in (*GROUNDS, *TEXTS, SERIES_CPU, SERIES_GPU):
+    for text in (*GROUNDS, *TEXTS, *SERIES):
         assert Color.parse(colours(theme)[text]).hsl.s <= 0.1, text
 
 
@@ -142,7 +144,7 @@ def test_sixteen_colours_can_be_read_on_the_ground_they_are_made_for(name: str, 
     theme = next(theme for theme in SHIPPED if theme.name == name)
     sixteen = [Color.parse(f"#{code}") for code in PALETTES[palette].split()]
     ground, ink = (sixteen[0], sixteen[7]) if theme.dark else (sixteen[15], sixteen[0])
-    for text in (*TEXTS, SERIES_CPU, SERIES_GPU):
+    for text in (*TEXTS, *SERIES):
         number = Color.parse(colours(theme)[text]).ansi
         assert number is not None, f"{text} is none of the terminal's own colours"
         assert contrast(ink if number < 0 else sixteen[number], ground) >= 3, text
@@ -189,6 +191,12 @@ def lab(colour: Color) -> tuple[float, float, float]:
 def test_cpu_and_gpu_differ_for_every_kind_of_sight(theme: Theme, sight: str) -> None:
     cpu, gpu = (as_seen(Color.parse(theme.variables[name]), COLOUR_BLIND[sight]) for name in (SERIES_CPU, SERIES_GPU))
     assert difference(cpu, gpu) >= 30
+
+
+@EACH
+def test_the_curve_with_copies_differs_from_the_other_two(theme: Theme) -> None:
+    cpu, gpu, copies = (Color.parse(theme.variables[name]) for name in SERIES)
+    assert min(difference(copies, cpu), difference(copies, gpu)) >= 15
 
 
 @pytest.mark.parametrize("sight", COLOUR_BLIND)

@@ -168,8 +168,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     gpu_ns, cpu_ns = (2 * MEGABYTE / each.copy_bytes_per_s * 1e9 for each in (gpu, cpu))
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
-        f"The memory of the CPU reads and writes 1 MB in {time_text(cpu_ns)}, that of the GPU in {time_text(gpu_ns)}. "
-        f"Copying the 1 MB to the GPU takes {time_text(copy_ns)}. For data that is used once, the {side} wins."
+        f"The CPU reads and writes 1 MB in {time_text(cpu_ns)}, the GPU in {time_text(gpu_ns)}, or in "
+        f"{time_text(copy_ns + gpu_ns)} if the data must first be copied to it. For one use, the {side} wins."
     )
 
 

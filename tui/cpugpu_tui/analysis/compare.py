@@ -7,13 +7,13 @@ runs, a rank test on raw samples called 78-85 % of pairs different.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
 from cpugpu_tui.decide.stats import quantile, two_sided_p
-from cpugpu_tui.decide.verdict import EQUIVALENCE
+from cpugpu_tui.model import DEVICE, LATENCY
 
 FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"
 NOT_COMPARABLE, TOO_FEW = "NOT COMPARABLE", "TOO FEW RUNS"
@@ -27,10 +27,17 @@ GATE_RUNS = 5
 MOST_JUDGED = 25
 """More cases of a device than this are judged in groups."""
 
-FALSE_ALARMS = 0.03
-"""Level at which equal series may be called different in any case (Holm). The method promises at most 5 % of 200
-trials; a level of 0.05 would break that in every second set of trials. Simulated 4000 times with 5 runs on each side,
-2 % noise and 25 cases: false alarms in 3.1 %, and a slowdown of 10 % in one case is found in 96 %."""
+BANDS: Mapping[str, float] = {LATENCY: 0.02, DEVICE: 0.005}
+"""Metric → band: changes within ± this count as no change. Between fresh processes on an H200, kernel times of 60 µs
+and more repeat within 0.3 %, but latencies only within 1 to 15 %."""
+
+FALSE_WORDS = 0.005
+"""Level that all verdicts of a comparison share: the risk that any of them calls equal series different, or that a gate
+fails a case that keeps the limit. At most 1 % is promised. A level of 0.01 would break that in 4 of 10 sets of 800
+comparisons, this one in 2 of 100."""
+
+SINGLE = 0.05
+"""Level of a verdict that is not shared: SAME, PASSED, and intervals without a verdict."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,13 @@ class Pair:
     """Whether a search chose the case, so that runs of one series may lack it."""
     is_starved: bool = False
     """Whether its threads had no free core in some run; that run has no median."""
+    metric: str = LATENCY
+    """`LATENCY`, or `DEVICE` for the kernel time of a GPU."""
+
+    @property
+    def label(self) -> str:
+        """`CPU`, `GPU`, or `GPU kernels` for kernel time."""
+        return f"{self.device} kernels" if self.metric == DEVICE else self.device
 
 
 @dataclass(frozen=True)
@@ -66,36 +80,57 @@ class Change:
     ratio: float
     """Time of the new series / time of the base; above 1 is slower."""
     low: float | None
-    """Lower end of the 95 % interval; None with fewer than two runs on a side."""
+    """Lower end of the interval; None with fewer than two runs on a side."""
     high: float | None
-    at_most: float | None
-    """One-sided upper bound of the ratio, with 95 % confidence."""
-    p: float | None
-    """p-value, not corrected for the number of cases."""
     base_runs: int
     """Number of runs; identical runs count once."""
     new_runs: int
     is_copied: bool = False
     """Whether all runs of a side are identical."""
+    error: float = 0.0
+    """Standard error of ln(ratio)."""
+
+    @property
+    def degrees(self) -> int:
+        """Degrees of freedom of `error`."""
+        return self.base_runs + self.new_runs - 2
+
+    def within(self, below: float, above: float) -> Change:
+        """Return the change with the interval that misses the truth at most this often on each side."""
+        low, high = (math.exp(quantile(2 * level, self.degrees) * self.error) for level in (below, above))
+        return replace(self, low=self.ratio / low, high=self.ratio * high)
+
+    def p_above(self, bound: float) -> float:
+        """Return the one-sided p-value of a ratio that is at most `bound`."""
+        distance = math.log(self.ratio / bound)
+        p = two_sided_p(distance / self.error, self.degrees) / 2
+        return p if distance > 0 else 1 - p
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A case on a device, or a group of cases, with its verdict."""
+    """A case on a device, or a group of cases, with its verdict on one of its times."""
 
     pairs: tuple[Pair, ...]
     """One case, or those that were judged together."""
     change: Change | None
-    """None if nothing can be compared."""
+    """With the interval that decided the verdict; None if nothing can be compared."""
     verdict: str
     """One of the words above."""
     p: float | None = None
-    """Corrected for the number of verdicts (Holm)."""
+    """p-value, times the number of verdicts (Bonferroni)."""
+    confidence: float | None = None
+    """Of the interval alone, 0.95 for 95 %; None without a verdict."""
 
     @property
-    def device(self) -> str:
-        """The device, the same for all cases of a group."""
-        return self.pairs[0].device
+    def label(self) -> str:
+        """Device and time, the same for all cases of a group, see `Pair.label`."""
+        return self.pairs[0].label
+
+    @property
+    def metric(self) -> str:
+        """Which time, the same for all cases of a group."""
+        return self.pairs[0].metric
 
     @property
     def trouble(self) -> str:
@@ -112,8 +147,8 @@ def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
     """Return the change between the numbers of independent runs, each above 0; None if a side has none.
 
     Student's t on the difference of the mean logarithms, with a pooled variance. Welch's test finds a slowdown of 10 %
-    in only 90 instead of 96 % of the trials of `FALSE_ALARMS`, and with equal numbers of runs the pooled test tolerates
-    unequal variances.
+    in only 90 instead of 96 % of trials with 5 runs on each side and 25 cases, and with equal numbers of runs the
+    pooled test tolerates unequal variances. The interval is that of `SINGLE`, not shared with other cases.
     """
     if not base or not new:
         return None
@@ -123,17 +158,14 @@ def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
 def _change(base: Sequence[float], new: Sequence[float]) -> Change:
     difference, count = fmean(new) - fmean(base), len(base) + len(new)
     base, new = _without_copies(base), _without_copies(new)
-    is_copied, degrees = len(base) + len(new) < count, len(base) + len(new) - 2
-    if min(len(base), len(new)) < 2:
-        return Change(math.exp(difference), None, None, None, None, len(base), len(new), is_copied)
-    squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))
-    error = math.sqrt(squares / degrees * (1 / len(base) + 1 / len(new)))
-    half = quantile(0.05, degrees) * error
-    return Change(
-        math.exp(difference), math.exp(difference - half), math.exp(difference + half),
-        math.exp(difference + quantile(0.1, degrees) * error), two_sided_p(difference / error, degrees),
-        len(base), len(new),
+    found = Change(
+        math.exp(difference), None, None, len(base), len(new), is_copied=len(base) + len(new) < count
     )  # fmt: skip
+    if min(len(base), len(new)) < 2:
+        return found
+    squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))
+    error = math.sqrt(squares / found.degrees * (1 / len(base) + 1 / len(new)))
+    return replace(found, error=error).within(SINGLE / 2, SINGLE / 2)
 
 
 def _without_copies(side: Sequence[float]) -> Sequence[float]:
@@ -159,7 +191,7 @@ def together(pairs: Sequence[Pair]) -> Change | None:
         return _change(base, new)
     ratios = [change(list(pair.base_ns.values()), list(pair.new_ns.values())) for pair in timed]
     difference = fmean(math.log(each.ratio) for each in ratios if each is not None)
-    return Change(math.exp(difference), None, None, None, None, len(base), len(new))
+    return Change(math.exp(difference), None, None, len(base), len(new))
 
 
 def _means(sides: Sequence[Mapping[str, float]]) -> list[float]:
@@ -167,17 +199,27 @@ def _means(sides: Sequence[Mapping[str, float]]) -> list[float]:
     return [fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)]
 
 
-def judge(
-    pairs: Sequence[Pair], *, margin: float = EQUIVALENCE, min_runs: int = MIN_RUNS, slower_only: bool = False
-) -> tuple[Judged, ...]:
-    """Return a verdict for every case, in groups if a device has more than `MOST_JUDGED`.
+Decide = Callable[[Judged, Change, float, float], Judged]
+"""Gives a verdict: the cases, their change, the band of their metric, and this verdict's share of `FALSE_WORDS`."""
 
-    SLOWER and FASTER: significant with Holm's correction, and a change larger than `margin` (0.02 for 2 %). SAME: the
-    whole interval lies inside ± `margin`. Everything else is UNDECIDED. With `slower_only` the test is one-sided.
+
+def judge(
+    pairs: Sequence[Pair], bands: Mapping[str, float] = BANDS, *, min_runs: int = MIN_RUNS, sharers: int = 1,
+    decide: Decide | None = None,
+) -> tuple[Judged, ...]:  # fmt: skip
+    """Return a verdict for every case and time, in groups if a device has more than `MOST_JUDGED` cases.
+
+    The verdicts share `FALSE_WORDS` in equal parts (Bonferroni), with those of `sharers` such comparisons. Holm's
+    correction finds no more if one case has changed, and the intervals that go with it say little: those of the cases
+    that it calls different end at 1.
     """
     judged = [_unjudged(group, min_runs) for group in grouped(pairs)]
-    corrected = iter(holm([_p(each.change, slower_only) for each in judged if not each.verdict]))
-    return tuple(each if each.verdict else _decided(each, next(corrected), margin) for each in judged)
+    share = FALSE_WORDS / max(1, sharers * sum(not each.verdict for each in judged))
+    decide = decide or _decided
+    return tuple(
+        decide(each, each.change, bands[each.metric], share) if not each.verdict and each.change is not None else each
+        for each in judged
+    )
 
 
 def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:
@@ -187,45 +229,27 @@ def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:
     found = together(group)
     if found is None:
         return Judged(group, None, NOT_COMPARABLE)
-    too_few = found.p is None or min(found.base_runs, found.new_runs) < min_runs
-    return Judged(group, found, TOO_FEW if too_few else "")
+    if found.low is None or min(found.base_runs, found.new_runs) < min_runs:
+        # Without its interval, which would promise what a verdict denies.
+        return Judged(group, replace(found, low=None, high=None), TOO_FEW)
+    return Judged(group, found, "")
 
 
-def _p(found: Change | None, slower_only: bool) -> float:
-    assert found is not None
-    assert found.p is not None
-    if not slower_only:
-        return found.p
-    return found.p / 2 if found.ratio > 1 else 1 - found.p / 2
+def _decided(each: Judged, found: Change, band: float, share: float) -> Judged:
+    """Return SAME if its own 95 % interval lies inside ± `band`; otherwise the word of its shared interval.
 
-
-def _decided(each: Judged, p: float, margin: float) -> Judged:
-    found = each.change
-    assert found is not None
+    SLOWER and FASTER: the interval does not contain 1. UNDECIDED: it does.
+    """
+    p = min(1.0, 2 * min(found.p_above(1), 1 - found.p_above(1)) * FALSE_WORDS / share)
     assert found.low is not None
     assert found.high is not None
-    least, most = 1 / (1 + margin), 1 + margin
-    verdict = UNDECIDED
-    if p < FALSE_ALARMS and found.ratio > most:
-        verdict = SLOWER
-    elif p < FALSE_ALARMS and found.ratio < least:
-        verdict = FASTER
-    elif least <= found.low and found.high <= most:
-        verdict = SAME
-    return Judged(each.pairs, found, verdict, p)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p-values corrected for their number (Holm, 1979).
-
-    The smallest times m, the next times m − 1, and so on; none below the one before, none above 1.
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    corrected, reached = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        reached = max(reached, min(1.0, p_values[index] * (len(p_values) - rank)))
-        corrected[index] = reached
-    return corrected
+    if 1 / (1 + band) <= found.low and found.high <= 1 + band:
+        return replace(each, verdict=SAME, p=p, confidence=1 - SINGLE)
+    wide = found.within(share / 2, share / 2)
+    assert wide.low is not None
+    assert wide.high is not None
+    verdict = SLOWER if wide.low > 1 else FASTER if wide.high < 1 else UNDECIDED
+    return replace(each, change=wide, verdict=verdict, p=p, confidence=1 - share)
 
 
 def grouped(pairs: Sequence[Pair]) -> list[tuple[Pair, ...]]:
@@ -236,7 +260,7 @@ def grouped(pairs: Sequence[Pair]) -> list[tuple[Pair, ...]]:
     """
     devices: dict[str, list[Pair]] = {}
     for pair in pairs:
-        devices.setdefault(pair.device, []).append(pair)
+        devices.setdefault(pair.label, []).append(pair)
     return [group for each in devices.values() for group in _groups_of(each)]
 
 

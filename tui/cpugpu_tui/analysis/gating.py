@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import (
+    FALSE_WORDS,
     GATE_RUNS,
     NOT_COMPARABLE,
+    SINGLE,
     SLOWER,
     TOO_FEW,
     UNDECIDED,
@@ -37,18 +39,33 @@ class Gated:
         return self.judged.change
 
 
-def judge_slowdowns(pairs: Sequence[Pair], limit: float) -> tuple[Judged, ...]:
-    """Return a verdict for every case with a one-sided `judge`; `limit` is 0.05 for 5 %."""
-    return judge(pairs, margin=limit, min_runs=GATE_RUNS, slower_only=True)
+def judge_slowdowns(pairs: Sequence[Pair], limits: Mapping[str, float], sharers: int = 1) -> tuple[Judged, ...]:
+    """Return a verdict for every case and time; `limits` is metric → how much slower it may be, 0.05 for 5 %.
 
-
-def gated(judged: Sequence[Judged], limit: float) -> tuple[Gated, ...]:
-    """Return the gate's verdicts on the results of `judge_slowdowns` with the same limit.
-
-    SLOWER: significantly slower with Holm's correction, by more than the limit. PASSED: slower by at most the limit
-    with 95 % confidence, and no case of a group exceeds it. Everything else has not passed.
+    SLOWER: the lower end of the interval lies above the limit. All verdicts, with those of `sharers` such gates, share
+    the level of this test. PASSED: the upper end lies below. It holds for each case alone with 95 % confidence, because
+    the gate passes only if all of them pass.
     """
-    return tuple(_gated(each, limit) for each in judged)
+    return judge(pairs, limits, min_runs=GATE_RUNS, sharers=sharers, decide=_limited)
+
+
+def _limited(each: Judged, found: Change, limit: float, share: float) -> Judged:
+    count = FALSE_WORDS / share
+    found = found.within(share, SINGLE)
+    assert found.low is not None
+    assert found.high is not None
+    verdict = SLOWER if found.low > 1 + limit else PASSED if found.high <= 1 + limit else UNDECIDED
+    return replace(
+        each, change=found, verdict=verdict, p=min(1.0, found.p_above(1 + limit) * count), confidence=1 - share
+    )  # fmt: skip
+
+
+def gated(judged: Sequence[Judged], limits: Mapping[str, float]) -> tuple[Gated, ...]:
+    """Return the gate's verdicts on the results of `judge_slowdowns` with the same limits.
+
+    A group passes only if no case of it exceeds the limit. What has no verdict has not passed.
+    """
+    return tuple(_gated(each, limits[each.metric]) for each in judged)
 
 
 def _gated(each: Judged, limit: float) -> Gated:
@@ -66,7 +83,7 @@ def _gated(each: Judged, limit: float) -> Gated:
         return Gated(each, TOO_FEW, why)
     if each.verdict == SLOWER:
         return Gated(each, SLOWER)
-    if found.at_most is None or found.at_most > 1 + limit:
+    if each.verdict == UNDECIDED:
         return Gated(each, UNDECIDED, "more runs are needed")
     ratios = [change(list(pair.base_ns.values()), list(pair.new_ns.values())) for pair in each.pairs]
     worst = max((ratio.ratio for ratio in ratios if ratio is not None), default=1.0)

@@ -34,7 +34,18 @@ from cpugpu_tui.cli.fleet import gate as fleet_gate
 from cpugpu_tui.cli.fleet import hosts as fleet_hosts
 from cpugpu_tui.cli.fleet import run as fleet_run
 from cpugpu_tui.cli.history import history, merge, prune, rm, show, tag
-from cpugpu_tui.cli.options import Database, NoSave, Python, Replay, Simulate, TakeCeilings, Theme, Worker, Workloads
+from cpugpu_tui.cli.options import (
+    Database,
+    Mouse,
+    NoSave,
+    Python,
+    Replay,
+    Simulate,
+    TakeCeilings,
+    Theme,
+    Worker,
+    Workloads,
+)
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
 app = typer.Typer(
@@ -76,6 +87,7 @@ def without_command(
     database: Database = None,
     no_save: NoSave = False,
     theme: Theme = None,
+    mouse: Mouse = True,
     simulate: Simulate = None,
     replay: Replay = None,
     workloads: Workloads = None,
@@ -97,7 +109,7 @@ def without_command(
             worker=worker, python=python, database=database, save=not no_save,
             workloads=tuple(map(str, workloads or ())), ceilings=ceilings,
         )  # fmt: skip
-        raise typer.Exit(open_app(options, theme=theme, simulate=simulate, replay=replay))
+        raise typer.Exit(open_app(options, theme=theme, mouse=mouse, simulate=simulate, replay=replay))
 
 
 def run_command() -> int:

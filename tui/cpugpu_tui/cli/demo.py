@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Json, Theme
+from cpugpu_tui.cli.options import Json, Mouse, Theme
 
 if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Recording
@@ -35,6 +35,7 @@ def demo(
     ] = False,
     json: Json = False,
     theme: Theme = None,
+    mouse: Mouse = True,
 ) -> None:
     """Play recorded runs of a real GPU in the app.
 
@@ -50,10 +51,10 @@ def demo(
     elif table or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         _print_tables(recording)
     else:
-        raise typer.Exit(_play(recording, factor, theme))
+        raise typer.Exit(_play(recording, factor, theme, mouse=mouse))
 
 
-def _play(recording: Recording, factor: float | None, theme: str | None) -> int:
+def _play(recording: Recording, factor: float | None, theme: str | None, *, mouse: bool) -> int:
     """Play the recording in the app, print the table of the last run, and return the exit code."""
     from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.output.tables import print_state
@@ -64,7 +65,7 @@ def _play(recording: Recording, factor: float | None, theme: str | None) -> int:
 
     options = AppOptions(
         theme=theme, save=False, config_dir=paths.config_dir(), keymap=keymap_of(config.load().keys),
-        demo=recording, demo_pace=factor,
+        mouse=mouse, demo=recording, demo_pace=factor,
     )  # fmt: skip
     result = run_app(options)
     if result.run.rows and result.exit_code == 0:

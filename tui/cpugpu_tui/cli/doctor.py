@@ -40,7 +40,9 @@ def doctor(
     database: Database = None,
     telemetry_cost: Annotated[
         bool,
-        typer.Option("--telemetry-cost", help="Also measure how much telemetry slows down tiny kernels. Needs a GPU."),
+        typer.Option(
+            "--telemetry-cost", help="Also measure by how much telemetry slows down tiny kernels. Needs a GPU."
+        ),
     ] = False,
     max_seconds: Annotated[
         float, typer.Option(callback=in_range(1), metavar="SECONDS", help="Time limit of --telemetry-cost, at least 1.")

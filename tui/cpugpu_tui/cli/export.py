@@ -40,7 +40,7 @@ Out = Annotated[
 Samples = Annotated[
     bool,
     typer.Option(
-        "--samples", help="With csv: write one row for each single measurement instead of one for each metric."
+        "--samples", help="With csv: write one row for each single timing instead of one for each summary value."
     ),
 ]
 Anonymize = Annotated[

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def open_app(
-    options: RunOptions, *, theme: str | None = None, simulate: str | None = None, replay: Path | None = None
-) -> int:
+    options: RunOptions, *, theme: str | None = None, mouse: bool = True, simulate: str | None = None,
+    replay: Path | None = None,
+) -> int:  # fmt: skip
     """Open the app and return its exit code. Without a terminal, print a notice and run `quick` instead.
 
     Raises:
@@ -62,7 +63,7 @@ def open_app(
         AppOptions(
             request=request, python=options.python, worker=options.worker, database=options.database,
             save=options.save, theme=theme, config_dir=paths.config_dir(), replay=trace, keymap=keymap,
-            ceilings=options.ceilings,
+            ceilings=options.ceilings, mouse=mouse,
         )
     )  # fmt: skip
     return _left(result)
@@ -100,7 +101,10 @@ def open_as_configured() -> int:
         worker=text["worker"] or "process", python=text["python"], database=Path(database) if database else None,
         workloads=workloads if isinstance(workloads, tuple) else (), ceilings=settings["ceilings"].value is not False,
     )  # fmt: skip
-    return open_app(options, theme=text["theme"], simulate=os.environ.get("CPUGPU_SIMULATE"))
+    return open_app(
+        options, theme=text["theme"], mouse=settings["mouse"].value is not False,
+        simulate=os.environ.get("CPUGPU_SIMULATE"),
+    )  # fmt: skip
 
 
 def _with_own(request: PlanRequest, options: RunOptions) -> PlanRequest:

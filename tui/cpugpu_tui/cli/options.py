@@ -82,7 +82,9 @@ FindCrossover = Annotated[
 MaxSize = Annotated[
     str | None,
     typer.Option(
-        metavar="SIZE", help="Upper end of the search, instead of that of --size.", show_default="the workload's"
+        metavar="SIZE",
+        help="Upper end of the search, in place of the largest size in --size.",
+        show_default="the workload's",
     ),
 ]
 Full = Annotated[
@@ -99,7 +101,7 @@ Resume = Annotated[
 REPEAT_HELP = "Repeat the whole run this many times."
 Repeat = Annotated[
     int | None,
-    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1, or 5 for each of several --python"),
+    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1; with several --python, 5 for each Python"),
 ]
 MaxSeconds = Annotated[
     float | None,
@@ -197,6 +199,13 @@ Theme = Annotated[
         show_default="slate",
     ),
 ]  # fmt: skip
+Mouse = Annotated[
+    bool,
+    typer.Option(
+        "--mouse/--no-mouse", envvar="CPUGPU_MOUSE",
+        help="Use the mouse in the app. Without it, the terminal selects text as usual.",
+    ),
+]  # fmt: skip
 RunName = Annotated[
     str, typer.Argument(metavar="RUN", help="Run number, `latest`, or the first characters of a run id.")
 ]
@@ -221,12 +230,19 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is the runs that one command made (see --repeat). Give one of its runs (number, first characters of "
-    "the id, or `latest`), a tag, or a baseline's name. FILE:RUN is a run in another database."
+    "A series is the runs that one command made (see --repeat). Name it by a tag, by a baseline's name, or by one of "
+    "its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
 )
 
 
-MaxSlowdown = Annotated[str, typer.Option(metavar="PERCENT", help="How much slower than the baseline a case may be.")]
+MaxSlowdown = Annotated[
+    str,
+    typer.Option(
+        metavar="PERCENT",
+        help="How much slower than the baseline a case may be: one limit such as 5%, or two limits, "
+        "latency=5%,kernel-time=1%.",
+    ),
+]
 Summary = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary in Markdown to this file.")]
 
 # ------------------------------------------------------------------ fleet

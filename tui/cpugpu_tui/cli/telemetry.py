@@ -45,7 +45,10 @@ def telemetry(
         int | None, typer.Option(metavar="COUNT", help="Number of readings.", show_default="until ctrl+c")
     ] = None,
     gpm: Annotated[
-        bool, typer.Option("--gpm", help="Also read occupancy, tensor and DRAM activity (Hopper and later).")
+        bool,
+        typer.Option(
+            "--gpm", help="Also read occupancy, and the activity of tensor cores and DRAM (Hopper and later)."
+        ),
     ] = False,
     record: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the readings to a new file, for --replay.")

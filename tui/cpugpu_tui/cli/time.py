@@ -103,14 +103,14 @@ def time(
 ) -> None:
     """Time your own code or command on CPU and GPU.
 
-    The code can use torch, np, F, math, n (the size) and device (its name). Setup runs on the CPU. Its tensors are then
-    copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device as argument device,
-    and each --let NAME=VALUE as argument NAME. Other arguments come from a function inputs(n) that you write in
-    the same file.
+    The code can use torch, np, F, math, n (the size) and device (the name of the device). Setup runs on the CPU.
+    Its tensors are then copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device
+    as argument device, and each --let NAME=VALUE as argument NAME. If FUNCTION has further arguments, define a
+    function `inputs(n)` in the same file that returns their values as a tuple or a dictionary.
 
-    A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the size, and
-    {k} by the value of --let k=VALUE. If the command does not contain {device}, its CPU runs cannot see any GPU. The
-    output of the command is kept in a temporary folder, cpugpu-tui-output-*.
+    A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the
+    size, and {k} by the value of --let k=VALUE. If the command does not contain {device}, the GPUs are hidden from
+    it when the CPU is timed. The output of the command is kept in a temporary folder, cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation

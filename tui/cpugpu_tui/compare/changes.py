@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.compare import Judged, change, judge
 from cpugpu_tui.compare.comparison import differences, pairs_of
 from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import Case, Plan, RunStarted
+from cpugpu_tui.model import DEVICE, LATENCY, Case, Plan, RunStarted
 from cpugpu_tui.state.folding import MeasuredRun, device_names
 from cpugpu_tui.state.state import Row, RunState
 
@@ -46,8 +46,15 @@ class DeviceChange:
     """Median of each run of the previous series, ns; empty without one."""
     new_ns: tuple[float, ...]
     """Median of each run of this series so far, ns."""
-    verdict: str = ""
-    """One of the verdicts of `analysis.compare`; empty during the run and without a previous series."""
+    judged: Judged | None = None
+    """Its verdict, which neighbours in size may share; None during the run and without a previous series."""
+    kernels: Judged | None = None
+    """The same for the kernel time; None also if it has none."""
+
+    @property
+    def verdict(self) -> str:
+        """One of the verdicts of `analysis.compare`; empty without one."""
+        return self.judged.verdict if self.judged is not None else ""
 
     @property
     def ratio(self) -> float | None:
@@ -95,12 +102,12 @@ class Changes:
         return len(self.new) + (not self.is_over)
 
     @cached_property
-    def judged(self) -> Mapping[tuple[str, str], Judged]:
-        """Case and device → verdict; neighbours in size may share one."""
+    def judged(self) -> Mapping[tuple[str, str, str], Judged]:
+        """Case, device and metric → verdict; neighbours in size may share one."""
         if self.base is None or not self.is_over:
             return {}
         found = judge(pairs_of(self.base.runs, self.new))
-        return {(pair.case, each.device): each for each in found for pair in each.pairs}
+        return {(pair.case, pair.device, pair.metric): each for each in found for pair in each.pairs}
 
     def of(self, run: RunState, row: Row) -> tuple[DeviceChange, ...]:
         """Return the row on the CPU and on the first GPU, if timed; nothing for a row of another run."""
@@ -115,9 +122,9 @@ class Changes:
         new_ns = _medians(self.new, key, device)
         if not self.is_over and row.status == "ok" and now_ns:
             new_ns = (*new_ns, now_ns)
-        judged = self.judged.get((key, device))
         base_ns = _medians(self.base.runs, key, device) if self.base is not None else ()
-        return DeviceChange(device, base_ns, new_ns, judged.verdict if judged is not None else "")
+        latency, kernels = (self.judged.get((key, device, metric)) for metric in (LATENCY, DEVICE))
+        return DeviceChange(device, base_ns, new_ns, latency, kernels)
 
     def widest(self, run: RunState) -> float | None:
         """Return the largest spread of any row on any device; None with one run."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import Change, Judged, Pair, judge, together
+from cpugpu_tui.analysis.compare import BANDS, Change, Judged, Pair, judge, together
 from cpugpu_tui.analysis.gating import judge_slowdowns
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import EQUIVALENCE
 from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.model import DEVICE
 from cpugpu_tui.session.resume import simulation_text
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.folding import HARDWARE, MeasuredCase, MeasuredRun
@@ -49,16 +49,18 @@ class SeriesComparison:
     differences: tuple[Difference, ...]
     """Most important first."""
     pairs: tuple[Pair, ...]
-    """Every case on every device of either side."""
+    """Every case on every device of either side, then the kernel times of the GPUs."""
     judged: tuple[Judged, ...]
     means: Mapping[str, Change]
-    """Device → geometric mean of the changes of all its cases."""
-    margin: float
-    """Changes within ± this count as no change."""
+    """`Pair.label` → geometric mean of the changes of all its cases."""
+    bands: Mapping[str, float]
+    """Metric → changes within ± this count as no change; for a gate, how much slower a case may be."""
 
 
-def compare_series(base: Series, new: Series, *, limit: float | None = None) -> SeriesComparison:
-    """Compare two series; a `limit` (0.05 for 5 %) makes it a gate, which looks only for slowdowns.
+def compare_series(
+    base: Series, new: Series, bands: Mapping[str, float] = BANDS, *, is_gate: bool = False, sharers: int = 1
+) -> SeriesComparison:
+    """Compare two series; a gate looks only for slowdowns. `sharers`: see `judge`.
 
     Raises:
         UsageError: they are the same series, only one is simulated, or they have no timed case in common.
@@ -66,12 +68,12 @@ def compare_series(base: Series, new: Series, *, limit: float | None = None) -> 
     """
     pairs = comparable_pairs(base, new)
     sound = [pair for pair in pairs if not pair.trouble]
-    means = {device: together([pair for pair in sound if pair.device == device]) for device in _devices(sound)}
+    labels = dict.fromkeys(pair.label for pair in sound)
+    means = {label: together([pair for pair in sound if pair.label == label]) for label in labels}
     return SeriesComparison(
         base, new, differences(base.runs, new.runs), pairs,
-        judge(pairs) if limit is None else judge_slowdowns(pairs, limit),
-        {device: mean for device, mean in means.items() if mean is not None},
-        EQUIVALENCE if limit is None else limit,
+        judge_slowdowns(pairs, bands, sharers) if is_gate else judge(pairs, bands, sharers=sharers),
+        {label: mean for label, mean in means.items() if mean is not None}, bands,
     )  # fmt: skip
 
 
@@ -103,17 +105,16 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
 
 
 def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[Pair, ...]:
-    """Return every case on every device of either side, device by device, in the order of the plans."""
+    """Return every case on every device of either side, device by device, in the order of the plans.
+
+    A GPU's latencies are followed by its kernel times, of those cases whose latencies can be compared.
+    """
     sides = tuple(_cases(runs) for runs in (base, new))
+    caches = tuple("/".join(sorted({run.plan.cache for run in runs})) for runs in (base, new))
     keys = dict.fromkeys(key for side in sides for key in side)
-    pairs = [_pair(key, device, *(side.get(key, {}) for side in sides))
-             for key in keys for device in _devices_of(side.get(key, {}) for side in sides)]  # fmt: skip
-    devices = _devices(pairs)
-    return tuple(sorted(pairs, key=lambda pair: devices.index(pair.device)))
-
-
-def _devices(pairs: Iterable[Pair]) -> list[str]:
-    return sorted({pair.device for pair in pairs})
+    pairs = [pair for key in keys for device in _devices_of(side.get(key, {}) for side in sides)
+             for pair in _pairs(key, device, [side.get(key, {}) for side in sides], caches)]  # fmt: skip
+    return tuple(sorted(pairs, key=lambda pair: (pair.device, pair.metric == DEVICE)))
 
 
 def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
@@ -129,6 +130,20 @@ def _devices_of(sides: Iterable[Mapping[str, MeasuredCase]]) -> list[str]:
     return list(
         dict.fromkeys(name for side in sides for case in side.values() for name in (*case.median_ns, *case.starved))
     ) or ["case"]
+
+
+def _pairs(key: str, device: str, found: Sequence[Mapping[str, MeasuredCase]], caches: Sequence[str]) -> Iterator[Pair]:
+    """Yield the latency of a case on a device, then the kernel time, if a side has one."""
+    latency = _pair(key, device, *found)
+    yield latency
+    sides = [{run: case.kernel_ns[device] for run, case in side.items() if device in case.kernel_ns}
+             for side in found]  # fmt: skip
+    if latency.trouble or not any(sides):
+        return
+    trouble = " and ".join(
+        f"no kernel time in the {name} series" for name, ns in zip(("base", "new"), sides, strict=True) if not ns
+    ) or ("" if caches[0] == caches[1] else f"caches {caches[0]} in the base series, {caches[1]} in the new")
+    yield replace(latency, metric=DEVICE, base_ns=sides[0], new_ns=sides[1], trouble=trouble, is_starved=False)
 
 
 def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> Pair:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
@@ -25,9 +25,9 @@ class GateReport:
     gated: tuple[Gated, ...]
 
     @property
-    def limit(self) -> float:
-        """How much slower a case may be, 0.05 for 5 %."""
-        return self.found.margin
+    def limits(self) -> Mapping[str, float]:
+        """Metric → how much slower a case may be, 0.05 for 5 %."""
+        return self.found.bands
 
     @property
     def verdict(self) -> str:
@@ -35,14 +35,14 @@ class GateReport:
         return verdict(self.gated)
 
 
-def gate_series(base: Series, new: Series, limit: float) -> GateReport:
-    """Judge `new` against `base`; `limit` is 0.05 for 5 %.
+def gate_series(base: Series, new: Series, limits: Mapping[str, float], sharers: int = 1) -> GateReport:
+    """Judge `new` against `base`; `limits` is metric → 0.05 for 5 %, and `sharers` the number of such gates.
 
     Raises:
         UsageError, UnfitError: the two cannot be compared, see `compare_series`.
     """
-    found = compare_series(base, new, limit=limit)
-    return GateReport(found, gated(found.judged, limit))
+    found = compare_series(base, new, limits, is_gate=True, sharers=sharers)
+    return GateReport(found, gated(found.judged, limits))
 
 
 # ------------------------------------------------------------------ a fleet
@@ -74,9 +74,9 @@ class GpuGate:
 
     @property
     def worst(self) -> Gated | None:
-        """The case with the largest slowdown; None if nothing can be compared."""
+        """The case with the largest slowdown, of those that decided the outcome; None if nothing can be compared."""
         gates = () if self.report is None else self.report.gated
-        known = [(each.change.ratio, each) for each in gates if each.change is not None]
+        known = [((each.outcome == self.outcome, each.change.ratio), each) for each in gates if each.change is not None]
         return max(known, key=lambda pair: pair[0])[1] if known else None
 
 
@@ -86,8 +86,8 @@ class FleetGate:
 
     state: FleetState
     gpus: tuple[GpuGate, ...]
-    limit: float
-    """0.05 for 5 %."""
+    limits: Mapping[str, float]
+    """Metric → 0.05 for 5 %."""
 
     @property
     def verdict(self) -> str:
@@ -100,13 +100,16 @@ class FleetGate:
         return PASSED if outcomes and set(outcomes) == {PASSED} else UNDECIDED
 
 
-def judge_fleet(state: FleetState, baselines: Sequence[Series], limit: float) -> FleetGate:
-    """Judge every GPU that has runs; `limit` is 0.05 for 5 %."""
-    gates = [gate for each in state.hosts.values() for gate in _gates_of(each, baselines, limit)]
-    return FleetGate(state, tuple(gates), limit)
+def judge_fleet(state: FleetState, baselines: Sequence[Series], limits: Mapping[str, float]) -> FleetGate:
+    """Judge every GPU that has runs; `limits` is metric → 0.05 for 5 %. All verdicts of the fleet share one level."""
+    count = sum(len(each.gpus) for each in state.hosts.values())
+    gates = [gate for each in state.hosts.values() for gate in _gates_of(each, baselines, limits, count)]
+    return FleetGate(state, tuple(gates), limits)
 
 
-def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Iterator[GpuGate]:
+def _gates_of(
+    each: HostState, baselines: Sequence[Series], limits: Mapping[str, float], count: int
+) -> Iterator[GpuGate]:
     if not each.gpus and not each.in_trouble:
         yield GpuGate(each.host.host, "–", "no GPU", None, trouble=each.run.no_gpu or "This host has no GPU.")
     for index, device in enumerate(each.gpus):
@@ -120,7 +123,7 @@ def _gates_of(each: HostState, baselines: Sequence[Series], limit: float) -> Ite
             yield replace(blank, baseline=base, trouble="None of its runs finished.")
         else:
             try:
-                report = gate_series(base, new, limit)
+                report = gate_series(base, new, limits, count)
             except (UsageError, UnfitError) as error:
                 yield replace(blank, baseline=base, trouble=error.message)
             else:
@@ -141,9 +144,12 @@ def view(run: MeasuredRun, index: int) -> MeasuredRun:
     """Return a run reduced to its GPU at this index, as its only device."""
     name = GPU if index == 0 else f"{GPU} {index + 1}"
     cases = {
-        key: replace(case, median_ns={GPU: case.median_ns[name]} if name in case.median_ns else {})
+        key: replace(
+            case, median_ns={GPU: case.median_ns[name]} if name in case.median_ns else {},
+            kernel_ns={GPU: case.kernel_ns[name]} if name in case.kernel_ns else {},
+        )
         for key, case in run.cases.items()
-    }
+    }  # fmt: skip
     clocks = {GPU: run.clocks_mhz[name]} if name in run.clocks_mhz else {}
     models = run.gpu_models[index : index + 1]
     facts = {**run.facts, "GPU": next(iter(models), None), "which GPU": None}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, MAX_SIZE, Simulation, WorkloadInfo
+from cpugpu_tui.model import DEVICE, DTYPES, LATENCY, MAX_SIZE, Simulation, WorkloadInfo
 
 MAX_CASES = 10_000
 """A plan with more cases is taken for a typing error, such as `1:1e9:1`."""
@@ -112,6 +113,30 @@ def parse_percent(text: str) -> float:
     if not found or reason:
         raise UsageError(f"Invalid percentage {text!r}{reason}.", "Write a number and %, for example 5%.")
     return percent / 100
+
+
+BAND_NAMES = {"latency": LATENCY, "kernel-time": DEVICE}
+"""Name of a time in `--band` and `--max-slowdown` → its metric."""
+
+
+def parse_bands(text: str, usual: Mapping[str, float]) -> dict[str, float]:
+    """Return metric → 0.005 for `kernel-time=0.5%,latency=2%`; `2%` is for all, and what is missing is as in `usual`.
+
+    Raises:
+        UsageError: a name is unknown, or a part is not a percentage.
+    """
+    bands = dict(usual)
+    for part in text.split(","):
+        name, equals, percent = part.rpartition("=")
+        if not percent.strip():
+            raise UsageError(f"Invalid band {text!r}: a percentage is missing.", "Write for example latency=2%.")
+        if not equals:
+            bands = dict.fromkeys(bands, parse_percent(percent))
+        elif name.strip() in BAND_NAMES:
+            bands[BAND_NAMES[name.strip()]] = parse_percent(percent)
+        else:
+            raise UsageError(f"Unknown time {name.strip()!r}.", f"Use one of: {', '.join(BAND_NAMES)}.")
+    return bands
 
 
 SHORT_DTYPES = {

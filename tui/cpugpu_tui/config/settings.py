@@ -48,6 +48,7 @@ KEYS = (
         is_number=True,
     ),
     Key("ceilings", "CPUGPU_CEILINGS", "measure peak rates after a machine's first run (3 s)", "true", is_flag=True),
+    Key("mouse", "CPUGPU_MOUSE", "use the mouse in the app; without, the terminal selects text", "true", is_flag=True),
 )  # fmt: skip
 """All settings, in the order of `config show`. Sizes, dtypes and threads are set by presets instead."""
 

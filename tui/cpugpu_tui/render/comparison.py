@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
 from cpugpu_tui.analysis.compare import (
+    FALSE_WORDS,
     FASTER,
     MIN_RUNS,
     NOT_COMPARABLE,
     SAME,
+    SINGLE,
     SLOWER,
     TOO_FEW,
     UNDECIDED,
@@ -24,6 +27,7 @@ from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.columns import NONE
 
@@ -96,15 +100,15 @@ def against(found: SeriesComparison) -> str:
     return f"{simulated}{said(found.base)} against {said(found.new)}"
 
 
-CASE, ON, BASE, NEW, CHANGE, INTERVAL, AT_MOST, RUNS, VERDICT, OUTCOME = (
-    "case", "on", "base", "new", "change", "95 % interval", "at most", "runs", "verdict", "outcome",
+CASE, TIME, BASE, NEW, CHANGE, INTERVAL, AT_LEAST, AT_MOST, RUNS, VERDICT, OUTCOME = (
+    "case", "time", "base", "new", "change", "interval", "at least", "at most", "runs", "verdict", "outcome",
 )  # fmt: skip
-"""Headings of the columns; `at most` is the upper bound of the change, with 95 % confidence."""
+"""Headings of the columns. `at least` and `at most` are the ends of the gate's interval."""
 
-COMPARED = (CASE, ON, BASE, NEW, CHANGE, INTERVAL, RUNS, VERDICT)
-GATED = (CASE, ON, BASE, NEW, CHANGE, AT_MOST, RUNS, OUTCOME)
+COMPARED = (CASE, TIME, BASE, NEW, CHANGE, INTERVAL, RUNS, VERDICT)
+GATED = (CASE, TIME, BASE, NEW, CHANGE, AT_LEAST, AT_MOST, RUNS, OUTCOME)
 """Columns of a comparison, and of a gate."""
-WORDS = {CASE, ON, VERDICT, OUTCOME}
+WORDS = {CASE, TIME, VERDICT, OUTCOME}
 """Columns of words; the others hold numbers."""
 
 
@@ -114,8 +118,8 @@ def cells(each: Judged) -> dict[str, str]:
     The times are geometric means over the runs, so that the change is their ratio. Medians of five noisy runs once
     showed 46.0 and 45.6 µs beside -6.6 %. A group shows no times.
     """
-    found = dict.fromkeys((BASE, NEW, CHANGE, INTERVAL, AT_MOST, RUNS), NONE)
-    found |= {CASE: judged_text(each), ON: each.device}
+    found = dict.fromkeys((BASE, NEW, CHANGE, INTERVAL, AT_LEAST, AT_MOST, RUNS), NONE)
+    found |= {CASE: judged_text(each), TIME: each.label}
     found[VERDICT] = f"{each.verdict}: {each.trouble}" if each.trouble else each.verdict
     if each.change is None:
         return found
@@ -124,7 +128,9 @@ def cells(each: Judged) -> dict[str, str]:
         found[BASE], found[NEW] = (time_text(geometric_mean(side.values())) for side in sides)
     found |= {CHANGE: percent_text(each.change.ratio), INTERVAL: interval_text(each.change)}
     found |= {RUNS: f"{each.change.base_runs} vs {each.change.new_runs}"}
-    return found if each.change.at_most is None else {**found, AT_MOST: percent_text(each.change.at_most)}
+    if each.change.low is not None and each.change.high is not None:
+        found |= {AT_LEAST: percent_text(each.change.low), AT_MOST: percent_text(each.change.high)}
+    return found
 
 
 def gated_cells(each: Gated) -> dict[str, str]:
@@ -132,15 +138,40 @@ def gated_cells(each: Gated) -> dict[str, str]:
     return {**cells(each.judged), OUTCOME: f"{each.outcome}: {each.why}" if each.why else each.outcome}
 
 
-def mean_text(device: str, mean: Change) -> str:
+def mean_text(label: str, mean: Change) -> str:
     """Return the geometric mean of a device in words."""
-    interval = f" ({interval_text(mean)})" if mean.low is not None else ""
-    return f"{device}, geometric mean of all cases: {percent_text(mean.ratio)}{interval}"
+    interval = f" (95 % interval {interval_text(mean)})" if mean.low is not None else ""
+    return f"{label}, geometric mean of all cases: {percent_text(mean.ratio)}{interval}"
+
+
+def bands_text(bands: Mapping[str, float]) -> str:
+    """Return `2 %`, or `2 % (kernel time: 0.5 %)` if the bands differ."""
+    kernels = "" if bands[DEVICE] == bands[LATENCY] else f" (kernel time: {100 * bands[DEVICE]:g} %)"
+    return f"{100 * bands[LATENCY]:g} %{kernels}"
+
+
+def confidence_lines(judged: Sequence[Judged], bands: Mapping[str, float]) -> list[str]:
+    """Return what SAME and the intervals of a comparison mean; nothing without a verdict."""
+    words = {each.verdict for each in judged if each.confidence is not None}
+    if not words:
+        return []
+    same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {100 * (1 - SINGLE):g} % confidence."
+    others = f"SLOWER, FASTER and UNDECIDED: all intervals together have {100 * (1 - FALSE_WORDS):g} % confidence."
+    return [*((same,) if SAME in words else ()), *((others,) if words - {SAME} else ())]
+
+
+def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
+    """Return what the bounds of a gate mean; nothing without a verdict."""
+    if not any(each.judged.confidence is not None for each in gated):
+        return []
+    least, most = 100 * (1 - FALSE_WORDS), 100 * (1 - SINGLE)
+    return [f"Confidence of the lower bounds: {least:g} % for all together. Of the upper bounds: {most:g} % for each."]
 
 
 def summary(found: SeriesComparison) -> list[str]:
     """Return the sentences below the verdicts."""
-    lines = [mean_text(device, mean) for device, mean in found.means.items()]
+    lines = confidence_lines(found.judged, found.bands)
+    lines += [mean_text(label, mean) for label, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.judged)
     if counts[TOO_FEW]:
         lines.append(
@@ -163,7 +194,7 @@ def in_short(found: SeriesComparison) -> str:
     counts = Counter(each.verdict for each in found.judged)
     judged = sum(counts.values()) - counts[TOO_FEW] - counts[NOT_COMPARABLE]
     if not judged:
-        means = ", ".join(f"{device} {percent_text(mean.ratio)}" for device, mean in found.means.items())
+        means = ", ".join(f"{label} {percent_text(mean.ratio)}" for label, mean in found.means.items())
         return f"{means}, too few runs" if means else "nothing comparable"
     clear = [f"{counts[word]} {VERDICT_WORDS[word]}" for word in (SLOWER, FASTER) if counts[word]]
     if clear:
@@ -179,7 +210,7 @@ def gate_sentence(report: GateReport) -> str:
     gated, outcome = report.gated, report.verdict
     counts = Counter(each.outcome for each in gated)
     left_out = counts[NOT_JUDGED]
-    most, total = f"{100 * report.limit:g} %", len(gated) - left_out
+    most, total = bands_text(report.limits), len(gated) - left_out
     if outcome == SLOWER:
         return f"Not passed: {counts[SLOWER]} of {total} slower by more than {most}."
     if outcome == FAILED:
@@ -200,7 +231,7 @@ def gate_sentence(report: GateReport) -> str:
 
 def fleet_gate_sentence(gate: FleetGate) -> str:
     """Return the result of a fleet's gate in a sentence, with the names of slow GPUs."""
-    limit, total = f"{100 * gate.limit:g} %", len(gate.gpus)
+    limit, total = bands_text(gate.limits), len(gate.gpus)
     named = {outcome: [each.name for each in gate.gpus if each.outcome == outcome] for outcome in (SLOWER, FAILED)}
     troubled = ", ".join(each.host.host for each in gate.state.troubled)
     hosts = f"unusable hosts: {troubled}" if troubled else ""
@@ -225,9 +256,10 @@ def fleet_gate_sentence(gate: FleetGate) -> str:
 def comparison_data(found: SeriesComparison) -> dict[str, Any]:
     """Return the content of the tables in full precision; `event` tells it apart from events of a run."""
     return {
-        "event": "Comparison", "base": series_data(found.base), "new": series_data(found.new), "margin": found.margin,
+        "event": "Comparison", "base": series_data(found.base), "new": series_data(found.new),
+        "margin": found.bands[LATENCY], "bands": dict(found.bands),
         "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
-        "geometric_mean": {device: change_data(mean) for device, mean in found.means.items()},
+        "geometric_mean": {label: change_data(mean) for label, mean in found.means.items()},
         "verdicts": [judged_data(each) for each in found.judged],
     }  # fmt: skip
 
@@ -244,16 +276,18 @@ def series_data(series: Series) -> dict[str, Any]:
 
 
 def judged_data(each: Judged) -> dict[str, Any]:
-    """Return a verdict with its cases; each case of a group has its own ratio, but no verdict."""
+    """Return a verdict with its cases; each case of a group has its own ratio, but no verdict and no interval."""
     return {
-        "verdict": each.verdict, "device": each.device, "trouble": each.trouble or None, "p": each.p,
+        "verdict": each.verdict, "device": each.pairs[0].device, "metric": each.metric,
+        "trouble": each.trouble or None, "p": each.p, "confidence": each.confidence,
         **change_data(each.change), "cases": [_pair_data(pair) for pair in each.pairs],
     }  # fmt: skip
 
 
 def _pair_data(pair: Pair) -> dict[str, Any]:
     base, new = list(pair.base_ns.values()), list(pair.new_ns.values())
-    return {"case": pair.case, "base_ns": base, "new_ns": new, **change_data(change(base, new))}
+    found = change(base, new)
+    return {"case": pair.case, "base_ns": base, "new_ns": new, "ratio": found.ratio if found is not None else None}
 
 
 def change_data(found: Change | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ independent of each other, so here each is folded on its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -118,6 +118,8 @@ class MeasuredCase:
     """Whether a search chose it during the run."""
     starved: tuple[str, ...] = ()
     """Devices without a median, because threads lacked a core."""
+    kernel_ns: Mapping[str, float] = field(default_factory=dict)
+    """`GPU`, `GPU 2` → median kernel time, ns, of those GPUs of `median_ns` that have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +200,9 @@ def _case(row: Row, names: Mapping[str, str], *, is_chosen: bool) -> MeasuredCas
     medians = {name: ns for name, ns in timed.items() if name not in starved}
     known = {name: ns for name, ns in medians.items() if ns is not None and ns > 0} if row.status == "ok" else {}
     work = (row.started.flops, row.started.bytes_moved) if row.started is not None else (0.0, 0.0)
-    return MeasuredCase(row.case, row.status, known, work, is_chosen, starved)
+    kernels = {names.get(device, device): times.median_ns(model.DEVICE) for device, times in row.times.items()}
+    kernel_ns = {name: ns for name, ns in kernels.items() if ns and name in known and name != "CPU"}
+    return MeasuredCase(row.case, row.status, known, work, is_chosen, starved, kernel_ns)
 
 
 def _clocks(run: RunState, names: Mapping[str, str]) -> dict[str, float]:

@@ -138,6 +138,7 @@ class CpuGpuApp(Shell[AppResult]):
             WorkloadPane.Highlighted: (self.preparing.highlight,),
             WorkloadPane.Opened: (self.preparing.open_form,),
             TimingTable.RowChosen: (self.timings.open_row,),
+            TimingTable.HeadingClicked: (self.timings.sort_by,),
             messages.ClaimWanted: (running.measure_claim,),
         }  # fmt: skip
         if recording is not None:
@@ -217,8 +218,9 @@ class CpuGpuApp(Shell[AppResult]):
         return self.gate.held
 
     async def on_event(self, event: events.Event) -> None:
-        """Open the paint gate for keys, resizes and pastes."""
-        if isinstance(event, events.Key | events.Resize | events.Paste) and self.leaving.exit_code is None:
+        """Open the paint gate for keys, resizes, pastes and clicks."""
+        answered = events.Key | events.Resize | events.Paste | events.MouseEvent
+        if isinstance(event, answered) and self.leaving.exit_code is None:
             self.gate.open_window()
         if not isinstance(event, events.Resize):
             await super().on_event(event)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FleetOptions:
-    """Theme and keys of a fleet's app."""
+    """Theme, keys and mouse of a fleet's app."""
 
     theme: str | None = None
     """Name of a theme; None for the default."""
@@ -36,6 +36,8 @@ class FleetOptions:
     """Folder with the user's `themes`."""
     keymap: Keymap = DEFAULT_KEYMAP
     """Keys by command."""
+    mouse: bool = True
+    """Whether the app takes clicks and the wheel; otherwise the terminal keeps them."""
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,10 @@ class Glyphs:
     link: str
     """Between two names of one thing."""
     ellipsis: str
+    edge: str
+    """Left edge of a chart."""
+    tick: str
+    """The same beside a label."""
     cursor: str
     """Before the selected row, so that colour alone does not show it."""
     spinner: str
@@ -76,6 +80,8 @@ _SIGNS_OF_BOTH = {
     "arrow": ("→", ">"),
     "link": ("↔", "="),
     "ellipsis": ("…", ">"),
+    "edge": ("│", "|"),
+    "tick": ("┤", "+"),
     "cursor": ("▸", ">"),
     "spinner": ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"),
 }

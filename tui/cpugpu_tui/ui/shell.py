@@ -31,8 +31,10 @@ INTERNAL_ERROR = "Internal error"
 NOTICE_DURATION_S = 6.0
 """How long the status line shows the result of a key press."""
 
-WIDTHS: list[tuple[int, str]] | None = [(0, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")]
-HEIGHTS: list[tuple[int, str]] | None = [(0, "-flat"), (16, "-short"), (34, "-tall")]
+WIDTHS: list[tuple[int, str]] | None = [
+    (0, "-slim"), (40, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")
+]  # fmt: skip
+HEIGHTS: list[tuple[int, str]] | None = [(0, "-low"), (12, "-flat"), (16, "-short"), (34, "-tall")]
 """Least columns and rows of each layout in `app.tcss`."""
 
 Found = TypeVar("Found")
@@ -44,6 +46,7 @@ class Shell(WatchedApp[Result]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False  # selecting text is the terminal's (with shift); Textual's would repaint it
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 

@@ -33,7 +33,9 @@ def run_app(options: AppOptions) -> AppResult:
     gc.disable()
     from cpugpu_tui.ui.app import CpuGpuApp
 
-    app, result = _run(lambda glyphs, **looks: CpuGpuApp(options, glyphs, **looks), found, options.log_path)
+    app, result = _run(
+        lambda glyphs, **looks: CpuGpuApp(options, glyphs, **looks), found, options.log_path, mouse=options.mouse
+    )
     result = result or AppResult(app.state.run, None, app.state.notice, app.return_code or 1)
     return replace(result, outbox=app.bridge.backend.outbox)
 
@@ -48,12 +50,17 @@ def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: Fleet
     found = _usable_terminal()
     from cpugpu_tui.ui.fleet import FleetApp
 
-    app, _ = _run(lambda glyphs, **looks: FleetApp(fleet, state, also, options, glyphs, **looks), found, None)
+    app, _ = _run(
+        lambda glyphs, **looks: FleetApp(fleet, state, also, options, glyphs, **looks), found, None,
+        mouse=options.mouse,
+    )  # fmt: skip
     if app.running.failure is not None:
         raise app.running.failure
 
 
-def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | None) -> tuple[AnyShell, Any]:
+def _run(
+    make: Callable[..., AnyShell], found: Capabilities, log_path: Path | None, *, mouse: bool
+) -> tuple[AnyShell, Any]:
     """Run the app that `make` returns; return it with its result, which is None after a crash."""
     from rich.console import Console
 
@@ -72,7 +79,7 @@ def _run(make: Callable[..., AnyShell], found: Capabilities, log_path: Path | No
         app.signals = LoopSignals()
         with app.signals.obeyed() as tty:
             try:
-                result = app.run(mouse=False)
+                result = app.run(mouse=mouse)
             finally:
                 tty.is_back = True
                 app.close()

@@ -28,8 +28,8 @@ from cpugpu_tui.machine.text import printable
 if TYPE_CHECKING:
     from cpugpu_tui.config.validation import TomlFile
 
-SERIES_CPU, SERIES_GPU = "series-cpu", "series-gpu"
-"""Names of our CSS variables for the colours of CPU and GPU."""
+SERIES_CPU, SERIES_GPU, SERIES_COPIES = "series-cpu", "series-gpu", "series-copies"
+"""Names of our CSS variables for the colours of CPU, GPU and GPU with copies."""
 
 DEFAULT_THEME = "slate"
 """The default theme."""
@@ -61,10 +61,10 @@ class ThemeChoices:
     """The file in which a choice can be saved."""
 
 
-_DARK_SERIES = {SERIES_CPU: "#7cc4ff", SERIES_GPU: "#ffb870"}
-_LIGHT_SERIES = {SERIES_CPU: "#00509e", SERIES_GPU: "#8f3f00"}
-_ANSI_DARK_SERIES = {SERIES_CPU: "ansi_bright_cyan", SERIES_GPU: "ansi_yellow"}
-_ANSI_LIGHT_SERIES = {SERIES_CPU: "ansi_blue", SERIES_GPU: "ansi_magenta"}
+_DARK_SERIES = {SERIES_CPU: "#7cc4ff", SERIES_GPU: "#ffb870", SERIES_COPIES: "#d7a3ff"}
+_LIGHT_SERIES = {SERIES_CPU: "#00509e", SERIES_GPU: "#8f3f00", SERIES_COPIES: "#7a1fa0"}
+_ANSI_DARK_SERIES = {SERIES_CPU: "ansi_bright_cyan", SERIES_GPU: "ansi_yellow", SERIES_COPIES: "ansi_bright_magenta"}
+_ANSI_LIGHT_SERIES = {SERIES_CPU: "ansi_blue", SERIES_GPU: "ansi_magenta", SERIES_COPIES: "ansi_red"}
 
 _SHARES = ("luminosity_spread", "text_alpha")
 _NAME = re.compile(r"\w[\w .-]*")  # without commas, which separate names in App.theme
@@ -169,7 +169,11 @@ def _check(file: TomlFile, theme: Theme) -> None:
     for key, value in file.data.items():
         if isinstance(value, str) and key != "name":
             _check_colour(file, (key,), value)
-    known = frozenset(Theme("any", primary="#000000").to_color_system().generate()) | {SERIES_CPU, SERIES_GPU}
+    known = frozenset(Theme("any", primary="#000000").to_color_system().generate()) | {
+        SERIES_CPU,
+        SERIES_GPU,
+        SERIES_COPIES,
+    }
     file.refuse_unknown(theme.variables, known, ("variables",))
     for name, value in theme.variables.items():
         if "-style" not in name:
@@ -190,7 +194,7 @@ TEXT_CONTRAST = 4.5
 MARK_CONTRAST = 3.0
 """Least contrast of series and states, also under the cursor; a sign or a word says the same."""
 
-_SERIES = ("series-cpu", "series-gpu")
+_SERIES = (SERIES_CPU, SERIES_GPU, SERIES_COPIES)
 _STATES = ("primary", "accent", "success", "warning", "error")
 _TEXTS = ("foreground", "foreground-muted", "text-muted")
 _GROUNDS = ("background", "surface", "panel")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
-from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
 from cpugpu_tui.workloads.captured_values import on_host, with_captured
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
@@ -201,8 +200,6 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
 
 def register(codes: tuple[OwnCode, ...]) -> None:
     """Make workloads of typed code, in this process."""
-    if codes:
-        plain_imports.install()
     for code in codes:
         REGISTRY[code.name] = CommandWorkload(code) if code.argv else CodeWorkload(code)
         SOURCES[code.name] = "typed code"

@@ -42,7 +42,6 @@ def outlined(make: Make, itemsize_bytes: int) -> Outline | None:
         before = settings()
     except ImportError:  # a simulated run needs no torch
         return None
-    plain_imports.install()
     try:
         return _called_on_meta(make, itemsize_bytes)
     except (Exception, SystemExit):  # noqa: BLE001 - a person's code may raise anything
@@ -72,9 +71,10 @@ def outline_of(inputs: Any, result: Any, seen: Operators, flops: float = 0.0) ->
 
 @contextmanager
 def default_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Make a floating-point dtype torch's default, so that `torch.rand(n)` has it."""
+    """Make a floating-point dtype torch's default, so that `torch.rand(n)` has it; imported modules do not."""
     import torch
 
+    plain_imports.install()
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:

@@ -39,6 +39,13 @@ def plan_with(*codes: OwnCode, sizes: str | None = "64,256,1024") -> Plan:
     return build_plan(PlanRequest(tuple(code.name for code in codes), sizes, own=OwnWorkloads(codes=codes)))
 
 
+async def ask_about_newest(pilot: Pilot[Any]) -> None:
+    """Open the newest saved run and repeat it; its code is shown before it runs."""
+    await open_newest(pilot)
+    await pilot.press("r")
+    await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with closing(Store.open(tmp_path / "results.db")) as store:
@@ -182,9 +189,7 @@ async def test_code_of_a_saved_run_is_shown_and_runs_after_enter_alone(store: St
     code = own_code("x @ x", setup)
     store.import_run(stream("a", replace(plan_with(code), seed=77)))
     async with opened(app_with(store), (80, 24)) as pilot:
-        await open_newest(pilot)
-        await pilot.press("r")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        await ask_about_newest(pilot)
         shown = "".join(text for line in code_lines((code,), 70) for text, role in line if role == "text")
         assert shown == f"x @ x{setup}"
         assert "statement x @ x" in said(pilot)
@@ -223,9 +228,7 @@ async def test_a_file_that_changed_is_said(store: Store, tmp_path: Path) -> None
     store.import_run(stream("a", plan_with(before)))
     file.write_text("def f(n): return n + 1\n")
     async with opened(app_with(store)) as pilot:
-        await open_newest(pilot)
-        await pilot.press("r")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        await ask_about_newest(pilot)
         assert "own.py has changed since that run" in said(pilot)
         assert "return n + 1" in said(pilot)
         await pilot.press("enter")
@@ -251,9 +254,7 @@ async def test_a_file_that_is_edited_while_it_is_read_is_shown_again_before_it_r
     file.write_text("def f(n): return n\n")
     store.import_run(stream("a", plan_with(own_code(f"{file}:f"))))
     async with opened(app_with(store)) as pilot:
-        await open_newest(pilot)
-        await pilot.press("r")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        await ask_about_newest(pilot)
         file.write_text("def f(n): return n + 41\n")
         await pilot.press("enter")
         await settled(pilot, lambda: "own.py has changed while you read it" in said(pilot))
@@ -268,9 +269,7 @@ async def test_a_file_that_is_deleted_while_it_is_read_runs_nothing(store: Store
     file.write_text("def f(n): return n\n")
     store.import_run(stream("a", plan_with(own_code(f"{file}:f"))))
     async with opened(app_with(store)) as pilot:
-        await open_newest(pilot)
-        await pilot.press("r")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
+        await ask_about_newest(pilot)
         file.unlink()
         await pilot.press("enter")
         await settled(pilot, lambda: pilot.app.state.problem is not None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.helpers.app.chart_runs import timed
+from tests.helpers.app.chart_runs import EDGE, timed
 from tests.helpers.app.fake_run import (
     finish,
     finished,
@@ -22,11 +22,12 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui import chart as pane
-from cpugpu_tui.ui.chart import ChartPane, ChartScreen
+from cpugpu_tui.ui.chart import ChartPane, ChartScreen, pane
 from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.panes.lines import Lines, plain
+from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDE = (200, 60)
@@ -49,11 +50,16 @@ async def charted(pilot: Pilot[Any]) -> str:
 
 
 def column_of(text: str, sign: str) -> int:
-    return next(line.index(sign) for line in text.splitlines() if "|" in line and sign in line)
+    return next(line.index(sign) for line in text.splitlines() if EDGE.search(line) and sign in line)
 
 
 def columns_of(text: str, sign: str) -> set[int]:
-    return {x for line in text.splitlines() if "|" in line for x, found in enumerate(line) if found == sign}
+    return {x for line in text.splitlines() if EDGE.search(line) for x, found in enumerate(line) if found == sign}
+
+
+def places(text: str) -> set[int]:
+    """Columns of the curve with copies."""
+    return columns_of(text, "E") | columns_of(text, "*")
 
 
 async def test_g_opens_the_chart_and_closes_it_and_so_does_esc(words: GoldenWords) -> None:
@@ -122,18 +128,91 @@ async def test_j_and_k_move_the_line_of_the_highlighted_row() -> None:
         await settled(pilot, lambda: f"n = {first:,}, CPU" in text_of(pilot))
 
 
-@pytest.mark.parametrize(("size", "visible"), [((80, 24), False), ((120, 40), False), ((160, 20), False), (WIDE, True)])
-async def test_it_stands_in_the_middle_of_a_wide_terminal(size: tuple[int, int], visible: bool) -> None:
+@pytest.mark.parametrize(
+    ("size", "visible"), [((80, 24), False), ((80, 50), False), ((120, 36), True), ((120, 40), True),
+                          ((160, 20), False), ((160, 48), True), (WIDE, True)],
+)  # fmt: skip
+async def test_it_has_the_free_part_of_the_timings_and_stands_beside_the_table_in_wide_terminals(
+    size: tuple[int, int], visible: bool
+) -> None:
     async with opened(size=size) as pilot:
         await done_run(pilot)
-        widget = pilot.app.screen.query_one("#chart")
-        assert bool(widget.size) is visible
-        if visible:
-            assert "X" in await charted(pilot)
-            timings = pilot.app.screen.query_one("#timings").region
-            assert widget.region.y >= timings.bottom
-            await pilot.press("z")
-            assert not widget.display, "the zoomed pane has the screen for itself"
+        chart_pane, table = pilot.app.screen.query_one("#chart"), pilot.app.screen.query_one("#timing-table")
+        await settled(pilot, lambda: bool(chart_pane.size) is visible)
+        if not visible:
+            return
+        text = await charted(pilot)
+        assert "X" in text
+        assert "crossover ≈ 65" in text.splitlines()[-1], "the crossover is named on the axis"
+        timings = pilot.app.screen.query_one("#timings").region
+        assert timings.contains_region(chart_pane.region), "in the same box"
+        if size == WIDE:
+            assert chart_pane.region.x >= table.region.right
+            assert chart_pane.region.height == timings.height - 2
+        else:
+            assert chart_pane.region.y >= table.region.bottom
+            assert table.size.height >= 7
+        await pilot.press("z")
+        await settled(pilot, lambda: not chart_pane.display)  # the zoomed table has the screen for itself
+        await pilot.press("z")
+        await settled(pilot, lambda: chart_pane.display)
+
+
+async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_of_workloads() -> None:
+    async with opened(new_app(PlanRequest(names=("matmul",), sizes="64")), size=(120, 40)) as pilot:
+        workloads = pilot.app.screen.query_one("#workload")
+        await done_run(pilot)
+        assert not pilot.app.screen.query_one("#chart").display
+        await settled(pilot, lambda: workloads.size.height >= workloads.options.option_count)
+
+
+async def test_the_list_of_workloads_is_whole_before_the_first_run_and_short_beside_a_chart() -> None:
+    async with opened(size=(120, 40)) as pilot:
+        workloads = pilot.app.screen.query_one("#workload")
+        await settled(pilot, lambda: workloads.size.height >= workloads.options.option_count)
+        await done_run(pilot)
+        await settled(pilot, lambda: workloads.size.height == 4)
+
+
+@pytest.mark.parametrize("size", [(120, 40), WIDE])
+async def test_it_grows_with_each_finished_case_and_marks_the_selected_row(size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        session = await start_run(pilot)
+        await settled(pilot, lambda: "first finished row" in " ".join(text_of(pilot).split()))
+        cases = session.plan.cases
+        for count, case in enumerate(cases[:4], 1):
+            session.put(*timed(case), finished(case))
+            await reach_gap(pilot, session, case)
+            await charted(pilot)
+            await settled(pilot, lambda count=count: len(places(text_of(pilot))) == count)
+        session.put(*(event for case in cases[4:] for event in (*timed(case), finished(case))))
+        await finish(pilot, session)
+        await pilot.press("home", "j")
+        await settled(pilot, lambda: columns_of(text_of(pilot), ":") != set())
+        second = sorted(places(text_of(pilot)))[1]
+        assert columns_of(text_of(pilot), ":") == {second}
+        assert f"n = {cases[1].size:,}" in text_of(pilot)
+
+
+async def test_another_row_moves_the_mark_without_drawing_the_curves_again() -> None:
+    async with opened(size=(120, 40)) as pilot:
+        await done_run(pilot)
+        await pilot.press("home")
+        await charted(pilot)
+        before, drawn = columns_of(text_of(pilot), ":"), chart._line.cache_info().misses
+        await pilot.press("j")
+        await settled(pilot, lambda: columns_of(text_of(pilot), ":") not in (before, set()))
+        assert chart._line.cache_info().misses == drawn
+
+
+async def test_a_comparison_with_the_run_before_stays_beside_the_chart() -> None:
+    async with opened(size=WIDE) as pilot:
+        await done_run(pilot)
+        await done_run(pilot)
+        table = pilot.app.screen.query_one(TimingTable)
+        assert {str(key.value) for key in table.columns} & {Key.CHANGE, Key.CHANGE_CPU}
+        chart_pane = pilot.app.screen.query_one("#chart")
+        assert chart_pane.region.x >= table.region.right
 
 
 async def test_nothing_is_drawn_until_a_case_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:

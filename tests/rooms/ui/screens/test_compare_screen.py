@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,13 +27,18 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.analysis.compare import Pair, judge
+from cpugpu_tui.compare.changes import Changes
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import DEVICE, DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.render.comparison import interval_text
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.folding import folded, measured
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
+from cpugpu_tui.ui.panes.change_cells import change_lines
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
@@ -117,11 +123,13 @@ def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -
     sides = ({"a": 100.0, "b": 101.0, "c": 99.0}, {"d": 100.0, "e": 101.0, "f": 99.5})
     sweep = ("vector-dot", "default", "float64", 0)
     why = "not timed on this device in the base series and mismatch in the new series"
-    pairs = [Pair("one", "CPU", *sides, sweep, 1024), Pair("two", "GPU", {}, {}, sweep, 100_000, why)]
+    pairs = [Pair("one", "CPU", *sides, sweep, 1024), Pair("two", "GPU", {}, {}, sweep, 100_000, why),
+             Pair("one", "GPU", *sides, sweep, 1024, metric=DEVICE)]  # fmt: skip
     lines = ["".join(text for text, _ in line) for line in table_lines(judge(pairs), 80, UNICODE)]
     assert lines[1].split()[:4] == ["vector-dot", "float64", "1,024", "CPU"]
-    assert len(lines[1]) <= 80
-    assert lines[2].split("  ") == ["vector-dot float64 100,000", "GPU", f"NOT COMPARABLE: {why}"]
+    assert all(len(lines[index]) <= 80 for index in (0, 1, 3))
+    assert lines[3].split()[3:5] == ["GPU", "kernels"]
+    assert re.split("  +", lines[2]) == ["vector-dot float64 100,000", "GPU", f"NOT COMPARABLE: {why}"]
 
 
 async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
@@ -175,7 +183,7 @@ async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_t
         for index in range(3):
             store.import_run(run_stream(f"fresh{index}", session.series_id, 30 + index, 1.3, "2.11.0"))
         await finish(pilot, session)
-        await settled(pilot, lambda: "2 slower of 4" in status_of(pilot))
+        await settled(pilot, lambda: "4 slower of 6" in status_of(pilot))
 
 
 async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:
@@ -212,3 +220,19 @@ async def test_without_utf8_everything_is_ascii_and_no_verdict_is_cut(store: Sto
         assert all(row.isascii() for row in rows)
         if size != (60, 16):
             assert any("SLOWER" in row for row in rows)
+
+
+def test_the_detail_of_a_row_shows_the_interval_that_decided_and_the_kernel_time() -> None:
+    base, new = ([run_stream(f"{name}{index}", name, index, factor, "2.11.0") for index in range(3)]
+                 for name, factor in (("old", 1.0), ("new", 1.2)))  # fmt: skip
+    runs = [measured(stream) for stream in (*base, *new)]
+    known = tuple(run for run in runs if run is not None)
+    changes, run = Changes("new2", Series("", known[:3]), known[3:]), folded(new[-1])
+    row = next(iter(run.rows.values()))
+    lines = [plain(line) for line in change_lines(changes, run, row, 110)]
+    judged = changes.judged[row.case.key, "GPU", DEVICE]
+    assert judged.change is not None
+    (kernels,) = [line for line in lines if line.startswith("GPU kernel time")]
+    assert f"interval {interval_text(judged.change)}: slower" in kernels
+    assert judged.confidence is not None
+    assert judged.confidence > 0.995

@@ -56,7 +56,7 @@ async def test_at_200x60_it_stands_in_the_workload_column_and_hides_nothing_else
         column = pilot.app.screen.query_one("#workload").region
         await open_form(pilot)
         assert pilot.app.screen.query_one("#box").region == column
-        for text in ("First run", "Chart", "Telemetry", "kernel-active"):
+        for text in ("First run", "Telemetry", "kernel-active"):
             assert text in said(pilot)
 
 

@@ -179,7 +179,7 @@ def test_resized_during_a_run_it_lays_itself_out_anew(start: Start) -> None:
     app = start(pace=1.2)
     run_slowly(app)
     app.resize(50, 10)
-    app.until_text("Needs 60x16")
+    app.until_text("Needs 40x12")
     app.resize(80, 24)
     app.until_text("Workload 1/")
 

@@ -17,22 +17,34 @@ def compare(
     new: Annotated[
         str, typer.Argument(metavar="NEW", help="Series to judge. It takes the same forms as BASE.")
     ] = "latest",
+    band: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERCENT",
+            help="Largest change to call SAME: 1%, or a band for each time: latency=1%,kernel-time=0.5%.",
+            show_default="latency=2%,kernel-time=0.5%",
+        ),
+    ] = None,
     json: Json = False,
     database: Database = None,
 ) -> None:
     """Compare two series of runs, case by case.
 
-    Prints the differences between their machines, the ratio and verdict of each case,
-    and the geometric mean of the ratios.
+    Prints how their machines differ, then for each case the change and verdict of latency and of kernel time, then the
+    geometric means of the changes.
     """
+    from cpugpu_tui.analysis.compare import BANDS
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.tables import show_comparison
     from cpugpu_tui.compare.comparison import compare_series
     from cpugpu_tui.compare.series import series_in
+    from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
 
-    found = compare_series(*(series_in(name, database, say_remark) for name in (base, new)))
+    bands = parse_bands(band, BANDS) if band is not None else BANDS
+    first, second = (series_in(name, database, say_remark) for name in (base, new))
+    found = compare_series(first, second, bands)
     if json:
         print_json(comparison_data(found))
     else:

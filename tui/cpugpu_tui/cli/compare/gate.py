@@ -71,15 +71,15 @@ def gate(
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
-    from cpugpu_tui.cli.compare.gate_request import GateRequest, check_enough_runs
+    from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.cli.running.saving import save_rest, saving
     from cpugpu_tui.compare.series import series_in
-    from cpugpu_tui.config.parsing import parse_percent
+    from cpugpu_tui.config.parsing import parse_bands
 
     request = GateRequest(
-        names=tuple(names or ()), baselines=(baseline_name,), max_slowdown=parse_percent(max_slowdown), repeat=repeat,
+        names=tuple(names or ()), baselines=(baseline_name,), limits=parse_bands(max_slowdown, LIMITS), repeat=repeat,
         junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate), new=new,
         any_machine=any_machine,
     )  # fmt: skip
@@ -104,7 +104,7 @@ def _judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) ->
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES
     from cpugpu_tui.compare.gate import gate_series
 
-    report = gate_series(base, new, request.max_slowdown)
+    report = gate_series(base, new, request.limits)
     if not request.any_machine:
         _check_machine(report.found.differences)
     print_report(report, as_json=as_json)

@@ -17,6 +17,7 @@ from cpugpu_tui.compare.gate import FleetGate, GateReport, GpuGate
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.comparison import (
     GATED,
@@ -24,6 +25,7 @@ from cpugpu_tui.render.comparison import (
     against,
     comparison_data,
     fleet_gate_sentence,
+    gate_confidence_lines,
     gate_sentence,
     gated_cells,
     judged_data,
@@ -51,8 +53,10 @@ def print_report(report: GateReport, *, as_json: bool) -> None:
         out.print(differences_table(found.differences))
     rows = (map(printable, _cells(each)) for each in report.gated)
     out.print(table_of([(name, name in WORDS) for name in GATED], rows))
-    for device, mean in found.means.items():
-        out.print(plain(mean_text(device, mean)), soft_wrap=True)
+    for line in gate_confidence_lines(report.gated):
+        out.print(plain(line), soft_wrap=True)
+    for label, mean in found.means.items():
+        out.print(plain(mean_text(label, mean)), soft_wrap=True)
     out.print(plain(gate_sentence(report)), soft_wrap=True)
 
 
@@ -60,11 +64,12 @@ def report_data(report: GateReport) -> dict[str, Any]:
     """Return the report as JSON values."""
     data = comparison_data(report.found)
     data |= {
-        "event": "Gate", "limit": report.limit, "verdict": report.verdict, "says": gate_sentence(report),
+        "event": "Gate", "limit": report.limits[LATENCY], "verdict": report.verdict, "says": gate_sentence(report),
     }  # fmt: skip
     data["verdicts"] = [
         {**judged_data(each.judged), "verdict": each.outcome, "why": each.why or None,
-         "at_most": each.change.at_most if each.change else None} for each in report.gated
+         "at_least": each.change.low if each.change else None, "at_most": each.change.high if each.change else None}
+        for each in report.gated
     ]  # fmt: skip
     return data
 
@@ -97,13 +102,13 @@ def _junit_kind(each: Gated) -> str:
 def _add_test(suite: ElementTree.Element, each: Gated) -> None:
     seconds = median(list(each.judged.pairs[0].new_ns.values())) / 1e9 if each.judged.pairs[0].new_ns else 0.0
     test = ElementTree.SubElement(
-        suite, "testcase", classname=f"cpugpu-tui.{each.judged.device}",
+        suite, "testcase", classname=f"cpugpu-tui.{each.judged.label}",
         name=printable(judged_text(each.judged)), time=f"{seconds:.9f}",
     )  # fmt: skip
     kind = _junit_kind(each)
     if kind:
-        _, _, base, new, change, at_most, runs, outcome = _cells(each)
-        message = f"{outcome}: {change} (base {base}, new {new}, at most {at_most}, runs {runs})"
+        _, _, base, new, change, at_least, at_most, runs, outcome = _cells(each)
+        message = f"{outcome}: {change} (base {base}, new {new}, {at_least} to {at_most}, runs {runs})"
         ElementTree.SubElement(test, kind, message=micro(printable(message)), type=each.outcome)
 
 
@@ -120,7 +125,8 @@ def markdown(report: GateReport) -> bytes:
         rows = [(each.what, each.base, each.new) for each in found.differences]
         lines += [*_markdown_table(("differs", "base", "new"), rows), ""]
     lines += [*_markdown_table(GATED, [_cells(each) for each in report.gated]), ""]
-    lines += [f"- {escaped(mean_text(device, mean))}" for device, mean in found.means.items()]
+    lines += [f"- {escaped(line)}" for line in gate_confidence_lines(report.gated)]
+    lines += [f"- {escaped(mean_text(label, mean))}" for label, mean in found.means.items()]
     return "\n".join([*lines, ""]).encode()
 
 
@@ -132,6 +138,9 @@ def _markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) ->
 # ------------------------------------------------------------------ gate report
 
 
+_KERNELS = {DEVICE: ", kernels"}
+"""What follows the worst case if its latency is not the time."""
+
 COLUMNS = ("host", "GPU", "model", "baseline", "worst case", "change", "outcome")
 
 
@@ -142,9 +151,10 @@ def cells(each: GpuGate) -> tuple[str, ...]:
     outcome = f"{each.outcome}: {each.trouble}" if each.trouble else each.outcome
     if worst is not None and not each.trouble and worst.why and each.outcome == worst.outcome:
         outcome = f"{outcome}: {worst.why}"
+    case = "–" if worst is None else judged_text(worst.judged) + _KERNELS.get(worst.judged.metric, "")
     return (
         each.host, each.device.removeprefix("cuda:"), each.model, "–" if base is None else base.text,
-        "–" if worst is None else judged_text(worst.judged), change, outcome,
+        case, change, outcome,
     )  # fmt: skip
 
 
@@ -172,7 +182,8 @@ def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
 def gate_data(gate: FleetGate) -> dict[str, Any]:
     """Return the result as JSON values."""
     return {
-        "event": "FleetGate", "limit": gate.limit, "verdict": gate.verdict, "says": fleet_gate_sentence(gate),
+        "event": "FleetGate", "limit": gate.limits[LATENCY], "bands": dict(gate.limits), "verdict": gate.verdict,
+        "says": fleet_gate_sentence(gate),
         "hosts": [host_data(each) for each in gate.state.hosts.values()],
         "gpus": [_gpu_data(each) for each in gate.gpus],
     }  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cpugpu_tui.analysis.compare import GATE_RUNS, SLOWER
+from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, UnfitError, UsageError
@@ -13,6 +14,9 @@ from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
+
+LIMITS: Mapping[str, float] = dict.fromkeys(BANDS, 0.05)
+"""Limits of the times that `--max-slowdown` does not name."""
 
 EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
 """Exit code by verdict. Anything else is undecided: `EXIT_UNFIT`, never 0."""
@@ -30,8 +34,8 @@ class GateRequest:
     """Presets and workloads to run; empty for the plan of the first baseline."""
     baselines: tuple[str, ...]
     """One; in a fleet, one for each GPU model."""
-    max_slowdown: float
-    """0.05 for 5 %."""
+    limits: Mapping[str, float]
+    """Metric → how much slower a case may be, 0.05 for 5 %."""
     repeat: int
     junit: Path | None
     summary: Path | None

@@ -63,19 +63,19 @@ def gate(
     Exit code: 0 passed, 1 a GPU is slower, 3 a case failed, 4 undecided.
     """
     from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
-    from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, GateRequest, check_enough_runs
+    from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.running.options import RunOptions, simulation
     from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.compare.series import series_in
-    from cpugpu_tui.config.parsing import parse_percent
+    from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
 
     request = GateRequest(
-        names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), max_slowdown=parse_percent(max_slowdown),
+        names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), limits=parse_bands(max_slowdown, LIMITS),
         repeat=repeat, junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate),
     )  # fmt: skip
     asked = HostsRequest(
@@ -90,7 +90,7 @@ def gate(
         run_to_the_end(fleet, run)
         if remark := remark_of(outbox):
             print_notice(remark)
-        found = judge_fleet(run.state, baselines, request.max_slowdown)
+        found = judge_fleet(run.state, baselines, request.limits)
         print_fleet_gate(found, as_json=json)
         request.write(fleet_junit(found), fleet_markdown(found))
         code = EXIT_CODES.get(found.verdict, EXIT_UNFIT)

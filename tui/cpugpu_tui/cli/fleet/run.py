@@ -69,6 +69,7 @@ def run(
         bool, typer.Option("--tui", help="Show the hosts live in the app, and print the tables at the end.")
     ] = False,
     theme: opt.Theme = None,
+    mouse: opt.Mouse = True,
 ) -> None:
     """Run presets or workloads on every GPU of every host.
 
@@ -90,18 +91,18 @@ def run(
         start_timeout_s=start_timeout, at_once=at_once,
     )  # fmt: skip
     options = RunOptions(database=database, save=not no_save)
-    show = _in_the_app(theme) if tui and not json else None
+    show = _in_the_app(theme, mouse=mouse) if tui and not json else None
     raise typer.Exit(_run_fleet(request, asked, options, Outputs(export or ()), show, as_json=json))
 
 
-def _in_the_app(theme: str | None) -> Callable[[Fleet, Run], None]:
+def _in_the_app(theme: str | None, *, mouse: bool) -> Callable[[Fleet, Run], None]:
     """Return a function that runs a fleet and shows it in the app."""
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.app_state import FleetOptions
     from cpugpu_tui.ui.key_overrides import keymap_of
     from cpugpu_tui.ui.start import run_fleet_app
 
-    looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys))
+    looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys), mouse)
     return lambda fleet, run: run_fleet_app(fleet, run.state, run.take, looks)
 
 

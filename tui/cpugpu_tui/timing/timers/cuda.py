@@ -209,7 +209,8 @@ class CudaTimer:
         if not op.has_end_to_end:
             return {}
         self._enter()
-        copy_back, host = self._copy_result(op, pinned=pinned), self._pinned(op) if pinned else op.host_inputs
+        host = self._pinned(op) if pinned else op.host_inputs
+        copy_back = self._copy_result(op, host, pinned=pinned)
         samples, copied = [], []
         for _ in repeat(None, count):
             started = perf_counter_ns()
@@ -222,10 +223,13 @@ class CudaTimer:
             del placed
         return {PINNED: tuple(samples)} if pinned else {PAGEABLE: tuple(samples), H2D_PAGEABLE: tuple(copied)}
 
-    def _copy_result(self, op: Operation, *, pinned: bool) -> Callable[..., Any]:
-        """Return what copies a result to the host, into buffers with their pages mapped."""
+    def _copy_result(self, op: Operation, host: tuple[Any, ...], *, pinned: bool) -> Callable[..., Any]:
+        """Return what copies a result to the host, into buffers with their pages mapped.
+
+        The buffers are made for the host's inputs: the result of `nms` has another size for the next set of inputs.
+        """
         if pinned not in op.copy_result:
-            op.copy_result[pinned] = copier(op.step(*op.inputs), pinned=pinned)
+            op.copy_result[pinned] = copier(op.step(*self._copy_inputs(op, host)), pinned=pinned)
         return op.copy_result[pinned]
 
     def _copy_inputs(self, op: Operation, host: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -1,100 +1,17 @@
-"""The chart of both times over size: a pane of the main screen and a page. Redrawn only when what it shows changes."""
+"""The chart's page. Its pane, which the main screen has too, is in `pane.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.geometry import Size
 
-from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart import drawing
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
-from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.answer import marked_row, shown_row
-from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, wrapped
+from cpugpu_tui.ui.chart.pane import ChartPane
+from cpugpu_tui.ui.panes.lines import Lines, Spans
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.screens.page import Page
-
-NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
-
-
-class ChartPane(StatePane):
-    """Curves of the sweep that holds the highlighted row.
-
-    The state changes with every gap of a run and every telemetry reading. The chart is redrawn only when a case has
-    finished, or when a key changes how it looks.
-    """
-
-    def __init__(self, glyphs: Glyphs, state: AppState, *, alone: bool = False, id: str | None = None) -> None:  # noqa: A002
-        """Make a chart; `alone` for one that fills its own screen.
-
-        Such a chart shows a line of text while plotext loads. It also states the crossover in words, because the answer
-        pane is out of sight.
-        """
-        super().__init__(glyphs, state, id=id)
-        self._alone = alone
-        self._loading = False
-        self._moment: Hashable = None
-        self._key: Hashable = None
-        self._cached: list[Spans] = []
-
-    def show_state(self, state: AppState) -> None:
-        """Show a state if the chart is visible. Load plotext once a run is live."""
-        self._state = state
-        if not self.display:
-            return
-        if state.situation.live:
-            self._load()
-        super().show_state(state)
-
-    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the chart, from the cache if nothing that it shows has changed."""
-        run = state.run
-        highlighted = run.rows.get(state.cursor or "")
-        look = (state.what_if, state.linear_sizes, state.linear_times, size, drawing.is_loaded() or not self._alone)
-        name = run.run.run_id if run.run is not None else ""
-        # The first key is cheap to compare. The second holds what is really drawn: it stays the same when the cursor
-        # moves on to a row that has no times yet.
-        moment = (name, run.settled, state.cursor, highlighted.status if highlighted is not None else "", look)
-        if moment == self._moment:
-            return self._cached
-        self._moment = moment
-        row = shown_row(run, state.cursor)
-        marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
-        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look)
-        if key != self._key:
-            self._key = key
-            self._cached = self._drawn(state, size)
-        return self._cached
-
-    def _drawn(self, state: AppState, size: Size) -> list[Spans]:
-        run = state.run
-        row = shown_row(run, state.cursor)
-        if row is None or not run.settled:
-            return wrapped(NOTHING_YET, size.width, "muted")
-        if self._alone and not drawing.is_loaded():
-            self._load()
-            return wrapped("Loading the chart.", size.width, "muted")
-        options = ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
-        return chart_lines(run, row.case.sweep, size.width, size.height, options, self.glyphs)
-
-    def _load(self) -> None:
-        if self._loading or drawing.is_loaded():
-            return
-        self._loading = True
-
-        def load() -> None:
-            drawing.load()
-            self.app.call_from_thread(self._show_again)
-
-        self.run_worker(load, thread=True, group="chart", exit_on_error=False)
-
-    def _show_again(self) -> None:
-        if self.is_attached:
-            self.show_state(self._state)
 
 
 class ChartScreen(Page, inherit_bindings=False):
@@ -111,7 +28,7 @@ class ChartScreen(Page, inherit_bindings=False):
         """Yield status line, chart and keys."""
         yield Lines(id="page-title")
         yield ChartPane(self.glyphs, self.state, alone=True, id="chart")
-        yield Lines(id="page-keys")
+        yield Lines(id="page-keys", classes="keys")
 
     def page_title(self) -> Spans:
         """Return the status line, because the run continues."""

@@ -1,4 +1,4 @@
-"""One axis of a chart: the cell of each value, and the numbers beside the axis."""
+"""One axis of a chart: the cell of each value, and the labels beside the axis."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.model.quantities import MS, NS, US, S, size_text
 
 FEW_DECADES = 3
 """A logarithmic axis over few decades also has numbers at 2 and 5."""
 
 MARGIN = 0.03
 """Share of the axis left free at either end, so that no sign covers the frame."""
+
+
+MOST_SIZES = 16
+"""More timed sizes than this are not labelled one by one."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,10 @@ def axis_over(values: Iterable[float], cells: int, *, linear: bool, least_ratio:
 
 
 def round_numbers(axis: Axis, most: int) -> list[float]:
-    """Return about `most` round values within an axis, ascending."""
+    """Return round values within an axis, ascending: about `most`, or every decade that has a cell of its own.
+
+    Where decades would share cells, only every second, third and so on is returned.
+    """
     if axis.linear:
         return _even_steps(axis.low, axis.high, most)
     first, last = math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high))
@@ -73,7 +80,8 @@ def round_numbers(axis: Axis, most: int) -> list[float]:
         if len(found) <= most:
             break
     else:
-        found = found[:: math.ceil(len(found) / most)]
+        steps = (found[::step] for step in range(1, len(found) + 1))
+        found = next(each for each in steps if len(set(map(axis.cell, each))) == len(each))
     return found if len(found) > 1 else _even_steps(axis.low, axis.high, most)
 
 
@@ -89,25 +97,47 @@ def number_text(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
 
 
-def time_labels(axis: Axis, unit_ns: float) -> dict[int, str]:
-    """Return cell → number in the unit, for an axis of times in ns; at most every second cell has one."""
-    own = Axis(axis.low / unit_ns, axis.high / unit_ns, axis.cells, axis.linear)
-    return {own.cell(value): number_text(value) for value in round_numbers(own, max(2, axis.cells // 2))}
+def tick_text(ns: float) -> str:
+    """Format a time beside an axis in its own unit: `500 ns`, `10 us`, `1 ms`."""
+    unit = next((unit for unit in (S, MS, US) if ns >= 0.999 * unit.ns), NS)
+    return f"{number_text(ns / unit.ns)} {unit.name}" if ns else "0"
 
 
-def size_labels(axis: Axis, sizes: Sequence[int]) -> str:
-    """Return the line below an axis of sizes, one character per cell, with the timed sizes that fit.
+def time_labels(axis: Axis) -> dict[int, str]:
+    """Return cell → label of an axis of times in ns: every decade that has room, and numbers between them."""
+    return {axis.cell(value): tick_text(value) for value in round_numbers(axis, max(2, axis.cells // 2))}
 
-    The largest and the smallest come first, then the others from left to right where two cells stay free beside them.
-    Above 16 sizes, round numbers are written instead.
+
+Label = tuple[float, str, str]
+"""A size, its text and its role."""
+
+
+def size_labels(axis: Axis, wanted: Iterable[Label]) -> list[tuple[str, str]]:
+    """Return the line below an axis of sizes as spans: the labels that fit, most important first.
+
+    Each is centred below its size, with at least two free cells between two labels. Those in a role of their own may
+    also stand aside, as long as they reach the cell of their size.
     """
-    wanted: list[float] = [*sizes[-1:], *sizes[:-1]]
-    if len(sizes) > 16:
-        wanted = [sizes[-1], *round_numbers(axis, max(2, axis.cells // 10))]
-    line = " " * axis.cells
-    for value in wanted:
-        text = size_text(round(value)) if value >= 1 or value == 0 else ""
-        start = min(max(axis.cell(value) - (len(text) - 1) // 2, 0), axis.cells - len(text))
-        if text and start >= 0 and not line[max(start - 2, 0) : start + len(text) + 2].strip():
-            line = line[:start] + text + line[start + len(text) :]
-    return line
+    line, placed = " " * axis.cells, dict[int, Label]()
+    for size, text, role in wanted:
+        centre, last = axis.cell(size) - (len(text) - 1) // 2, axis.cells - len(text)
+        reach = 0 if role == "muted" else len(text) // 2
+        for aside in sorted(range(-reach, reach + 1), key=abs):
+            start = min(max(centre + aside, 0), last)
+            if text and start >= 0 and not line[max(start - 2, 0) : start + len(text) + 2].strip():
+                line = line[:start] + "#" * len(text) + line[start + len(text) :]
+                placed[start] = (size, text, role)
+                break
+    spans, end = list[tuple[str, str]](), 0
+    for start, (_, text, role) in sorted(placed.items()):
+        spans += [(" " * (start - end), "muted"), (text, role)]
+        end = start + len(text)
+    return spans
+
+
+def sizes_to_label(axis: Axis, sizes: Sequence[int]) -> list[Label]:
+    """Return labels of the largest size, the smallest, every decade, then of the other sizes, or of round numbers."""
+    decades = [] if axis.linear else [10**power for power in range(20) if axis.low <= 10**power <= axis.high]
+    others = sizes if len(sizes) <= MOST_SIZES else map(round, round_numbers(axis, max(2, axis.cells // 10)))
+    wanted = dict.fromkeys([sizes[-1], sizes[0], *decades, *others])
+    return [(size, size_text(size), "muted") for size in wanted if size >= 0]

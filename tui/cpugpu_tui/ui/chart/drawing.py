@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 
@@ -17,11 +18,12 @@ from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey
-from cpugpu_tui.model.quantities import MS, NS, US, S, Unit, size_text, time_text, unit_for
+from cpugpu_tui.model.quantities import size_text, time_text
 from cpugpu_tui.render.answers import axis_of, beside, threads_of, world
 from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.ui.chart.axis import Axis, axis_over, size_labels, time_labels
+from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import BY_KEY, finished_rows, marked_row, what_if_sentence
 from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
@@ -29,8 +31,14 @@ from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""
 
-CROSSING, HIGHLIGHT, SEVERAL, FRAME = "X", ":", "*", "|"
-"""Signs of the crossover, the highlighted size, several curves in one cell, and the left edge."""
+SIZE = "size"
+"""Name of the axis of sizes."""
+
+LOW = 14
+"""A chart of fewer lines has one line of legend and no title, unless its sweep needs a name."""
+
+CROSSING, HIGHLIGHT, SEVERAL = "X", ":", "*"
+"""Signs of the crossover, the highlighted size, and several curves in one cell."""
 
 Cell = tuple[str, str]
 """Sign and role."""
@@ -72,29 +80,30 @@ def chart_lines(
     """
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
-    title = _title(sweep, rows, options, width)
+    is_low = not options.in_words and height < LOW
+    title = [] if is_low else [_title(sweep, rows, options, width)]
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
     below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
     if not found:
-        return [title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
+        return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
     crossing = world(run, rows, options.what_if)
     marked = marked_row(run, sweep, options.cursor) or rows[-1]
-    legend = _legend(found, axis_of(run, rows), crossing, marked, options.what_if, width, glyphs)
-    room = height - 1 - len(legend) - len(below) - 1
+    legend = _legend(found, axis_of(run, rows), crossing, marked, options, width, glyphs)
+    if is_low:
+        legend = [_short_legend(run, sweep, found, crossing, marked, options, width, glyphs)]
+    room = height - len(title) - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1]:
         legend = legend[: max(1, len(legend) - (LEAST_CELLS[1] - room))]
-        room = height - 1 - len(legend) - len(below) - 1
+        room = height - len(title) - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
-        return [title, *wrapped("Not enough room for the chart.", width, "muted"), *below][:height]
-    # The unit follows the first time. On a linear axis it follows the longest, which fills the axis.
-    most_ns = max(_times(found))
-    unit = next((unit for unit in (S, MS, US) if most_ns >= unit.ns), NS) if options.linear_times else _unit_of(run)
+        needs = "Not enough room for the chart. It needs a terminal of at least 60x16."
+        return [*title, *wrapped(needs, width, "muted"), *below][:height]
     try:
-        field = _field(found, crossing, marked, unit, width, room, options, glyphs)
+        field = _field(found, crossing, marked, width, room, options, glyphs)
     except (ImportError, OSError) as error:  # plotext is compiled and lacks wheels for some machines
         reason = wrapped(f"Cannot draw the chart: plotext does not load ({error}).", width, "warn")
-        return [title, *legend, *reason, *below][:height]
-    return [title, *legend, *field, *below]
+        return [*title, *legend, *reason, *below][:height]
+    return [*title, *legend, *field, *below]
 
 
 # -------------------------------------------------------------------- what is drawn
@@ -107,7 +116,7 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
     with_copies = (
         f"{first} {COLUMNS[Key.MOVED].heading}",
-        "title",
+        "copies",
         [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
     )
     found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, with_copies), strict=True)]
@@ -146,19 +155,21 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
 
 
 def _legend(
-    found: Sequence[Curve], axis: str, crossing: Crossover, marked: Row, what_if: str, width: int, glyphs: Glyphs
-) -> list[Spans]:
+    found: Sequence[Curve], axis: str, crossing: Crossover, marked: Row, options: ChartOptions, width: int,
+    glyphs: Glyphs,
+) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if what_if == RESIDENT else f" ({BY_KEY[what_if].label})"
+        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
         place = spelled(where(crossing, axis), glyphs)
         items.append(((CROSSING, "warn"), (f" crossover{condition}: {place}", "text")))
         between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
         items.append(((glyphs.empty * 2, "muted"), (between, "text")))
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
-    items += [((f"selected row (dotted line): {_highlighted(marked, axis, glyphs)}", "text"),)]
+    text = f"{_which(marked, options)} row (dotted line): {_highlighted(marked, axis, glyphs)}"
+    items += [((text if len(text) <= width else text.split(", CPU")[0].split(", GPU")[0], "text"),)]
     lines: list[Spans] = []
     for item in items:
         if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
@@ -166,6 +177,40 @@ def _legend(
         elif item is not several:  # it does not get a line of its own
             lines.append(item)
     return lines
+
+
+def _short_legend(
+    run: RunState, sweep: SweepKey, found: Sequence[Curve], crossing: Crossover, marked: Row, options: ChartOptions,
+    width: int, glyphs: Glyphs,
+) -> Spans:  # fmt: skip
+    """Return the meaning of the signs in one line: the most important ones that fit, since the answer is near."""
+    several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
+    name = " ".join(part for part in sweep[:2] if part != "default")
+    items: list[Spans] = [((f"{name} {sweep[2]}", "strong"),)] if several else []
+    items += [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
+    if crossing.point is not None and crossing.low is not None and crossing.high is not None:
+        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
+        bracket = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
+        items.append(((CROSSING, "warn"), (f" crossover{condition}", "text")))
+        items.append(((glyphs.empty * 2, "muted"), (bracket, "text")))
+    axis = axis_of(run, [marked])
+    items.append(
+        (
+            (HIGHLIGHT, "strong"),
+            (f" {_which(marked, options)} {spelled(named(axis, '=', marked.case.size), glyphs)}", "text"),
+        )
+    )
+    items += [((SEVERAL, "strong"), (" overlap", "text"))] if len(found) > 1 else []
+    line: Spans = items[0]
+    for item in items[1:]:
+        if width_of(line) + 3 + width_of(item) <= width:
+            line = (*line, ("   ", "text"), *item)
+    return line
+
+
+def _which(marked: Row, options: ChartOptions) -> str:
+    """Return why a row is marked: the one under the cursor may not have finished yet."""
+    return "selected" if marked.case.key == options.cursor else "largest finished"
 
 
 def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
@@ -183,29 +228,34 @@ def _times(found: Sequence[Curve]) -> list[float]:
     return [ns for curve in found for _, ns in curve.points]
 
 
-def _unit_of(run: RunState) -> Unit:
-    """Return the unit for the first timed row, which stays for the run; microseconds before that."""
-    every = (times.latency_ns for row in run.rows.values() for times in row.times.values())
-    return next((unit_for(ns) for ns in every if ns is not None), US)
-
-
 def _field(
-    found: Sequence[Curve], crossing: Crossover, marked: Row, unit: Unit,
+    found: Sequence[Curve], crossing: Crossover, marked: Row,
     width: int, height: int, options: ChartOptions, glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the field with its axes: `height` lines, and one below for the sizes."""
     vertical = axis_over(_times(found), height, linear=options.linear_times, least_ratio=2.0)
-    labels = time_labels(vertical, unit.ns)
-    name = unit.name.replace("u", glyphs.micro)
-    gutter = max(len("size"), len(name), *(len(text) for text in labels.values()))
+    labels = {cell: spelled(text, glyphs) for cell, text in time_labels(vertical).items()}
+    gutter = max(len(SIZE), *(len(text) for text in labels.values()))
     sizes = sorted({size for curve in found for size, _ in curve.points})
     horizontal = axis_over(sizes, width - gutter - 2, linear=options.linear_sizes)
     cells = _drawn(found, crossing, marked.case.size, horizontal, vertical, glyphs)
     lines: list[Spans] = []
     for row in range(height):
-        label = labels.get(height - 1 - row, "") if row else name  # the unit has the first line, above the numbers
-        lines.append(((f"{label:>{gutter}} ", "muted"), (FRAME, "muted"), *_joined(cells[row])))
-    return [*lines, ((f"{'size':>{gutter}}  ", "muted"), (size_labels(horizontal, sizes).rstrip(), "muted"))]
+        label = labels.get(height - 1 - row, "")
+        edge = glyphs.tick if label else glyphs.edge
+        lines.append(((f"{label:>{gutter}} ", "muted"), (edge, "muted"), *_joined(cells[row])))
+    below = size_labels(horizontal, _labels(horizontal, sizes, crossing, marked.case.size, glyphs))
+    return [*lines, ((f"{SIZE:>{gutter}}  ", "muted"), *below)]
+
+
+def _labels(horizontal: Axis, sizes: Sequence[int], crossing: Crossover, marked: int, glyphs: Glyphs) -> list[Label]:
+    """Return the labels below the axis of sizes: its ends, the crossover, the highlighted size, then the others."""
+    known = sizes_to_label(horizontal, sizes)
+    important = known[:2]
+    if crossing.point is not None and horizontal.low <= crossing.point <= horizontal.high:
+        at = spelled(f"≈ {size_text(round(crossing.point))}", glyphs)
+        important += [(crossing.point, f"{word} {at}", "warn") for word in ("crossover", CROSSING)]
+    return [*important, (marked, size_text(marked), "strong"), *known[2:]]
 
 
 def _drawn(
@@ -268,8 +318,12 @@ def load() -> None:
     _loaded.set()
 
 
-def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[str]:
-    """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII."""
+@lru_cache(maxsize=16)
+def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> tuple[str, ...]:
+    """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII.
+
+    Cached, because a move of the selected row changes no line, and plotext takes most of the time.
+    """
     import plotext
 
     width, height = horizontal.cells, vertical.cells
@@ -287,7 +341,7 @@ def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> list[s
     figure.draw(figure.signal(xs, ys, marker=marker).lines(True))
     text: str = figure.build().string(colorless=True)
     rows = text.split("\n")[:height]
-    return [row.ljust(width)[:width] for row in rows] + [" " * width] * (height - len(rows))
+    return (*(row.ljust(width)[:width] for row in rows), *[" " * width] * (height - len(rows)))
 
 
 def _thinned(points: Sequence[tuple[int, float]], horizontal: Axis) -> list[tuple[int, float]]:

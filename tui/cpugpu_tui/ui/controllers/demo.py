@@ -96,5 +96,7 @@ class DemoRunning:
         self._bridge.repeat_number = runs.index(search) + 1
         port.change(run=search.state, repeat_number=self._bridge.repeat_number, cursor=None)
         self._highlight(search.started)
-        if isinstance(port.screen, MainScreen) and not port.screen.query_one("#chart").display:
+        screen = port.screen
+        # Only wide terminals have a large chart beside the table.
+        if isinstance(screen, MainScreen) and not (screen.has_class("-wide") and screen.query_one("#chart").display):
             self._timings.toggle_chart()

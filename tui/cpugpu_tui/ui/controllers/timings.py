@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
 from cpugpu_tui.ui.panes.answer import next_world
-from cpugpu_tui.ui.panes.timing_order import next_order, reverse_order
+from cpugpu_tui.ui.panes.timing_order import BY_COLUMN, Order, next_order, reverse_order
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
 
@@ -39,6 +39,14 @@ class Timings:
     def sort(self) -> None:
         """Sort by the next column."""
         self._port.change(order=next_order(self._port.state.order))
+
+    def sort_by(self, message: TimingTable.HeadingClicked) -> None:
+        """Sort by the column that was clicked; clicked again, reverse."""
+        order, name = self._port.state.order, BY_COLUMN.get(message.column_key)
+        if name is None:
+            self._port.say("The rows cannot be sorted by this column.")
+        else:
+            self._port.change(order=reverse_order(order) if order.by == name else Order(name))
 
     def reverse(self) -> None:
         """Reverse the sort order."""

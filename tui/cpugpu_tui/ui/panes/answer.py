@@ -34,7 +34,7 @@ WITHOUT_WINNER = {
     TIES: "as fast as the CPU",
     NO_WINNER: "neither clearly faster nor slower",
 }
-"""What follows `the GPU is` if there is no winner."""
+"""What follows `the GPU is` where no device wins."""
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
@@ -113,6 +113,10 @@ LONG_NOTICE = 24
 """The status line shows notices up to this length in full at 80 columns."""
 
 
+SMALL_WIDTH, SMALL_MOST = 60, 3
+"""Below this width an answer takes at most this many lines, so that rows stay in sight; failures may take more."""
+
+
 class AnswerPane(StatePane):
     """One to three lines under the table; more if a failure needs them, so that its remedy is not cut."""
 
@@ -129,6 +133,8 @@ def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyph
     for text, role in _failures(state, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
+    if width < SMALL_WIDTH and not lines:
+        most = min(most, SMALL_MOST)
     table = _table(state, width, glyphs)
     sentences = _sentences(state, has_table=bool(table))
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, TOO_FEW, UNDECIDED, change
+from cpugpu_tui.analysis.compare import (
+    FASTER,
+    MIN_RUNS,
+    SAME,
+    SLOWER,
+    TOO_FEW,
+    UNDECIDED,
+    Change,
+    Judged,
+    change,
+)
 from cpugpu_tui.compare.changes import Changes, DeviceChange
 from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
@@ -120,12 +130,23 @@ def _sentences(each: DeviceChange) -> list[tuple[str, str]]:
              f"spread {100 * each.spread:.1f} %.", "text")
         )  # fmt: skip
     found = change(each.base_ns, each.new_ns)
-    if found is not None:
+    if found is not None and each.judged is None:
         interval = f", 95 % interval {interval_text(found)}" if found.low is not None else ""
-        word = VERDICT_WORDS.get(each.verdict, "") + (" to judge" if each.verdict == TOO_FEW else "")
-        runs = f"{found.base_runs} {'run' if found.base_runs == 1 else 'runs'} earlier, {found.new_runs} now"
-        sentences.append(
-            (f"{each.device} time {percent_text(found.ratio)}{interval}{f': {word}' if word else ''} ({runs}).",
-             ROLES.get(each.verdict, "text"))
-        )  # fmt: skip
-    return sentences
+        sentences.append((f"{each.device} time {percent_text(found.ratio)}{interval} ({_runs(found)}).", "text"))
+    named = ((each.judged, f"{each.device} time"), (each.kernels, f"{each.device} kernel time"))
+    return sentences + [_verdict(judged, name) for judged, name in named if judged is not None and judged.change]
+
+
+def _verdict(judged: Judged, name: str) -> tuple[str, str]:
+    """Return a verdict with the interval that decided it."""
+    found = judged.change
+    assert found is not None
+    interval = f", interval {interval_text(found)}" if judged.verdict != TOO_FEW else ""
+    sizes = f" over {len(judged.pairs)} sizes" if judged.is_group else ""
+    word = VERDICT_WORDS[judged.verdict] + (" to judge" if judged.verdict == TOO_FEW else "")
+    text = f"{name}{sizes} {percent_text(found.ratio)}{interval}: {word} ({_runs(found)})."
+    return text, ROLES.get(judged.verdict, "text")
+
+
+def _runs(found: Change) -> str:
+    return f"{found.base_runs} {'run' if found.base_runs == 1 else 'runs'} earlier, {found.new_runs} now"

@@ -21,8 +21,17 @@ IMPORTANCE = (
 """Commands of the footer, most important first; at least seven fit into 80 columns. Impossible ones come last."""
 
 
+SMALL_WIDTH = 60
+"""Below this width there is room for three or four keys: these of `IN_SMALL` come first."""
+IN_SMALL = ("run", "pause", "stop", "help", "quit", "open")
+
+
 class KeysPane(StatePane):
     """One line at the bottom."""
+
+    def on_mount(self) -> None:
+        """Let clicks press the keys."""
+        self.add_class("keys")
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the line."""
@@ -68,7 +77,8 @@ def keys_line(
     fitting: list[Command] = []
     used = 1
     # With a saved run on the screen, the key that leaves it comes first.
-    names = dict.fromkeys(("history", *IMPORTANCE) if situation.past else IMPORTANCE)
+    first = ("history",) if situation.past else ()
+    names = dict.fromkeys((*first, *(IN_SMALL if width < SMALL_WIDTH else ()), *IMPORTANCE))
     commands = [COMMAND_BY_ID[name] for name in names if name in working]
     for command in sorted(commands, key=lambda command: not command.possible(situation)):
         name = command.id

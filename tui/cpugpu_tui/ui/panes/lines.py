@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual.binding import BindingType
+from textual import events
+from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
@@ -24,7 +25,7 @@ Spans = tuple[tuple[str, str], ...]
 """A line: pairs of text and role. Plain data, so that functions that write lines need no widget."""
 
 ROLES = (
-    "text", "muted", "strong", "title", "cpu", "gpu", "good", "warn", "bad", "key", "tag", "stale", "chosen"
+    "text", "muted", "strong", "title", "cpu", "gpu", "copies", "good", "warn", "bad", "key", "tag", "stale", "chosen"
 )  # fmt: skip
 """All roles; `app.tcss` has a rule `.role--NAME` for each."""
 
@@ -57,7 +58,10 @@ def rich_text(widget: Widget, spans: Spans) -> Text:
 
 
 class Lines(Widget):
-    """Shows lines of spans without markup or wrapping; long lines are cut."""
+    """Shows lines of spans without markup or wrapping; long lines are cut.
+
+    With the CSS class `keys`, a click on a key or on the label behind it presses that key.
+    """
 
     DEFAULT_CSS = "Lines { height: auto; min-height: 1; width: 1fr; }"
 
@@ -81,6 +85,15 @@ class Lines(Widget):
         if changed:
             self.refresh(*changed)
 
+    def on_click(self, event: events.Click) -> None:
+        """Press the key that was clicked."""
+        place = event.get_content_offset(self)
+        if place is not None and self.has_class("keys") and place.y < len(self._lines):
+            key = key_at(self._lines[place.y], place.x)
+            if key:
+                event.stop()
+                press(self, key)
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines, for `height: auto`."""
         del container, viewport, width
@@ -92,6 +105,30 @@ class Lines(Widget):
         spans = self._lines[y] if y < len(self._lines) else ()
         segments = [Segment(text, base + role_style(self, role)) for text, role in spans if text]
         return Strip(segments).adjust_cell_length(self.size.width, base)
+
+
+def key_at(spans: Spans, x: int) -> str:
+    """Return the key at column `x`, or the first key of the label there; empty if there is none."""
+    start, key = 0, ""
+    for text, role in spans:
+        end = start + cell_len(text)
+        if role == "key" and text.strip():
+            key = text.split()[0]
+            if start <= x < end:
+                left = text[: x - start + 1]
+                return (left + text[len(left) :].partition(" ")[0]).split()[-1]
+        elif role == "muted":
+            key = ""  # a key that does nothing now, or a remark
+        if start <= x < end:
+            return key if text.strip() else ""
+        start = end
+    return ""
+
+
+def press(widget: Widget, key: str) -> None:
+    """Press a key, written as people write it."""
+    name = next(iter(Binding.make_bindings([Binding({"esc": "escape", ",": "comma"}.get(key, key), "")]))).key
+    widget.app.post_message(events.Key(name, key if len(key) == 1 else None))
 
 
 class StatePane(Lines):
@@ -194,6 +231,28 @@ class PagedList(OptionList):
     """A list with the keys j and k. Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down"), ("k", "cursor_up")]
+
+    def on_click(self, event: events.Click) -> None:
+        """Highlight the clicked line; choose it on a double click."""
+        event.prevent_default()  # Textual would choose it on a single click
+        index = event.style.meta.get("option")
+        if index is not None:
+            self.highlighted = index
+            if event.chain == 2:
+                self.action_select()
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Move the cursor if only its line is visible."""
+        self._turn(event, self.action_cursor_down)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Move the cursor if only its line is visible."""
+        self._turn(event, self.action_cursor_up)
+
+    def _turn(self, event: events.MouseEvent, move: Callable[[], None]) -> None:
+        if self.size.height == 1:
+            event.prevent_default()
+            move()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse page keys while the list has no room."""

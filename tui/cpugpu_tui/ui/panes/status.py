@@ -8,12 +8,14 @@ from textual.geometry import Size
 
 from cpugpu_tui.model import CALIBRATION, Progressed
 from cpugpu_tui.model.quantities import duration, size_text
-from cpugpu_tui.render.sentences import bar, done_text, left_text
+from cpugpu_tui.render.sentences import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, plain, spelled, width_of
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 
+SMALL_WIDTH = 60
+"""Below this width the line shows progress as `3/14 0:12 left`."""
 LONG_STEP_S = 2.0
 """The line shows the elapsed time of an operation that takes longer than this, once a second."""
 
@@ -30,6 +32,8 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
     result = _key_result(state, width, glyphs) if state.key_result and not state.quitting else ()
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
+    if width < SMALL_WIDTH and not result and state.situation.live:
+        now = _progress(state, width - width_of(tags(state)) - 1, glyphs) or now
     left = _joined([tags(state), _count(state, glyphs), now])
     if not result:
         left = _joined([left, _notices(state, glyphs, width - width_of(left) - 1)])
@@ -121,6 +125,23 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     if state.problem is not None and not (state.agent_ready and state.environment.get("torch")):
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
     return (("cpugpu-tui ", "title"), ("ready" if state.agent_ready else "starting the agent", "muted"))
+
+
+def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
+    """Return name, bar, cases and time left for a narrow terminal; the bar, then the time goes if room is short."""
+    run, situation, current = state.run, state.situation, state.run.current
+    if run.run is None or run.finished is not None or state.calibrating or state.quitting:
+        return ()
+    standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
+    seconds_left = current.seconds_left if current is not None else None
+    left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)
+    end = standing or left.removeprefix("at most ")
+    done, rest = bar(run, glyphs.full, glyphs.empty)
+    name: Spans = ((f"{run.run.plan.name} ", "title"),)
+    cases: Spans = ((f"{run.settled}/{most_cases_of(run)}", "strong"),)
+    ending: Spans = ((f" {end}", "warn" if standing else "text"),) if end else ()
+    forms = ((*name, (done, "key"), (f"{rest} ", "muted"), *cases, *ending), (*name, *cases, *ending), (*name, *cases))
+    return next((form for form in forms if width_of(form) <= width), forms[-1])
 
 
 def _past(state: AppState, glyphs: Glyphs) -> Spans:

@@ -67,6 +67,13 @@ MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
 """Columns to sort by, in the order of the sort key: value, and the names of both directions."""
 
 
+BY_COLUMN = {
+    Key.CASE: "size", Key.CPU: "CPU", Key.GPU: "GPU", Key.KERNEL: "kernels",
+    **{key: COLUMNS[key].heading for key in (Key.SPEEDUP, Key.LIMIT, Key.MOVED)},
+}  # fmt: skip
+"""Column of the table → the measure that a click on its heading sorts by."""
+
+
 def next_order(order: Order) -> Order:
     """Return the order by the next measure; after the last one, run order."""
     names = ["", *MEASURES]

@@ -16,6 +16,7 @@ from typing import ClassVar, Literal, Self
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.coordinate import Coordinate
 from textual.geometry import Region
@@ -71,10 +72,17 @@ class TimingTable(PrivateTable):
 
     @dataclass
     class RowChosen(Report):
-        """Enter was pressed on a row, or the row under the cursor was clicked."""
+        """Enter was pressed on a row, or a row was double-clicked."""
 
         row_key: str
         """The key given to `upsert`."""
+
+    @dataclass
+    class HeadingClicked(Report):
+        """A heading was clicked."""
+
+        column_key: str
+        """The key of its `Column`."""
 
     _dirty: list[Region] | None = None
     _steered = False
@@ -294,6 +302,23 @@ class TimingTable(PrivateTable):
         """Post `RowChosen` in place of Textual's message."""
         event.stop()
         self.post_message(self.RowChosen(str(event.row_key.value)))
+
+    def on_click(self, event: events.Click) -> None:
+        """Select the clicked row; open it on a double click. A heading posts `HeadingClicked`."""
+        event.prevent_default()  # Textual would open the row under the cursor on a single click
+        row, column = (event.style.meta.get(name, -2) for name in ("row", "column"))
+        if row == -1 and self.is_valid_column_index(column):
+            self.post_message(self.HeadingClicked(str(self.ordered_columns[column].key.value)))
+        elif self.is_valid_row_index(row):
+            self.move_cursor(row=row)
+            if event.chain == 2:
+                self.action_select_cursor()
+
+    @on(events.MouseScrollDown)
+    @on(events.MouseScrollUp)
+    def _look_elsewhere(self) -> None:
+        """Stop following the run when the wheel scrolls, or the next case would scroll back."""
+        self._following = False
 
     def _row_key(self, row_index: int) -> str | None:
         return str(self.ordered_rows[row_index].key.value) if self.is_valid_row_index(row_index) else None

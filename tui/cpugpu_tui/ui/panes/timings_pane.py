@@ -1,8 +1,9 @@
-"""The timing table with its filter: one row per case, updated while samples arrive."""
+"""The timing table with its filter and chart: one row per case, updated while samples arrive."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,23 @@ from cpugpu_tui.render.rows import is_beside, thread_columns
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart.pane import ChartPane, has_chart
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
-from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of
+from cpugpu_tui.ui.panes.timing_columns import (
+    COPIES,
+    KERNELS,
+    LIMITED,
+    PAPER,
+    RATES,
+    WORDS_WIDTH,
+    columns,
+    shape_of,
+)  # fmt: skip
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
-from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.rows import BARS, legend, signs_of
 
 if TYPE_CHECKING:
@@ -32,13 +43,27 @@ if TYPE_CHECKING:
 
 TITLE = "Timings"
 
+LEAST_CHART = 8
+"""Lines of the lowest chart: one of legend, six of curves, one of sizes."""
+COMFORTABLE_CHART = 16
+"""Lines from which a higher chart below the table reads no better, so that other panes may have the rest."""
+LEAST_ROWS = 6
+"""Rows of the table that stay in sight above a chart, where it has as many."""
+CHART_SHARE = 0.4
+"""Share of the pane's height that the chart gets even if the table could fill it."""
+BESIDE_WIDTHS = (56, 42)
+"""Widest and narrowest chart beside the table in a terminal of 200 columns."""
+
+OPTIONAL = {*COPIES, *LIMITED, *PAPER, *KERNELS, *RATES, Key.CHANGE_GPU, Key.SPREAD}
+"""Columns that make room for a chart beside the table; the whole table is one key away (zoom)."""
+
 
 class TimingsPane(Vertical):
-    """Shows the rows of a run that match the filter."""
+    """Shows the rows of a run that match the filter, and their chart where the terminal has room for it."""
 
-    def __init__(self, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, glyphs: Glyphs, state: AppState, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self._glyphs = glyphs
+        self._glyphs, self._state = glyphs, state
         self._run = RunState()
         self._wanted, self._order = "", AS_RAN
         self._title_shown = ""
@@ -49,13 +74,17 @@ class TimingsPane(Vertical):
         """Row key → row and the meanings of its signs, cached for that row."""
         self._shown: tuple[RunState, str, Order, rows.Look, Changes | None] | None = None
         """The table's content: run, filter, order, look and changes."""
+        self._place = (0, 0)
+        """Width of the chart beside the table, and lines of the table above it; 0 if it is not there."""
 
     def compose(self) -> ComposeResult:
         """Yield table and legend; `open_filter` adds the filter."""
         table = TimingTable(self._glyphs.cursor, id="timing-table")
         table.cursor_foreground_priority = "renderable"  # CPU and GPU keep their colours under the cursor
-        yield table
-        yield Lines(id="legend")
+        with Vertical(id="rows"):
+            yield table
+            yield Lines(id="legend")
+        yield ChartPane(self._glyphs, self._state, id="chart")
 
     @property
     def table(self) -> TimingTable:
@@ -64,6 +93,7 @@ class TimingsPane(Vertical):
 
     def show_state(self, state: AppState) -> None:
         """Show the rows of the state's run; cells that stay the same are not painted."""
+        self._state = state
         before, self._run, self._order = self._run, state.run, state.order
         self._changes = state.changes if state.past is None else None
         if _run_id(before) != _run_id(state.run):
@@ -75,10 +105,17 @@ class TimingsPane(Vertical):
         current = state.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
+        self._show_chart()
+
+    @property
+    def chart(self) -> ChartPane:
+        """The chart; not displayed where there is no room."""
+        return self.query_one(ChartPane)
 
     def on_resize(self) -> None:
         """Lay the columns out for the new width."""
         self._show_rows()
+        self._show_chart()
 
     def restyle(self) -> None:
         """Colour every cell again, after the theme has changed."""
@@ -88,22 +125,89 @@ class TimingsPane(Vertical):
         self._show_rows()
 
     def _show_rows(self) -> None:
-        run, width = self._run, self.size.width - 1  # the scrollbar's
-        if width <= 0:
+        run = self._run
+        if self.size.width <= 1:
             return
-        laid_out = columns(width, self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
+        beside = self._width_beside()
+        laid_out = self._columns(self.size.width - beside)
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
+            self._arrange(beside)
             return
         self.table.set_columns(laid_out)
         is_wide = any(column.key == Key.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
         self.table.cells_of = partial(self._cells_of, look, is_wide)
         two_groups = laid_out[-1].label == COLUMNS[Key.ROUNDS].heading and not (look.cpu_only or look.gpu_only)
         self._more_signs = frozenset({BARS} if two_groups else ())
-        self._fill(run, look)
+        self._fill(run, look, self.size.width - beside - 1)
         self._shown = (run, *now)
+        self._arrange(beside)
         self._show_count()
+
+    def _columns(self, width: int) -> list[Column]:
+        """Return the table's columns in this many cells, one of which is the scrollbar's."""
+        run = self._run
+        return columns(width - 1, self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
+
+    # ---------------------------------------------------------------- chart
+
+    def _width_beside(self) -> int:
+        """Return the width of the chart beside the table; 0 if it is elsewhere or absent.
+
+        It gets narrower before the table loses a time, the change or, without a change, the interval. If neither helps,
+        it goes below.
+        """
+        if not self._may_have_chart() or not self.screen.has_class("-wide"):
+            return 0
+        changes = {Key.CHANGE, Key.CHANGE_CPU}
+        whole = {column.key for column in self._columns(self.size.width)}
+        needed = whole - OPTIONAL - (changes | {Key.PLUS_MINUS} if whole & changes else set())
+        widest, narrowest = BESIDE_WIDTHS
+        for width in range(max(widest, round(self.size.width * CHART_SHARE)), narrowest - 1, -2):
+            found = {column.key for column in self._columns(self.size.width - width)}
+            if needed <= found and bool(found & changes) == bool(whole & changes):
+                return width
+        return 0
+
+    def _show_chart(self) -> None:
+        # A table that was filled again highlights its first row without telling.
+        state = self._state
+        cursor = state.cursor if state.cursor in state.run.rows else self.table.highlighted
+        self.chart.show_state(replace(state, cursor=cursor))
+
+    def _may_have_chart(self) -> bool:
+        screen = self.screen
+        if not screen.has_class("-tall") or screen.has_class("-narrow") or screen.has_class("-zoomed"):
+            return False
+        return has_chart(self._run)
+
+    def _arrange(self, beside: int) -> None:
+        """Put the chart beside the table, below it, or away; it gets all lines that the table leaves."""
+        chart, rows_part, height = self.chart, self.query_one("#rows"), self.size.height
+        least = max(LEAST_CHART, round(height * CHART_SHARE))
+        rest = self.lines_of_rows - self.table.row_count  # header, legend, filter
+        is_below = not beside and self._may_have_chart()
+        is_below = is_below and height - least >= rest + min(LEAST_ROWS, self.table.row_count)
+        place = (beside, min(self.lines_of_rows, height - least) if is_below else 0)
+        if self._place == place:
+            return
+        self._place = place
+        chart.display = bool(beside or is_below)
+        self.styles.layout = "horizontal" if beside else "vertical"
+        rows_part.styles.height = place[1] or "1fr"
+        chart.styles.width = beside - 1 if beside else "1fr"
+        chart.styles.margin = (0, 0, 0, 1) if beside else 0
+
+    @property
+    def wanted_lines(self) -> int:
+        """Number of lines that the pane can use, without its border."""
+        return self.lines_of_rows + (COMFORTABLE_CHART if has_chart(self._run) else 0)
+
+    @property
+    def lines_of_rows(self) -> int:
+        """Number of lines of the table with its header, legend and filter."""
+        return self.table.row_count + 1 + bool(self.query_one("#legend").display) + self.filtering
 
     def _comparisons(self) -> frozenset[str]:
         """Return the keys of the comparison columns that this run has: `CHANGE`, `SPREAD`."""
@@ -113,7 +217,7 @@ class TimingsPane(Vertical):
         has = {Key.CHANGE: changes.base is not None, Key.SPREAD: changes.runs > 1}
         return frozenset(key for key, is_there in has.items() if is_there)
 
-    def _fill(self, run: RunState, look: rows.Look) -> None:
+    def _fill(self, run: RunState, look: rows.Look, width: int) -> None:
         """Update the table's rows."""
         table = self.table
         shown = in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
@@ -126,9 +230,9 @@ class TimingsPane(Vertical):
             if has_new_changes or key not in known or before.get(key) is not run.rows[key]:
                 table.touch(key)
         table.order(shown)
-        self._show_legend(run, shown)
+        self._show_legend(run, shown, width)
 
-    def _show_legend(self, run: RunState, shown: Sequence[str]) -> None:
+    def _show_legend(self, run: RunState, shown: Sequence[str], width: int) -> None:
         """Explain the signs of the rows in a line, which is hidden if there are none."""
         known = self._signs
         self._signs = {}
@@ -138,7 +242,7 @@ class TimingsPane(Vertical):
         signs = frozenset[str]().union(*(found for _, found in self._signs.values()))
         line = self.query_one("#legend", Lines)
         line.display = bool(signs)
-        line.show([legend(signs | self._more_signs, self.size.width - 1, self._keymap)])
+        line.show([legend(signs | self._more_signs, width, self._keymap)])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
         """Return the cells of a row as rich text."""
@@ -176,7 +280,7 @@ class TimingsPane(Vertical):
             sign.show([(("/", "key"),)])
             hint = "name, size or verdict; enter keep, esc show all"
             field = LineField(placeholder=hint, id="filter", select_on_focus=False)
-            await self.mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
+            await self.query_one("#rows").mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
         self.query_one("#filter").focus()
 
     def close_filter(self) -> None:

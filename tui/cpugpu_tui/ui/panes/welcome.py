@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 
 from textual.geometry import Size
@@ -76,4 +77,4 @@ def whole_clauses(text: str, width: int) -> str:
     """Return the whole clauses of a claim that fit into one line."""
     while len(text) > width and "; " in text:
         text = text.rpartition("; ")[0]
-    return text
+    return text if len(text) <= width else textwrap.shorten(text, max(width, 10), placeholder=" …")

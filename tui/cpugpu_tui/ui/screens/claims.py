@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
@@ -20,7 +21,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
 from cpugpu_tui.ui.panes.estimate_lines import seconds_text
-from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.screens.page import Page
 
@@ -65,7 +66,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
         with VerticalScroll(id="page", can_focus=False):
             yield Lines(id="page-text")
         yield Lines(id="claim")
-        yield Lines(id="page-keys")
+        yield Lines(id="page-keys", classes="keys")
 
     def on_mount(self) -> None:
         """Read the saved runs."""
@@ -160,6 +161,13 @@ class ClaimsScreen(Page, inherit_bindings=False):
         top, height = round(scroll.scroll_y), scroll.size.height
         if not top <= self._chosen < top + height:
             scroll.scroll_to(y=self._chosen if self._chosen < top else self._chosen - height + 1, animate=False)
+
+    @on(events.Click, "#page-text")
+    def _click(self, event: events.Click) -> None:
+        """Select the clicked claim; measure it on a double click, like enter."""
+        self.action_move(min(event.y, len(CLAIMS) - 1) - self._chosen)
+        if event.chain == 2:
+            press(self, "enter")
 
     def action_measure_claim(self) -> None:
         """Show the command and time that the claim takes; pressed again, measure it."""

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, cells, said, summary
+from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, RUNS, cells, said, summary
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
@@ -19,7 +19,7 @@ from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.screens.page import Page
 
 WIDE = 110
-"""Columns from which both times are shown beside their change."""
+"""Columns from which both times and the number of runs are shown beside the change."""
 
 ROLES = {FASTER: "good", SLOWER: "bad", SAME: "text", NOT_COMPARABLE: "muted"}
 """Verdict → role."""
@@ -120,8 +120,8 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
 
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the heading and one line per case; narrow terminals omit the times of both sides."""
-    head = tuple(name for name in COMPARED if width >= WIDE or name not in (BASE, NEW))
+    """Return the heading and one line per case; narrow terminals omit times and runs."""
+    head = tuple(name for name in COMPARED if width >= WIDE or name not in (BASE, NEW, RUNS))
     rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width

@@ -40,7 +40,7 @@ class ExportForm(Box[Path | None]):
         """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box"):
             yield LineField(self._proposed, id="file")
-            yield Lines(id="hint")
+            yield Lines(id="hint", classes="keys")
             yield Lines(id="outcome")
 
     def on_mount(self) -> None:

@@ -175,8 +175,10 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("{filter}", "Type a name, a status, a device, a date or #tag."),
     ),
     "compare": (
-        ("change", "The new median against the old one, with its 95 % interval."),
-        ("verdict", "slower or faster only where the interval excludes no change; otherwise more runs are needed."),
+        ("time", "CPU and GPU: latency. GPU kernels: kernel time."),
+        ("change", "The new mean of the runs against the old one, with the interval that decided the verdict."),
+        ("verdict", "slower or faster only where the interval excludes no change, same where it is narrow enough."
+         " Otherwise more runs are needed."),
     ),
     "claims": (
         ("holds", "The result here agrees with the claim."),
@@ -206,7 +208,7 @@ TERMS: dict[str, tuple[str, ...]] = {
     "gpu": ("reading", "utilisation", "throttling"),
     "chart": ("latency", "crossover", "bracket"),
     "history": ("run", "series", "baseline", "simulated"),
-    "compare": ("series", "baseline", "verdict", "interval, `±`"),
+    "compare": ("series", "baseline", "kernel time", "verdict", "band", "interval, `±`"),
     "claims": ("claim", "paper's clock", "paper's error"),
     "fleet": ("fleet", "host", "agent"),
     "host": ("fleet", "host", "case"),
@@ -235,7 +237,8 @@ GLOSSARY: dict[str, str] = {
     "throughput": "Calls per second when many calls are queued and the host waits once.",
     "paper's clock": "The timing code of the publication, run unchanged.",
     "paper's error": "How many times longer the same work takes when the paper's clock waits for the GPU.",
-    "interval, `±`": "The 95 % confidence interval of the value beside it.",
+    "interval, `±`": "The 95 % confidence interval of the value beside it. In a comparison, the one that decided the"
+    " verdict.",
     "crossover": "The size from which the GPU wins.",
     "bracket": "The largest size at which the CPU clearly wins, and the smallest at which the GPU does.",
     "peak rate": "The most that this machine reached in its own calibration, in FLOP/s or bytes per second.",
@@ -245,6 +248,7 @@ GLOSSARY: dict[str, str] = {
     "claim": "A sentence of a publication. Outcomes: `holds`, `does not hold here`, `depends on size`, `not"
     " measured yet`.",
     "verdict": "The word for a change between two series: `faster`, `slower`, `same`, `unclear`.",
+    "band": "The changes that count as none: `same` needs an interval within it.",
     "agent": "The process that times. It runs in the interpreter, here or on another host.",
     "host": 'A machine of a fleet; in "host memory", the CPU\'s side of one machine.',
     "fleet": "The same run on many hosts.",
@@ -258,7 +262,10 @@ GLOSSARY: dict[str, str] = {
 ALWAYS = (COUNT, MOVE, SCROLL)
 """Keys without a command that work in many places."""
 
-MOUSE = "The app leaves the mouse to the terminal, so you can select and copy text as usual."
+MOUSE = (
+    "Click a row to select it, double-click to open it, click a heading to sort, click a key in the last line to press"
+    " it. The wheel scrolls. Hold shift to select text, or start with --no-mouse."
+)
 
 MORE = (
     ("docs/", "how to read a result, the method, publications, your own workloads and keys"),

@@ -12,7 +12,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart import ChartPane
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
 from cpugpu_tui.ui.panes.footer import KeysPane
@@ -24,8 +23,10 @@ from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 
-LEAST_SIZE = (60, 16)
+LEAST_SIZE = (40, 12)
 """Smallest useful terminal, in columns and rows."""
+LEAST_WORKLOAD = 6
+"""Lines of the workload pane above the table, with its border."""
 PANES = ("workload", "timings", "telemetry")
 """Panes that can be focused and zoomed."""
 
@@ -48,9 +49,8 @@ class MainScreen(Screen[None]):
         with Container(id="body"):
             yield WorkloadPane(glyphs, state, id="workload")
             with Vertical(id="centre"):
-                yield TimingsPane(glyphs, id="timings")
+                yield TimingsPane(glyphs, state, id="timings")
                 yield WelcomePane(glyphs, state, id="welcome")
-                yield ChartPane(glyphs, state, id="chart")
                 yield AnswerPane(glyphs, state, id="answer")
             yield TelemetryPane(glyphs, state, id="telemetry")
         yield KeysPane(glyphs, state, id="keys")
@@ -58,7 +58,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Set the titles and focus the workloads."""
-        for pane in (*PANES, "chart"):
+        for pane in PANES:
             self.query_one(f"#{pane}").border_title = pane.capitalize()
         self.query_one("#welcome").border_title = "First run"
         self._show_welcome(self._state)
@@ -66,8 +66,9 @@ class MainScreen(Screen[None]):
         self.query_one(WorkloadPane).options.focus()
 
     def on_resize(self) -> None:
-        """Update the message for a terminal that is too small."""
+        """Update the message for a terminal that is too small, and share the lines anew."""
         self._show_too_small()
+        self.call_after_refresh(self._share_lines)
 
     def _show_too_small(self) -> None:
         width, height = self.size
@@ -92,10 +93,25 @@ class MainScreen(Screen[None]):
         if telemetry.border_title != title:
             telemetry.border_title = title
         for pane in self.query(StatePane):
-            if pane.id != "parameters":
+            if pane.id not in ("parameters", "chart"):  # their panes show them
                 pane.show_state(state)
         self.query_one(TimingsPane).show_state(state)
         self.query_one(WorkloadPane).show_state(state)
+        self._share_lines()
+
+    def _share_lines(self) -> None:
+        """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
+        workload, timings = self.query_one(WorkloadPane), self.query_one(TimingsPane)
+        if not self.has_class("-tall") or not self.has_class("-normal") or self._zoomed:
+            workload.styles.clear_rule("height")
+            return
+        centre, answer = self.query_one("#centre").outer_size.height, self.query_one("#answer").outer_size.height
+        if not centre:  # not laid out yet
+            return
+        border = workload.outer_size.height - workload.size.height  # also that of the pane below
+        wanted = timings.wanted_lines if timings.display else len(self.query_one(WelcomePane).lines)
+        spare = workload.outer_size.height + centre - answer - wanted - border
+        workload.styles.height = max(LEAST_WORKLOAD, min(spare, workload.options.option_count + border))
 
     def _show_welcome(self, state: AppState) -> None:
         """Show the welcome instead of a table without rows."""
@@ -157,3 +173,4 @@ class MainScreen(Screen[None]):
         for name in PANES:
             self.query_one(f"#{name}").set_class(name == pane, "-zoom")
         self.query_one("#centre").set_class(pane == "timings", "-zoom")
+        self._share_lines()

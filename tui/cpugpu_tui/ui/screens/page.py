@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
+from textual import events, on
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
@@ -13,7 +14,10 @@ from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, wrapped
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, press, width_of, wrapped
+
+LEAVING = ("back", "cancel", "all", "quit")
+"""Labels of the keys that leave a page or its mode; they stay when a narrow terminal has no room for all keys."""
 
 
 class Page(Screen[None]):
@@ -44,7 +48,7 @@ class Page(Screen[None]):
         yield Lines(id="page-title")
         with VerticalScroll(id="page"):
             yield Lines(id="page-text")
-        yield Lines(id="page-keys")
+        yield Lines(id="page-keys", classes="keys")
 
     def show_state(self, state: AppState) -> None:
         """Show a newer state."""
@@ -64,13 +68,21 @@ class Page(Screen[None]):
         """Write body, title and keys (or the notice of a key press); unchanged lines are not repainted."""
         self.draw_body()
         self.query_one("#page-title", Lines).show([self.page_title()])
-        keymap, result = self.state.keymap, self.state.key_result
-        line: Spans = tuple(
-            part
-            for key, does in self.page_keys()
-            for part in ((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text"))
-        )
-        self.query_one("#page-keys", Lines).show([((f" {result}", "strong"),) if result else line])
+        result = self.state.key_result
+        line: Spans = ((f" {result}", "strong"),) if result else self._keys_line()
+        self.query_one("#page-keys", Lines).show([line])
+
+    def _keys_line(self) -> Spans:
+        """Return the keys that fit, always with the one that leaves the page."""
+        keymap, keys = self.state.keymap, list(self.page_keys())
+        pairs: list[Spans] = [((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text")) for key, does in keys]
+        kept = next((place for place, (_, does) in enumerate(keys) if does in LEAVING), 0)
+        while len(pairs) > 1 and sum(map(width_of, pairs)) > self.size.width:
+            last = len(pairs) - 1
+            dropped = last if last != kept else last - 1
+            del pairs[dropped]
+            kept -= dropped < kept
+        return tuple(part for pair in pairs for part in pair)
 
     def draw_body(self) -> None:
         """Write what stands between title and keys."""
@@ -106,8 +118,9 @@ class ListPage(Page, inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """Yield title, list, the entry under the cursor and the keys."""
-        for name in ("page-title", "heads", "list", "about", "page-keys"):
+        for name in ("page-title", "heads", "list", "about"):
             yield Lines(id=name)
+        yield Lines(id="page-keys", classes="keys")
 
     def count(self) -> int:
         """Return the number of lines of the list."""
@@ -155,6 +168,22 @@ class ListPage(Page, inherit_bindings=False):
         self.index = min(max(self.index + step, 0), max(self.count() - 1, 0))
         self.redraw()
 
+    @on(events.Click, "#list")
+    def _click(self, event: events.Click) -> None:
+        """Select the clicked line; open it on a double click."""
+        if event.y < len(self._in_sight):
+            self.action_move(self._in_sight[event.y] - self.index)
+            if event.chain == 2:
+                press(self, "enter")
+
+    def on_mouse_scroll_down(self) -> None:
+        """Move the cursor with the wheel."""
+        self.action_move(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Move the cursor with the wheel."""
+        self.action_move(-1)
+
     def action_move_page(self, pages: int) -> None:
         """Move by one screen of lines."""
         self.action_move(pages * self.height)
@@ -189,16 +218,19 @@ class ConfirmScreen(Box[bool]):
         """Ask `question`; `yes` and `no` are the labels of the answers."""
         super().__init__()
         keys: Spans = (("y", "key"), (f" {yes}   ", "text"), ("esc", "key"), (f" {no}", "text"))
-        self._lines = [*wrapped(question, 54), (), keys]
+        self._question, self._keys = question, keys
 
     def compose(self) -> ComposeResult:
         """Yield the box."""
         with Vertical(id="box"):
-            yield Lines(id="question")
+            yield Lines(id="question", classes="keys")
 
-    def on_mount(self) -> None:
+    def on_resize(self) -> None:
         """Write the question."""
-        self.query_one(Lines).show(self._lines)
+        width = min(54, self.size.width - 4)
+        is_wide = width_of(self._keys) <= width
+        keys = [self._keys] if is_wide else [self._keys[:2], self._keys[2:]]
+        self.query_one(Lines).show([*wrapped(self._question, width), (), *keys])
 
     def action_answer(self, yes: bool) -> None:
         """Close with an answer."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -18,7 +18,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
 from cpugpu_tui.ui.panes.fields import LineField
-from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
@@ -138,7 +138,7 @@ class PaletteScreen(Box[Entry | None]):
             yield LineField(placeholder="type to find a command, a preset or a theme")
             yield Lines(id="found")
             yield Lines(id="about")
-            yield Lines(id="hint")
+            yield Lines(id="hint", classes="keys")
 
     def on_mount(self) -> None:
         """Show all entries."""
@@ -160,6 +160,22 @@ class PaletteScreen(Box[Entry | None]):
         event.stop()
         if self._found and not self._found[self._index].why_not:
             self.dismiss(self._found[self._index])
+
+    @on(events.Click, "#found")
+    def _click(self, event: events.Click) -> None:
+        """Select the clicked entry; choose it on a double click."""
+        if self._top + event.y < len(self._found):
+            self.action_move(self._top + event.y - self._index)
+            if event.chain == 2:
+                press(self, "enter")
+
+    def on_mouse_scroll_down(self) -> None:
+        """Move the cursor with the wheel."""
+        self.action_move(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Move the cursor with the wheel."""
+        self.action_move(-1)
 
     def action_move(self, step: int) -> None:
         """Move the cursor."""

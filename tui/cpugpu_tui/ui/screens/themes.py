@@ -37,7 +37,7 @@ class ThemesScreen(Box[None]):
         """Yield the box."""
         with Vertical(id="box"):
             yield PagedList(markup=False, compact=True)
-            yield Lines()
+            yield Lines(classes="keys")
 
     def on_mount(self) -> None:
         """Put the cursor on the current theme."""

@@ -145,7 +145,7 @@ class WorkloadForm(Box[PlanRequest | None]):
                     else:
                         yield LineField(texts[name], placeholder=empty[name], id=name, select_on_focus=False)
                 yield Lines(id=f"{name}-hint", classes="hint")
-            yield Lines(id="outcome")
+            yield Lines(id="outcome", classes="keys")
 
     def on_mount(self) -> None:
         """Set the title and focus the first field."""

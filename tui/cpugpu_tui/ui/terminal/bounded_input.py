@@ -27,7 +27,7 @@ from textual.message_pump import MessagePump
 from textual.messages import InBandWindowResize
 
 from cpugpu_tui.ui.live.messages import InputDropped
-from cpugpu_tui.ui.terminal.textual_internals import LinuxDriver, XTermParser
+from cpugpu_tui.ui.terminal.textual_internals import ClickDriver, XTermParser
 
 LONGEST_LINE = 4_096
 """Most characters of a paste and of an input line: the length of the longest path."""
@@ -43,9 +43,14 @@ _KEPT_BYTES = 4 * LONGEST_LINE
 _CONTINUATION = bytes(range(0x80, 0xC0))
 """Continuation bytes of UTF-8."""
 
-_UNFINISHED = re.compile(rb"\x1b(?:\[(?:\[|[0-?]{0,31}[ -/]{0,4})|O)?\Z")
-_TOKEN = re.compile(r"\x1b\[(?:\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]")
-"""A sequence or a character; includes the non-standard `ESC[3$` of rxvt and `ESC[[A` of the Linux console."""
+_MOUSE = "\x1b[<"
+"""How a click or a turn of the wheel begins."""
+_OLD_MOUSE = re.compile(rb"\x1b\[M[ -\xff]{3}")
+"""A click as terminals without SGR encoding send it. Its last three bytes would be keys: the first is often a space."""
+_UNFINISHED = re.compile(rb"\x1b(?:\[(?:\[|M[ -\xff]{0,2}|<[-\d;]{0,28}|[0-?]{0,31}[ -/]{0,4})|O)?\Z")
+_TOKEN = re.compile(r"\x1b\[(?:<[-\d;]*[Mm]|\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]")
+"""A sequence or a character; includes the non-standard `ESC[3$` of rxvt, `ESC[[A` of the Linux console, and clicks at
+negative positions, which some terminals send."""
 _CODES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[^\[\]]?)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
@@ -84,6 +89,7 @@ class TerminalInput:
                     self._pasted, self._characters = bytearray(), 0
                 else:
                     typed, self._held = _split_at(typed, _UNFINISHED.search(typed, max(len(typed) - 48, 0)))
+                typed = _OLD_MOUSE.sub(b"", typed)
                 text = self._decoder.decode(typed, final=bool(begin))
                 pieces += [text] if text else []
             else:
@@ -160,7 +166,7 @@ async def _reached(node: MessagePump) -> None:
                 await asyncio.wait_for(reached.wait(), 1.0)
 
 
-class BoundedInputDriver(LinuxDriver):
+class BoundedInputDriver(ClickDriver):
     """Textual's driver with its own input reader."""
 
     def __init__(
@@ -253,6 +259,10 @@ class BoundedInputDriver(LinuxDriver):
             return
         left = len(text)
         for key in keys_of(text):
+            is_mouse = key.startswith(_MOUSE)
+            if is_mouse and self._room() <= MOST_WAITING // 2:
+                left -= len(key)  # a fast wheel must not push out keys
+                continue
             if self._room() <= 0:
                 self._dropped = left
                 return
@@ -275,9 +285,17 @@ class BoundedInputDriver(LinuxDriver):
 
     def _send(self, message: Message) -> None:
         # Only the kernel sets the size: a paste with `ESC[48;9999;9999;0;0t` must not.
-        if not isinstance(message, events.Resize | InBandWindowResize):
+        if isinstance(message, events.Resize | InBandWindowResize):
+            return
+        if not isinstance(message, events.MouseEvent) or self._is_on_screen(message):
             self._sent += 1
             self.process_message(message)
+
+    def _is_on_screen(self, event: events.MouseEvent) -> bool:
+        """Whether a mouse event was asked for and lies on the screen. Movements were not."""
+        width, height = self.app.size
+        is_inside = 0 <= event.x < width and 0 <= event.y < height
+        return self.takes_mouse and is_inside and not isinstance(event, events.MouseMove)
 
     def _room(self) -> int:
         """Return how many more keys may be sent; sometimes ask the app which it has handled."""

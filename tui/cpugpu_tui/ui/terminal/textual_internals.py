@@ -22,12 +22,13 @@ from textual.screen import Screen
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
-__all__ = ["PRIVATE_NAMES", "LinuxDriver", "PrivateTable", "WatchedApp", "XTermParser"]
+__all__ = ["PRIVATE_NAMES", "ClickDriver", "PrivateTable", "WatchedApp", "XTermParser"]
 
 PRIVATE_NAMES = {
     "textual._xterm_parser:XTermParser.feed": "parses keys after our reader has bounded them",
     "textual._xterm_parser:XTermParser.tick": "same reason",
     "textual.drivers.linux_driver:LinuxDriver.run_input_thread": "replaced by our reader",
+    "textual.drivers.linux_driver:LinuxDriver._enable_mouse_support": "it also asks for every movement of the mouse",
     "textual.drivers.linux_driver:LinuxDriver.exit_event": "ends our reader",
     "textual.drivers.linux_driver:LinuxDriver.fileno": "read by our reader",
     "textual.app:App._driver": "writes escape sequences for title and clipboard",
@@ -48,6 +49,29 @@ PAINTED_CELLS = 2_000
 """Painted cells in a table's cache: several screens of them (10,000 take 3 MB more)."""
 
 Result = TypeVar("Result")
+
+
+CLICKS_AND_WHEEL = "\x1b[?1000h\x1b[?1006h"
+"""Mouse modes that the app sets: buttons and wheel, in SGR encoding."""
+
+
+class ClickDriver(LinuxDriver):
+    """Textual's driver, told about clicks and the wheel but not about movements.
+
+    Textual asks for movements too (mode 1003). Each one would wake the app, also while something is being timed.
+    """
+
+    def __init__(
+        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
+    ) -> None:
+        self.takes_mouse = mouse
+        """Whether the app uses the mouse; otherwise the terminal keeps it, to select text."""
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+
+    def _enable_mouse_support(self) -> None:
+        if self.takes_mouse:
+            self.write(CLICKS_AND_WHEEL)
+            self.flush()
 
 
 class WatchedApp(App[Result]):

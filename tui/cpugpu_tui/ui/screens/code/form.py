@@ -134,7 +134,7 @@ class CodeForm(Box[Typed | None]):
                 yield Lines(id=f"{name}-hint", classes="hint")
                 if name == "code":
                     yield Lines(id="offers", classes="hint")
-            yield Lines(id="outcome")
+            yield Lines(id="outcome", classes="keys")
 
     def on_mount(self) -> None:
         """Set the title and focus the first field."""

@@ -58,7 +58,7 @@ class CodeQuestion(Box[bool]):
             yield Lines(id="question")
             with VerticalScroll(id="code", can_focus=False):
                 yield Lines(id="code-text")
-            yield Lines(id="code-keys")
+            yield Lines(id="code-keys", classes="keys")
 
     def on_mount(self) -> None:
         """Set the title."""

@@ -127,7 +127,7 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     text = f"speedup{which} {factor(comparison.speedup)}"
     if comparison.low is not None and comparison.high is not None:
         # Equal digits: three of 11.04 would lie outside of 11.01 to 11.06.
-        digits = [f"{value:.4g}×" for value in (comparison.speedup, comparison.low, comparison.high)]
+        digits = [f"{value:#.4g}".rstrip(".") + "×" for value in (comparison.speedup, comparison.low, comparison.high)]
         text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}"
     rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
     text += f", from {rounds}: {meaning.winner_sentence(comparison)}"

@@ -1,0 +1,120 @@
+"""Kernel times in comparisons and gates: where they are missing, of several GPUs, and the bands of each time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from tests.helpers.command_line import CommandLine
+from tests.helpers.runs.recorder import plan_of, state_of, swept
+from tests.rooms.compare.test_compare_simulated import WANDERING
+
+from cpugpu_tui.analysis.compare import BANDS, TOO_FEW
+from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
+from cpugpu_tui.cli.compare.gate_request import LIMITS
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.gate import gate_series, view
+from cpugpu_tui.compare.series import Series
+from cpugpu_tui.config.parsing import parse_bands
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.state.folding import MeasuredRun, measured_state
+
+
+def run(seed: int, name: str = "base") -> MeasuredRun:
+    plan = plan_of(64, simulation=replace(WANDERING, seed=seed, gpu_drift=0.001, cpu_drift=0.001),
+                   metrics=(LATENCY, DEVICE), rounds=5, max_rounds=5)  # fmt: skip
+    state = state_of(plan, swept(plan)[1])
+    assert state.run is not None
+    found = measured_state(replace(state, run=replace(state.run, run_id=f"{name}{seed}", series_id=name)))
+    assert found is not None
+    return found
+
+
+def series(first_seed: int, name: str) -> Series:
+    return Series("", tuple(run(seed, name) for seed in range(first_seed, first_seed + 5)))
+
+
+def without_kernels(given: Series) -> Series:
+    bare = ({key: replace(case, kernel_ns={}) for key, case in each.cases.items()} for each in given.runs)
+    return Series("", tuple(replace(each, cases=cases) for each, cases in zip(given.runs, bare, strict=True)))
+
+
+def troubles(found: SeriesComparison) -> Mapping[str, str]:
+    return {each.label: each.trouble for each in found.judged}
+
+
+def test_a_gpu_has_a_row_for_its_kernels_and_the_cpu_has_none() -> None:
+    report = gate_series(series(1, "base"), series(50, "new"), LIMITS)
+    assert [(each.judged.label, each.outcome) for each in report.gated] == [
+        ("CPU", PASSED), ("GPU", PASSED), ("GPU kernels", PASSED),
+    ]  # fmt: skip
+    assert list(report.found.means) == ["CPU", "GPU", "GPU kernels"]
+
+
+def test_kernel_times_of_one_side_alone_are_not_judged_and_do_not_hinder_a_pass() -> None:
+    base, new = series(1, "base"), series(50, "new")
+    for sides, name in (((without_kernels(base), new), "base"), ((base, without_kernels(new)), "new")):
+        report = gate_series(*sides, LIMITS)
+        (kernels,) = [each for each in report.gated if each.judged.metric == DEVICE]
+        assert (kernels.outcome, kernels.why) == (NOT_JUDGED, f"no kernel time in the {name} series")
+        assert report.verdict == PASSED
+
+
+def test_series_of_latency_alone_have_no_row_for_kernels() -> None:
+    found = compare_series(without_kernels(series(1, "base")), without_kernels(series(50, "new")))
+    assert set(troubles(found)) == {"CPU", "GPU"}
+
+
+def test_kernels_with_cold_and_with_warm_caches_are_not_compared() -> None:
+    base, new = series(1, "base"), series(50, "new")
+    warm = Series("", tuple(replace(each, plan=replace(each.plan, cache="warm")) for each in new.runs))
+    found = troubles(compare_series(base, warm))
+    assert (found["CPU"], found["GPU"]) == ("", "")
+    assert "cold" in found["GPU kernels"]
+    assert "warm" in found["GPU kernels"]
+
+
+def test_too_few_runs_have_no_interval_to_take_for_a_verdict() -> None:
+    found = compare_series(Series("", series(1, "base").runs[:2]), series(50, "new"))
+    assert {each.verdict for each in found.judged} == {TOO_FEW}
+    assert all(each.change is not None and each.change.low is None for each in found.judged)
+
+
+def test_each_gpu_of_a_host_takes_its_own_kernels_along() -> None:
+    one = run(1)
+    ((key, case),) = one.cases.items()
+    two = replace(case, median_ns={"GPU": 9.0, "GPU 2": 8.0}, kernel_ns={"GPU": 5.0, "GPU 2": 4.0})
+    for index, kernel_ns in enumerate((5.0, 4.0)):
+        assert view(replace(one, cases={key: two}), index).cases[key].kernel_ns == {"GPU": kernel_ns}
+
+
+# ------------------------------------------------------------------ bands
+
+
+@pytest.mark.parametrize(
+    ("text", "bands"),
+    [
+        ("1%", {LATENCY: 0.01, DEVICE: 0.01}),
+        ("kernel-time=0.2%", {LATENCY: 0.02, DEVICE: 0.002}),
+        ("latency=3%, kernel-time=1%", {LATENCY: 0.03, DEVICE: 0.01}),
+        ("3%,kernel-time=1%", {LATENCY: 0.03, DEVICE: 0.01}),
+    ],
+)
+def test_a_band_is_for_both_times_or_for_the_named_one(text: str, bands: Mapping[str, float]) -> None:
+    assert parse_bands(text, BANDS) == pytest.approx(bands)
+
+
+@pytest.mark.parametrize("text", ["", "1", "latency", "gpu=1%", "latency=1%,", "=1%"])
+def test_other_bands_are_refused(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_bands(text, BANDS)
+
+
+def test_the_help_of_compare_names_the_bands_in_force(cpugpu: CommandLine) -> None:
+    out = "".join(cpugpu.here("compare", "--help").out.split())
+    default = re.search(r"\[default:\((latency=[^)]+)\)\]", out)
+    assert default is not None
+    assert parse_bands(default[1], {}) == BANDS

@@ -1,0 +1,124 @@
+"""The mouse: clicks, double clicks, the wheel, and invalid mouse input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.helpers.app.fake_run import opened, settled
+from tests.rooms.ui.test_layouts import done, screen_lines
+from textual import events
+from textual.pilot import Pilot
+
+from cpugpu_tui.render.columns import Key
+from cpugpu_tui.ui.panes.footer import KeysPane
+from cpugpu_tui.ui.panes.lines import PagedList, key_at
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.screens.detail import DetailScreen
+from cpugpu_tui.ui.screens.help import HelpScreen
+from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+from cpugpu_tui.ui.terminal.bounded_input import Paste, TerminalInput, keys_of
+
+
+def column_x(table: TimingTable, wanted: str) -> int:
+    """Return a cell inside this column."""
+    start = 0
+    for key, column in table.columns.items():
+        if str(key.value) == wanted:
+            return start + 2
+        start += column.get_render_width(table)
+    raise AssertionError(wanted)
+
+
+async def on_footer(pilot: Pilot[Any], label: str) -> None:
+    """Click a label in the last line."""
+    await settled(pilot, lambda: label in screen_lines(pilot)[-1])
+    await pilot.click(KeysPane, offset=(screen_lines(pilot)[-1].index(label) + 1, 0))
+
+
+async def test_a_click_selects_a_row_and_a_double_click_opens_it() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done(pilot)
+        table = pilot.app.screen.query_one(TimingTable)
+        await settled(pilot, lambda: table.row_count == 7)
+        await pilot.click(table, offset=(4, 3))
+        await settled(pilot, lambda: pilot.app.state.cursor == table.row_keys[2])
+        assert not isinstance(pilot.app.screen, DetailScreen)
+        await pilot.click(table, offset=(4, 5), times=2)
+        await settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
+        assert pilot.app.state.cursor == table.row_keys[4]
+
+
+async def test_a_click_on_a_heading_sorts_and_another_one_reverses() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done(pilot)
+        table = pilot.app.screen.query_one(TimingTable)
+        await settled(pilot, lambda: table.row_count == 7)
+        in_run_order = table.row_keys
+        await pilot.click(table, offset=(column_x(table, Key.GPU), 0))
+        await settled(pilot, lambda: pilot.app.state.order.by == "GPU")
+        first = table.row_keys
+        await pilot.click(table, offset=(column_x(table, Key.GPU), 0))
+        await settled(pilot, lambda: pilot.app.state.order.is_reversed)
+        assert table.row_keys != first
+        await pilot.click(table, offset=(column_x(table, Key.ROUNDS), 0))
+        await settled(pilot, lambda: "cannot be sorted" in pilot.app.state.key_result)
+        assert sorted(table.row_keys) == sorted(in_run_order)
+
+
+async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await done(pilot)
+        await on_footer(pilot, "Help")
+        await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        x = screen_lines(pilot)[-1].index("back")
+        await pilot.click("#page-keys", offset=(x, 0))
+        await settled(pilot, lambda: not isinstance(pilot.app.screen, HelpScreen))
+
+
+async def test_a_click_highlights_a_workload_and_a_double_click_opens_its_form() -> None:
+    async with opened(size=(120, 40)) as pilot:
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
+        options = pilot.app.screen.query_one(PagedList)
+        await pilot.click(options, offset=(3, 1))
+        await settled(pilot, lambda: options.highlighted == 1)
+        assert not isinstance(pilot.app.screen, WorkloadForm)
+        await pilot.click(options, offset=(3, 2), times=2)
+        await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm))
+
+
+async def test_the_wheel_moves_through_a_list_of_one_line() -> None:
+    async with opened(size=(40, 12)) as pilot:
+        await settled(pilot, lambda: pilot.app.state.agent_ready)
+        options = pilot.app.screen.query_one(PagedList)
+        x, y = options.region.offset
+        place = {"delta_x": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
+        turn = events.MouseScrollDown(options, x, y, delta_y=1, screen_x=x, screen_y=y, **place)
+        pilot.app.post_message(turn)
+        await settled(pilot, lambda: options.highlighted == 1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "keys"),
+    [
+        (b"\x1b[M !!r", ["r"]),  # an old click, then a key
+        (b"\x1b[M \xff\xfe\x1b[M#!!q", ["q"]),
+        (b"\x1b[<0;-3;5Mr", ["\x1b[<0;-3;5M", "r"]),  # one sequence, not keys
+        (b"\x1b[<0;5;5M\x1b[<0;5;5m", ["\x1b[<0;5;5M", "\x1b[<0;5;5m"]),
+    ],
+)
+@pytest.mark.parametrize("step", [1, 100])
+def test_invalid_clicks_press_no_keys_however_they_are_cut(sent: bytes, keys: list[str], step: int) -> None:
+    pending, found = TerminalInput(), []
+    for place in range(0, len(sent), step):
+        for piece in pending.feed(sent[place : place + step]):
+            assert not isinstance(piece, Paste)
+            found += keys_of(piece)
+    assert found == keys
+
+
+def test_a_label_belongs_to_the_key_before_it_and_a_dimmed_key_to_none() -> None:
+    line = ((" ", "text"), ("r", "key"), (" Run", "text"), ("  ", "text"), ("x", "muted"), (" Stop", "muted"))
+    assert [key_at(line, x) for x in (0, 1, 3, 6, 7, 9, 50)] == ["", "r", "r", "", "", "", ""]
+    several = ((" j k", "key"), (" move ", "text"))
+    assert [key_at(several, x) for x in (1, 3, 6)] == ["j", "k", "j"]
