@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.helpers.bench.interval_study import LEAST, MOST, rounds
 
-from cpugpu_tui.decide.crossover import is_clear
+from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_clear
 from cpugpu_tui.decide.interval import MIN_ROUNDS, Pool
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import (
@@ -62,16 +62,16 @@ def _run(logs: Any, speedup: float) -> list[tuple[Comparison, int]]:
         for case in sorted(active):
             cpu_ns, gpu_ns = _times(logs[case], counts[case], speedup)
             own = case_correlation([cpu_ns, gpu_ns], is_compared=True)
-            shared = pool.shared(str(case), own, sizes=1)
-            if counts[case] == MOST or is_converged([cpu_ns, gpu_ns], shared):
+            others = pool.others(str(case), own)
+            if counts[case] == MOST or is_converged([cpu_ns, gpu_ns], others):
                 active.discard(case)
             else:
                 counts[case] += 1
     ended = []
     for case, count in enumerate(counts):
         times = _times(logs[case], count, speedup)
-        shared = pool.shared(str(case), case_correlation(times, is_compared=True), sizes=1)
-        found = compare(*times, shared)
+        others = pool.others(str(case), case_correlation(times, is_compared=True))
+        found = compare(*times, others)
         assert found is not None
         ended.append((found, count))
     return ended
@@ -92,18 +92,22 @@ def false_winners(
 
 
 def _names_winner(logs: Sequence[Any]) -> bool:
-    """Look after every round from the sixth on, as a search does, until each size is clear."""
-    pool, active = Pool(), set(range(len(logs)))
+    """Time each size until it is clear, with a look after every round from the sixth on, as a search does."""
+    pool, counts = Pool(), dict.fromkeys(range(len(logs)), SEARCH_ROUNDS)
+    active = set(counts)
     for count in range(MIN_ROUNDS, SEARCH_ROUNDS + 1):
         for size in sorted(active):
             times = _times(logs[size], count, 1.0)
-            shared = pool.shared(str(size), case_correlation(times, is_compared=True), sizes=len(logs))
-            found = compare(*times, shared)
-            if found is not None and found.faster is not None:
-                return True
-            if is_clear(found):
+            if is_clear(compare(*times, pool.others(str(size), case_correlation(times, is_compared=True)))):
                 active.discard(size)
-    return False
+                counts[size] = count
+    points = []
+    for size, count in counts.items():
+        times = _times(logs[size], count, 1.0)
+        found = compare(*times, pool.others(str(size), case_correlation(times, is_compared=True)))
+        assert found is not None
+        points.append(SweepPoint(size + 1, found))
+    return any(point.comparison.winner is not None for point in crossover(points).points)
 
 
 def wrongly_observed(

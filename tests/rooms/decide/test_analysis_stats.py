@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.decide.interval import MIN_ROUNDS, Correlation, Shared
+from cpugpu_tui.decide.interval import MIN_ROUNDS, Correlation
 from cpugpu_tui.decide.stats import median, percentile, quantile
 from cpugpu_tui.decide.verdict import (
     CPU_OBSERVED,
@@ -174,7 +174,7 @@ def noisy(noise: random.Random, rounds: int, deviation: float) -> dict[int, floa
     return {r: 1000.0 * math.exp(noise.gauss(0.0, deviation)) for r in range(rounds)}
 
 
-RUN = Shared(Correlation(0.0, 160, 20))
+RUN = Correlation(0.0, 160, 20)
 """Twenty other cases of eight uncorrelated rounds."""
 
 

@@ -12,20 +12,18 @@ from hypothesis import strategies as st
 from tests.helpers.bench.trust_trials import coverage, false_winners, wrongly_observed
 
 from cpugpu_tui.decide.interval import (
-    ALONE,
     MIN_ROUNDS,
     MOST_CORRELATION,
     NONE,
     Correlation,
     Pool,
-    Shared,
     correlation,
     median_interval,
 )
 from cpugpu_tui.decide.stats import median
 
 VALUES = st.lists(st.floats(-20, 20), min_size=MIN_ROUNDS, max_size=40)
-UNCORRELATED = Shared(Correlation(-1e6, 10**6, 1))
+UNCORRELATED = Correlation(-1e6, 10**6, 1)
 """So many rounds without correlation that those of a case hardly count."""
 
 
@@ -81,31 +79,31 @@ def test_the_distance_of_one_outlier_does_not_matter(values: list[float]) -> Non
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.6, 0.8])
 @pytest.mark.parametrize("count", [8, 12, 40])
-def test_the_bound_of_many_cases_lies_just_above_the_planted_correlation(rho: float, count: int) -> None:
+def test_the_estimate_of_many_cases_is_close_to_the_planted_correlation(rho: float, count: int) -> None:
     """Also for eight rounds, whose own estimate is too low by half."""
     noise, found = random.Random(1), NONE
     for _ in range(400):
         found = found.plus(correlation(series(noise, rho, count)))
-    assert rho - 0.02 <= found.bound <= rho + 0.12
+    assert abs(found.estimate - rho) <= 0.07
 
 
 def test_a_case_alone_cannot_exclude_correlation() -> None:
     assert correlation([0.0, 1.0] * 2) is NONE
-    assert NONE.bound == MOST_CORRELATION
+    assert NONE.estimate == MOST_CORRELATION
     noise = random.Random(2)
-    bounds = [correlation(series(noise, 0.0, 8)).bound for _ in range(100)]
-    assert median(bounds) > 0.5
+    estimates = [correlation(series(noise, 0.0, 8)).estimate for _ in range(100)]
+    assert median(estimates) > 0.5
 
 
 def test_what_alternates_has_no_correlation_and_a_trend_has_the_most() -> None:
-    assert correlation([1.0, -1.0] * 10).bound == 0.0
-    assert correlation([float(k) for k in range(100)]).bound == MOST_CORRELATION
+    assert correlation([1.0, -1.0] * 10).estimate == 0.0
+    assert correlation([float(k) for k in range(100)]).estimate == MOST_CORRELATION
 
 
 def test_the_interval_widens_with_the_correlation_of_the_run() -> None:
     values = series(random.Random(3), 0.0, 12)
-    shared = [Shared(Correlation(rho * 1e6, 10**6, 1)) for rho in (0.0, 0.2, 0.4, 0.8)]
-    halves = [found.half_width for each in shared if (found := median_interval(values, each)) is not None]
+    runs = [Correlation(rho * 1e6, 10**6, 1) for rho in (0.0, 0.2, 0.4, 0.8)]
+    halves = [found.half_width for each in runs if (found := median_interval(values, each)) is not None]
     assert len(halves) == 4
     assert all(narrow < wide for narrow, wide in pairwise(halves))
 
@@ -113,21 +111,10 @@ def test_the_interval_widens_with_the_correlation_of_the_run() -> None:
 def test_a_case_counts_once_in_the_pool_of_its_run() -> None:
     pool, noise = Pool(), random.Random(4)
     one, other = (correlation(series(noise, 0.5, 10)) for _ in range(2))
-    assert pool.shared("a", one, 1).others == NONE
-    assert pool.shared("a", one, 1).others == NONE
-    assert pool.shared("b", other, 7) == Shared(one, 7)
-    assert pool.shared("a", one, 1).others == pytest.approx(other)
-
-
-# ------------------------------------------------------------------ sizes
-
-
-def test_the_intervals_of_a_search_widen_with_its_sizes() -> None:
-    values = series(random.Random(5), 0.0, 12)
-    widths = [found.half_width for sizes in (1, 2, 7, 20) if (found := median_interval(values, Shared(NONE, sizes)))]
-    assert all(narrow < wide for narrow, wide in pairwise(widths))
-    assert widths[-1] < 5 * widths[0]
-    assert median_interval(values, Shared(NONE, 1)) == median_interval(values, ALONE)
+    assert pool.others("a", one) == NONE
+    assert pool.others("a", one) == NONE
+    assert pool.others("b", other) == one
+    assert pool.others("a", one) == pytest.approx(other)
 
 
 # ------------------------------------------------------------------ what is promised (in full: make bench ONLY=trust)

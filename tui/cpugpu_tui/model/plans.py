@@ -227,11 +227,6 @@ class Plan:
     """Files that define the plan's own workloads; a record that is never loaded from."""
 
     @property
-    def searched_sizes(self) -> int:
-        """Return the most sizes at which the search of a sweep looks; 1 without a search."""
-        return self.search.most_cases if self.search is not None else 1
-
-    @property
     def times_commands(self) -> bool:
         """Return whether a call is a whole process."""
         return any(code.argv for code in self.codes)

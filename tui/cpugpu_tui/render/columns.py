@@ -114,7 +114,7 @@ def alone_plus_minus(row: Row) -> float | None:
     if len(row.times) != 1 or row.status == "mismatch":
         return None
     (times,) = row.times.values()
-    return verdict.plus_minus(times.round_ns, row.shared)
+    return verdict.plus_minus(times.round_ns, row.others)
 
 
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:

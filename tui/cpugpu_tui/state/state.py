@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
-from cpugpu_tui.decide.interval import ALONE, NONE, Correlation, Shared
+from cpugpu_tui.decide.interval import NONE, Correlation
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
@@ -45,8 +45,8 @@ class Row:
     """False for a settled case that should be in the history but is not."""
     correlation: Correlation = NONE
     """Correlation of its rounds, once it has finished."""
-    shared: Shared = ALONE
-    """What its intervals take from the run: the cases that finished before it, and all once the run has ended."""
+    others: Correlation = NONE
+    """That of the cases that finished before it, and of all others once the run has ended."""
 
     @property
     def cpu(self) -> DeviceTimes | None:
@@ -85,7 +85,7 @@ class Row:
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
             return None
-        return compare(self.cpu.round_ns, self.gpu.round_ns, self.shared)
+        return compare(self.cpu.round_ns, self.gpu.round_ns, self.others)
 
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
@@ -99,7 +99,7 @@ class Row:
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.shared)
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.others)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -206,8 +206,7 @@ class RunState:
         """Return the state after `event`; other events leave it unchanged."""
         match event:
             case model.RunStarted():
-                shared = Shared(sizes=event.plan.searched_sizes)
-                return RunState(run=event, rows={c.key: Row(c, shared=shared) for c in event.plan.cases})
+                return RunState(run=event, rows={c.key: Row(c) for c in event.plan.cases})
             case model.DevicesFound():
                 return replace(self, devices=event.devices, no_gpu=event.no_gpu)
             case model.Progressed():
@@ -215,8 +214,7 @@ class RunState:
             case model.RunFinished():
                 return replace(self, finished=event, current=None).with_shared_correlation()
             case model.CasesChosen():
-                sizes = self.run.plan.searched_sizes if self.run is not None else 1
-                return replace(self, rows=_with_cases(self.rows, event.cases, Shared(sizes=sizes)))
+                return replace(self, rows=_with_cases(self.rows, event.cases))
             case model.EnergyMeasured(case=""):
                 return replace(self, idle={**self.idle, event.device: event})
             case model.CeilingsMeasured():
@@ -244,17 +242,17 @@ class RunState:
         devices = sorted(row.times.values(), key=lambda each: model.place(each.device))
         is_compared = row.cpu is not None and row.gpu is not None
         own = case_correlation([each.round_ns for each in devices], is_compared=is_compared)
-        done = replace(_apply_to_row(row, event), correlation=own, shared=replace(row.shared, others=others))
+        done = replace(_apply_to_row(row, event), correlation=own, others=others)
         return replace(self._with_row(row, done), correlation=others.plus(own))
 
     def with_shared_correlation(self) -> RunState:
         """Base the intervals of all rows on all finished cases."""
         whole = self.correlation
 
-        def shared(row: Row) -> Row:
-            return replace(row, shared=replace(row.shared, others=whole.minus(row.correlation)))
+        def based(row: Row) -> Row:
+            return replace(row, others=whole.minus(row.correlation))
 
-        return replace(self, rows=Made(self.rows, shared))
+        return replace(self, rows=Made(self.rows, based))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
@@ -276,11 +274,11 @@ def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
     return known
 
 
-def _with_cases(rows: Mapping[str, Row], cases: tuple[model.Case, ...], shared: Shared) -> Mapping[str, Row]:
+def _with_cases(rows: Mapping[str, Row], cases: tuple[model.Case, ...]) -> Mapping[str, Row]:
     """Insert further cases, each by size within its sweep."""
     ordered = list(rows.values())
     for case in cases:
-        new = Row(case, shared=shared)
+        new = Row(case)
         if case.key in rows:
             continue
         same = [index for index, row in enumerate(ordered) if row.case.sweep == case.sweep]
@@ -307,7 +305,7 @@ _FIELDS: dict[type[model.Event], str] = {
 def _apply_to_row(row: Row, event: model.Event) -> Row:
     match event:
         case model.CaseStarted():
-            return Row(row.case, status="active", started=event, shared=row.shared)
+            return Row(row.case, status="active", started=event)
         case model.CaseFinished():
             return _packed(replace(row, status="ok", check=event.check))
         case model.CaseFailed():

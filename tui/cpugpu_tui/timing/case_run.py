@@ -8,7 +8,7 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.crossover import is_clear
-from cpugpu_tui.decide.interval import Pool, Shared
+from cpugpu_tui.decide.interval import Correlation, Pool
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
@@ -273,9 +273,9 @@ class CaseRun:
         if is_last:
             rounds = [each.round_ns for each in self.runs]
             correlation = case_correlation(rounds, is_compared=self.is_compared)
-            shared = self._pool.shared(self.case.key, correlation, self._plan.searched_sizes)
-            self.converged = self._is_converged(shared)
-            usable = self.converged or is_usable(rounds, shared, is_compared=self.is_compared)
+            others = self._pool.others(self.case.key, correlation)
+            self.converged = self._is_converged(others)
+            usable = self.converged or is_usable(rounds, others, is_compared=self.is_compared)
             if self.done and self._may_converge and not self.is_starved and not usable:
                 event = replace(event, marks=(*event.marks, "not-converged"))
         self._emit(event)
@@ -304,20 +304,20 @@ class CaseRun:
         is_fixed = self._plan.max_rounds <= self._plan.rounds
         return not is_fixed and not self.is_timed_once
 
-    def _is_converged(self, shared: Shared) -> bool:
+    def _is_converged(self, others: Correlation) -> bool:
         # A search also uses sizes whose budget allows fewer rounds: a device may be observed as faster there.
         least = self._plan.rounds if self._plan.search is None else min(run.rounds for run in self.runs)
         if len(self.runs[0].round_ns) < least:
             return False
         if self._plan.search is None or not self.is_compared:
-            return is_converged([run.round_ns for run in self.runs], shared)
+            return is_converged([run.round_ns for run in self.runs], others)
         cpu, *gpus = self.runs
         if self.is_starved:
             self.comparisons.clear()
             self.moved_comparisons.clear()
             return False
         for gpu in gpus:
-            found, moved = (compare(cpu.round_ns, each, shared) for each in (gpu.round_ns, gpu.moved_ns))
+            found, moved = (compare(cpu.round_ns, each, others) for each in (gpu.round_ns, gpu.moved_ns))
             self.comparisons |= {gpu.name: found} if found is not None else {}
             self.moved_comparisons |= {gpu.name: moved} if moved is not None else {}
         return all(is_clear(self.comparisons.get(gpu.name)) for gpu in gpus) and all(
