@@ -16,17 +16,17 @@ from tests.helpers.bench.interval_study import (
     study,
 )
 from tests.helpers.bench.ratios import table
-from tests.helpers.bench.trust_trials import coverage, false_winners, observed, wrongly_observed
+from tests.helpers.bench.trust_trials import clopper_pearson, coverage, false_winners, observed, wrongly_observed
 from tests.helpers.runs.planted_crossover import DRIFT, NOISE, record
 
 from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.state.folding import folded
 
-CASES = int(os.environ.get("BENCH_TRIALS", "2000"))
+CASES = int(os.environ.get("BENCH_TRIALS", "1000"))
 FIXED = (5, 8, 12, 20, 40)
 LEAST_RECORDED = 12
-SIZES = (7, 14, 20)
-"""Sizes of a search: the grid of `quick`, the most that `quick` may add, the most of any search."""
+SIZES = (7, 20)
+"""Sizes of a search: the grid of `quick`, the most of any search."""
 FEW = (2, 3, 4, 5)
 DEVICES = ("cpu", "cuda:0")
 
@@ -57,22 +57,26 @@ def covered() -> None:
 
 def ties() -> None:
     """Measure how often a search names a winner although the devices are equal at every size."""
-    searches = max(1, CASES // 5)
+    searches = max(1, 2 * CASES // 5)
+
+    def named(shape: str, rho: float, noise: float, sizes: int) -> str:
+        count = false_winners(shape, rho, sizes=sizes, searches=searches, noise=noise)
+        low, high = clopper_pearson(count, searches)
+        return f"{100 * count / searches:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+
     rows = [
-        (shape, f"{rho:g}", f"{3 * noise:g} %", *(
-            f"{100 * false_winners(shape, rho, sizes=sizes, searches=searches, noise=noise):.1f} %" for sizes in SIZES
-        ))
+        (shape, f"{rho:g}", f"{3 * noise:g} %", *(named(shape, rho, noise, sizes) for sizes in SIZES))
         for shape in SHAPES for rho in RHOS for noise in (1.0, 5.0)
     ]  # fmt: skip
     table(
-        f"Searches with equal devices at all sizes that name a winner anywhere; {searches} each",
+        f"Searches with equal devices at all sizes that name a winner, with Clopper–Pearson bounds; {searches} each",
         ("rounds", "ρ", "noise", *(f"{sizes} sizes" for sizes in SIZES)), [*rows, ("required", "", "", "≤ 5 %")],
     )  # fmt: skip
 
 
 def brackets() -> None:
     """Measure how often the bracket of a search contains the planted crossover, through the whole protocol."""
-    searches = max(1, CASES // 7)
+    searches = max(1, CASES // 10)
     rows = []
     for rho in RHOS:
         found = record(rho, range(searches))
@@ -91,7 +95,7 @@ def observations() -> None:
     """Measure how often few rounds show a winner without an interval although the devices are equal."""
     rows = [
         (shape, f"{rho:g}", f"{3 * noise:g} %", *(
-            f"{100 * wrongly_observed(shape, rho, count=count, trials=CASES, noise=noise):.1f} %" for count in FEW
+            f"{100 * wrongly_observed(shape, rho, count=count, trials=2 * CASES, noise=noise):.1f} %" for count in FEW
         ))
         for shape in SHAPES for rho in (0.0, 0.8) for noise in (1.0, 3.0)
     ]  # fmt: skip
@@ -104,7 +108,7 @@ def observations() -> None:
         ]  # fmt: skip
         real.append(f"{sum(observed(*pair) for pair in pairs)} of {len(pairs)}")
     table(
-        "Equal devices of which one is shown as faster without an interval",
+        f"Equal devices of which one is shown as faster without an interval; {2 * CASES} pairs each",
         ("rounds", "ρ", "noise", *(f"{count} rounds" for count in FEW)),
         [*rows, ("recorded, every other round of a device", "", "", *real), ("required", "", "", "", "≤ 5 %", "", "")],
     )  # fmt: skip

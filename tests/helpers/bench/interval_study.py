@@ -153,9 +153,9 @@ METHODS: dict[str, Callable[[Array], Distances]] = {
 # ------------------------------------------------------------------ autocorrelation
 
 NO_CORRECTION, OWN, POOLED = "none", "own", "pooled"
-"""None; the case's own lag-1 correlation as it is (as until now); the upper bound of all cases that run together."""
+"""None; the case's own lag-1 correlation as it is; the cautious estimate of all cases that run together."""
 
-MEMORY, MOST_CORRELATION, BOUND = 0.6, 0.9, 1.645
+MEMORY, MOST_CORRELATION, PRIOR_ROUNDS, ENOUGH = 0.8, 0.9, 10, 6
 
 
 def correlations(values: Array) -> Array:
@@ -166,11 +166,11 @@ def correlations(values: Array) -> Array:
     return (offsets[:, 1:] * offsets[:, :-1]).sum(1) / np.where(squares > 0, squares, 1)
 
 
-def bounds(found: Array, counts: Array, together: int) -> Array:
-    """Upper bound of the correlation, for each group of `together` cases, without the bias (1 + 4ρ) / rounds."""
+def estimates(found: Array, counts: Array, together: int) -> Array:
+    """Cautious correlation of each group of `together` cases, without the bias (1 + 4ρ) / rounds."""
     products, rounds_ = ((each.reshape(-1, together).sum(1)) for each in (counts * found + 1, counts))
-    bound = (products + BOUND * np.sqrt(rounds_ - 2 * together)) / (rounds_ - 4 * together)
-    return np.repeat(np.clip(bound, 0, MOST_CORRELATION), together)
+    weights = rounds_ - 4 * together + PRIOR_ROUNDS
+    return np.repeat(np.clip((products + PRIOR_ROUNDS * MOST_CORRELATION) / weights, 0, MOST_CORRELATION), together)
 
 
 @lru_cache
@@ -205,7 +205,7 @@ def scale(correction: str, values: Array, found: Array, counts: Array, together:
     if correction == OWN:
         own = np.clip(correlations(values), 0, MOST_CORRELATION)
         return np.sqrt((1 + own) / (1 - own))
-    return np.interp(bounds(found, counts, together), GRID, _scales(values.shape[1]))
+    return np.interp(estimates(found, counts, together), GRID, _scales(values.shape[1]))
 
 
 # ------------------------------------------------------------------ a study
@@ -240,7 +240,8 @@ def study(
         counts[active], found[active] = count, correlations(seen)[active]
         _, down, up = METHODS[method](seen)
         factor = scale(correction, seen, found, counts, together)
-        active &= ~((down + up) / 2 * factor <= 0.01)
+        rho = estimates(found, counts, together) if correction == POOLED else 0
+        active &= ~(((down + up) / 2 * factor <= 0.01) & (count * (1 - rho) / (1 + rho) >= ENOUGH))
         if not active.any():
             break
     held, halves = np.zeros(cases, dtype=bool), np.zeros(cases)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.stats import beta
 from tests.helpers.bench.interval_study import LEAST, MOST, rounds
 
 from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_clear
@@ -35,6 +36,13 @@ class Coverage:
     def text(self) -> str:
         """`95.1 % ± 1.02 %, 12`."""
         return f"{100 * self.share:.1f} % ± {100 * self.half_width:.2f} %, {self.rounds:g}"
+
+
+def clopper_pearson(count: int, trials: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of a probability of which `count` of `trials` came true."""
+    low = beta.ppf(0.025, count, trials - count + 1) if count else 0.0
+    high = beta.ppf(0.975, count + 1, trials - count) if count < trials else 1.0
+    return float(low), float(high)
 
 
 def coverage(
@@ -85,10 +93,10 @@ def _times(logs: Any, count: int, speedup: float) -> tuple[Mapping[int, float], 
 
 def false_winners(
     shape: str, rho: float, *, sizes: int, searches: int = 400, noise: float = 1.0, seed: int = 20
-) -> float:
-    """Return the share of searches that name a winner although both devices are equal at all of `sizes` sizes."""
+) -> int:
+    """Return how many of `searches` name a winner although both devices are equal at all of `sizes` sizes."""
     logs = noise * rounds(shape, rho, sizes * searches, SEARCH_ROUNDS, seed)
-    return sum(_names_winner(logs[start : start + sizes]) for start in range(0, len(logs), sizes)) / searches
+    return sum(_names_winner(logs[start : start + sizes]) for start in range(0, len(logs), sizes))
 
 
 def _names_winner(logs: Sequence[Any]) -> bool:

@@ -98,7 +98,7 @@ class SizeSearch:
         if found.low is not None and found.high is not None:
             return found.low <= size <= found.high
         decided = [p.size for p in found.points if p.comparison.winner is not None]
-        return bool(decided) and not min(decided) <= size < max(decided)
+        return bool(decided) and size >= max(decided)
 
     def next_case(self) -> Case | None:
         """Return the next case, which narrows a crossover: first of resident data, then with copies.
