@@ -17,8 +17,11 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.golden import WORDS, GoldenWords
 
 # The same examples on every machine, and no verdict on how long one takes: CI machines share their cores.
-hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
-hypothesis.settings.register_profile("thorough", derandomize=True, deadline=None)
+UNHURRIED = (hypothesis.HealthCheck.too_slow,)
+hypothesis.settings.register_profile(
+    "repeatable", derandomize=True, deadline=None, max_examples=40, suppress_health_check=UNHURRIED
+)
+hypothesis.settings.register_profile("thorough", derandomize=True, deadline=None, suppress_health_check=UNHURRIED)
 hypothesis.settings.load_profile("repeatable")
 
 

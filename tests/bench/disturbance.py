@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 
 from tests.helpers.app.pty_app import PtyApp
-from tests.helpers.bench.driver import WINDOW_S, is_live
+from tests.helpers.bench.driver import SETTLE_S, WINDOW_S, is_live
 from tests.helpers.bench.ratios import Ratio, cap_seconds, ratio_of, table
 
 from cpugpu_tui.decide.stats import median
@@ -27,9 +27,6 @@ from cpugpu_tui.store import Store
 
 SECONDS = cap_seconds(75.0)
 """Time limit of each run, seconds."""
-
-SETTLE_S = 0.15
-"""Time left out after each change, seconds: a resumed program first reads its backlog, which is not typical."""
 
 ARRANGEMENTS = (("process", 1.0), ("process", 4.0), ("gated", 1.0), ("gated", 4.0), ("ungated", 4.0), ("ungated", 30.0))
 

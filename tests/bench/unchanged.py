@@ -26,6 +26,9 @@ SAME = 1.05
 """Within this factor, times by hand name no winner."""
 
 CALL_LIMIT_S = 240
+PAIRS = 5
+"""Of whole commands: one of the list takes 15 s for both devices."""
+
 CHECKOUTS = "UNCHANGED_CODE"
 HEADER = ("code", "version", "size", "CPU", "GPU", "word", "by hand: CPU", "GPU", "word", "same")
 
@@ -51,7 +54,7 @@ class Item:
     def words(self) -> list[str]:
         """Return the arguments of `cpugpu-tui time`."""
         if self.is_command:
-            return ["--", sys.executable, *shlex.split(self.statement)[1:]]
+            return ["--rounds", str(PAIRS), "--", sys.executable, *shlex.split(self.statement)[1:]]
         sizes = ["--n", ",".join(map(str, self.sizes))] if self.sizes else []
         setup = ["--setup", self.setup] if self.setup else []
         return [self.statement, *setup, *sizes, *(word for each in self.lets for word in ("--let", each))]

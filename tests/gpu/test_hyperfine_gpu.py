@@ -20,10 +20,10 @@ pytestmark = [
     pytest.mark.gpu, pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed"),
 ]  # fmt: skip
 
-PAIRS = 5
+PAIRS = 3
 """Alternated pairs: a machine that drifts, drifts for both."""
 
-RUNS = 5
+RUNS = 3
 
 WORK = "import sys, torch; x = torch.rand(1000, 1000, device=sys.argv[1]); print(float((x @ x).sum()))"
 """Nearly all of it is start-up: it imports torch, and on a GPU it makes a context."""

@@ -109,3 +109,8 @@ def test_an_input_that_changes_is_restored() -> None:
     first = op.step(*op.inputs).clone()
     op.restore()
     assert torch.equal(op.step(*op.inputs), first)
+
+
+def test_a_result_whose_size_depends_on_the_inputs_is_copied_back(cpugpu: CommandLine) -> None:
+    done = cpugpu("time", "x[x > 0.5]", "--setup", "x = torch.rand(n)", "--n", "10,100000", "--no-save", "--json")
+    assert done.code == EXIT_OK

@@ -137,5 +137,6 @@ def test_nvbenchs_report_is_read_and_what_it_skipped_left_out() -> None:
         }
 
     skipped = {**state("c"), "summaries": None}
-    states = [state("a", ("nv/cold/time/cpu/mean", "1"), (TAG, "1.25e-5")), state("b", (TAG, "0.002")), skipped]
-    assert cold_of({"benchmarks": [{"states": states}]}) == {"a": pytest.approx(12.5), "b": pytest.approx(2000)}
+    first, second = state("a", ("nv/cold/time/cpu/mean", "1"), (TAG, "1.25e-5")), state("a", (TAG, "1.5e-5"))
+    report = {"benchmarks": [{"states": [first, state("b", (TAG, "0.002")), second, skipped]}]}
+    assert cold_of(report) == {"a": [pytest.approx(12.5), pytest.approx(15)], "b": [pytest.approx(2000)]}

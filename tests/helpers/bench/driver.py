@@ -1,13 +1,18 @@
-"""The app, started by `disturbance` on a pseudo-terminal: runs one long plan by itself, then leaves.
+"""The app, started by `disturbance` or `worker` on a pseudo-terminal: runs one long plan by itself, then leaves.
 
-Arguments: arrangement (`process`, `gated`, `ungated`), paints a second, seconds, database.
+Arguments: arrangement (`process`, `thread`, `gated`, `ungated`), paints a second, seconds, database.
 Monotonic time is cut into windows of `WINDOW_S`: in even ones the interface lives, in odd ones it does
 not (`process`: `disturbance` suspends this program; `gated`: it takes no notice of gaps; `ungated`: it
-does not repaint), so that both are measured in the same process, in turn.
+does not repaint), so that both are measured in the same process, in turn. `thread` is `gated` without such windows.
+SIGUSR1 pauses the run, SIGUSR2 resumes it and SIGTERM stops it, all without a paint. At the end, the times of gaps and
+paints are written beside the database.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -16,7 +21,7 @@ from typing import Any
 
 from textual import on
 
-from cpugpu_tui.model import LATENCY, Case, Plan
+from cpugpu_tui.model import LATENCY, Case, Gap, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui import app as app_module
 from cpugpu_tui.ui.app import CpuGpuApp
@@ -26,6 +31,9 @@ from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
 from cpugpu_tui.ui.terminal.guard import private_terminal
 
 WINDOW_S = 1.0
+SETTLE_S = 0.15
+"""Time left out after each change, seconds: a resumed program first reads its backlog, which is not typical."""
+
 CASES = (Case("matmul", 64, threads=1), Case("matmul", 512))
 
 
@@ -45,6 +53,12 @@ class Driven(CpuGpuApp):
     def on_mount(self) -> None:
         """Repaint without gaps, where that is what is measured."""
         super().on_mount()
+        self.gap_ns: list[int] = []
+        self.paint_ns: list[int] = []
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, self.bridge.pause)
+        loop.add_signal_handler(signal.SIGUSR2, self.bridge.resume)
+        loop.add_signal_handler(signal.SIGTERM, self.bridge.stop)
         if self.arrangement == "ungated":
             self.set_interval(1 / self.rate_hz, self.repaint_all)
 
@@ -53,6 +67,12 @@ class Driven(CpuGpuApp):
         self.gate.release()
         if is_live(time.monotonic()):
             self.screen.refresh(layout=True)
+
+    def frame_done(self, *, in_vain: bool) -> None:
+        """Note when a frame was written."""
+        super().frame_done(in_vain=in_vain)
+        if not in_vain and self.is_timing():
+            self.paint_ns.append(time.monotonic_ns())
 
     @on(AgentReported)
     def start(self) -> None:
@@ -63,6 +83,7 @@ class Driven(CpuGpuApp):
     @on(RunAdvanced)
     def hold_back(self, message: RunAdvanced) -> None:
         """In a window without interface, keep what came for the next one with."""
+        self.gap_ns += [event.mono_ns for event in message.events if isinstance(event, Gap)]
         if self.arrangement == "gated" and not is_live(time.monotonic()):
             self.kept += message.events
             message.events = ()
@@ -94,6 +115,7 @@ def main() -> None:
     with private_terminal(database.with_suffix(".log")):
         app = Driven(options)
         app.run(mouse=False)
+        database.with_suffix(".json").write_text(json.dumps({"gaps": app.gap_ns, "paints": app.paint_ns}))
         app.bridge.backend.close()
 
 

@@ -158,7 +158,7 @@ def test_a_gpu_run_without_a_context_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_cpu_run_on_the_gpu_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CaseError, match=f"run for the CPU used {GPU}"):
+    with pytest.raises(CaseError, match=f"run for the CPU had a context on {GPU}"):
         traced(own_command(python(LASTING)), tmp_path, "cpu", Probe(1))
 
 

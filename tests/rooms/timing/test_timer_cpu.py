@@ -136,6 +136,16 @@ def test_out_is_used_only_where_a_step_takes_it() -> None:
     assert len(timer.device_samples(op, 2).elapsed_ns) == 2
 
 
+def test_a_product_is_timed_as_torchs_own_function_without_a_method_around_it() -> None:
+    """A Python method takes 0.25 us, which `torch.utils.benchmark` does not see."""
+    timer = CpuTimer(CPU, 0, 1, 1, cold=False, fresh=True)
+    case = Case("matmul", 8, threads=1)
+    op = timer.load(case, find("matmul").inputs(8, torch.float32, torch.Generator()))
+    assert op.step is torch.matmul
+    timer.first_call(op)
+    assert op.out is not None
+
+
 # ------------------------------------------------------------------ planted faults are named
 
 

@@ -86,7 +86,7 @@ async def test_resized_at_every_case_of_a_run_nothing_is_lost_and_nothing_is_bla
 async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
     async with opened(new_app(), size=(80, 24)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
-        await pilot.press("enter", *"8,16")
+        await pilot.press("enter", "ctrl+u", *"8,16")
         for size in WAY:
             await at(pilot, size)
         for size in ((200, 60), (120, 40), (80, 24)):
@@ -95,4 +95,4 @@ async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
             assert isinstance(form, WorkloadForm)
             await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
             await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
-            assert any("enter apply" in line for line in screen_lines(pilot))
+            assert any("enter run" in line for line in screen_lines(pilot))

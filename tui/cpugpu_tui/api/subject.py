@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,18 +111,27 @@ def name_of(what: object) -> str:
 
 def _target_of(what: object) -> str | None:
     """Return `file.py:function` or `package.module:function`; None for what another process cannot import."""
-    module = getattr(what, "__module__", None)
-    file = getattr(sys.modules.get(module or ""), "__file__", None)
-    if not module or module == "__main__" or file is None:
-        return None
-    for name in (getattr(what, "__qualname__", None), getattr(what, "__name__", None)):  # torch.matmul has odd ones
+    for module, name in _homes_of(what):
+        file = getattr(sys.modules.get(module), "__file__", None)
+        if not module or module == "__main__" or file is None:
+            continue
         found: object = sys.modules[module]
-        for part in (name or "").split("."):
+        for part in name.split("."):
             found = getattr(found, part, None)
-        text = _target_text(module, os.path.abspath(file), str(name))
+        text = _target_text(module, os.path.abspath(file), name)
         if found is what and parse_target(text) is not None:
             return text
     return None
+
+
+def _homes_of(what: object) -> Iterator[tuple[str, str]]:
+    """Yield modules and names under which a callable may be importable: its own module first."""
+    module, name = str(getattr(what, "__module__", "")), str(getattr(what, "__name__", ""))
+    yield module, str(getattr(what, "__qualname__", ""))
+    yield module, name  # torch.matmul has an odd __qualname__
+    for other, found in sorted(sys.modules.items()):  # F.gelu and torch.fft.rfft are written in C, elsewhere
+        if not any(part.startswith("_") for part in other.split(".")):
+            yield from ((other, key) for key, value in list(getattr(found, "__dict__", {}).items()) if value is what)
 
 
 def _with_file(text: str) -> str:

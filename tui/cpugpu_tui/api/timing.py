@@ -139,7 +139,7 @@ def _request(
     simulate = simulate if simulate is not None else os.environ.get("CPUGPU_SIMULATE") or None
     return PlanRequest(
         names=(subject.code.name,), sizes=sizes, find_crossover=find_crossover,
-        dtype=None if dtype is None else str(dtype).removeprefix("torch."),
+        dtype=None if dtype is None else str(dtype),
         threads=None if threads is None else str(threads),
         devices=(device,) if isinstance(device, str) else tuple(device or ["auto"]),
         rounds=rounds, max_seconds=max_seconds, simulation=simulation(simulate),

@@ -40,7 +40,7 @@ Sizes = Annotated[
         show_default="the workload's",
     ),
 ]  # fmt: skip
-DTYPE_HELP = "float64, float32, tf32, bfloat16 or float16."
+DTYPE_HELP = "float64, float32, tf32, bfloat16, float16, or an alias such as bf16 or half."
 Dtype = Annotated[
     str | None, typer.Option(metavar="DTYPE", help=DTYPE_HELP, show_default="float32, if the preset sets none")
 ]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from cpugpu_tui.config.parsing import check_device, parse_sizes, parse_threads
+from cpugpu_tui.config.parsing import check_device, full_dtype, parse_sizes, parse_threads
 from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.config.validation import Text, Texts, TomlFile
 from cpugpu_tui.machine.text import printable
@@ -92,7 +92,8 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
     if name in PRESETS or name in {info.name for info in catalogue()}:
         raise file.error(at, f"{name!r} is a built-in preset or workload.", "Rename your preset.")
     table = file.table(PresetTable, given, at)
-    sizes, dtypes, threads = _texts(table.sizes), _texts(table.dtypes), _texts(table.threads)
+    sizes, threads = _texts(table.sizes), _texts(table.threads)
+    dtypes = tuple(dict.fromkeys(map(full_dtype, _texts(table.dtypes))))
     for dtype in dtypes:
         if dtype not in DTYPES:
             raise file.error(

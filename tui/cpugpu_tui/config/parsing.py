@@ -139,20 +139,27 @@ def parse_bands(text: str, usual: Mapping[str, float]) -> dict[str, float]:
     return bands
 
 
-SHORT_DTYPES = {
-    "fp64": "float64", "double": "float64", "fp32": "float32", "float": "float32",
-    "bf16": "bfloat16", "fp16": "float16", "half": "float16",
+DTYPE_ALIASES = {
+    "fp64": "float64", "f64": "float64", "double": "float64",
+    "fp32": "float32", "f32": "float32", "float": "float32", "single": "float32",
+    "bf16": "bfloat16", "fp16": "float16", "f16": "float16", "half": "float16",
 }  # fmt: skip
 """Other names of dtypes, accepted wherever a dtype is entered."""
 
 
+def full_dtype(name: str) -> str:
+    """Return the full name of a dtype, which may be an alias in any case; another name unchanged."""
+    folded = name.lower().removeprefix("torch.")
+    return DTYPE_ALIASES.get(folded, folded if folded in DTYPES else name)
+
+
 def check_dtype(workload: WorkloadInfo, dtype: str) -> str:
-    """Return the full name of a dtype, which may be short, like `bf16` or `half`.
+    """Return the full name of a dtype, which may be an alias like `bf16` or `half`.
 
     Raises:
         FieldError: the dtype is unknown, or this workload does not support it.
     """
-    dtype = SHORT_DTYPES.get(dtype.lower(), dtype)
+    dtype = full_dtype(dtype)
     if dtype not in DTYPES:
         raise FieldError("dtype", f"Unknown dtype {dtype!r}.", f"Use one of: {', '.join(DTYPES)}.")
     if dtype not in workload.dtypes:

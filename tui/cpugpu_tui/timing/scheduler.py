@@ -13,7 +13,7 @@ from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
-from cpugpu_tui.timing.size_search import SizeSearch
+from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
@@ -43,6 +43,10 @@ class Scheduler:
         self._is_crowded = False
         self._active: list[CaseRun] = []
         self._pool = Pool()
+        self._waiting: list[CaseRun] = []
+        """Cases of a search that are done, but whose interval is wide: they get its spare seconds."""
+        self._left_ns = self._granted_ns = 0.0
+        """What finished cases of this sweep left of their budgets, and what others were granted."""
         self._warmed: set[str] = set()
         self._watch = Stopwatch()
         self._since_gap = Stopwatch()
@@ -78,7 +82,7 @@ class Scheduler:
         while True:
             if not self._pending:
                 self._choose()
-            if not self._pending and not self._active:
+            if not self._pending and not self._active and not self._grant_spare():
                 return True
             room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
             if self._pending and room and not (self._is_crowded and self._active):
@@ -98,6 +102,29 @@ class Scheduler:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
             self._emit.flush()
+
+    def _grant_spare(self) -> bool:
+        """Let the case with the widest interval run on in spare time; without one, finish all that wait."""
+        if self._search is None:
+            return False
+        budget_ns = self._plan.budget_s * 1e9
+        spare_ns = self._left_ns + sum(left_ns(case_run, budget_ns) for case_run in self._waiting)
+        spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
+        widest = self._search.widest(self._waiting, spare_ns)
+        if widest is None:
+            self._finish_waiting()
+            self._left_ns = self._granted_ns = 0.0
+            return False
+        self._granted_ns += grant_rounds(widest, spare_ns)
+        self._waiting.remove(widest)
+        self._active.append(widest)
+        return True
+
+    def _finish_waiting(self) -> None:
+        while self._waiting:
+            case_run = self._waiting.pop(0)
+            self._left_ns += left_ns(case_run, self._plan.budget_s * 1e9)
+            self._finish(case_run)
 
     def _should_stop(self) -> bool:
         limit_s = self._plan.max_seconds
@@ -123,8 +150,9 @@ class Scheduler:
             self._pending.appendleft((index, case))  # `_wind_up` reports it as skipped
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a workload may raise anything, which fails its own case
             failure = self._failure(case_run, error)
-            if failure.kind == "oom" and self._active and not failure.fatal:
-                # Other active cases hold memory. Try again once they have finished.
+            if failure.kind == "oom" and (self._active or self._waiting) and not failure.fatal:
+                # Other cases hold memory. Try again once they have finished.
+                self._finish_waiting()
                 self._pending.appendleft((index, case))
                 self._is_crowded = True
                 self._drop(case_run, error)
@@ -157,7 +185,11 @@ class Scheduler:
             return
         if case_run.done and not (self._search is not None and self._search.keeps(case_run)):
             self._active.remove(case_run)
-            self._finish(case_run)
+            if self._search is not None and self._search.is_wide(case_run):
+                self._waiting.append(case_run)
+            else:
+                self._left_ns += left_ns(case_run, self._plan.budget_s * 1e9)
+                self._finish(case_run)
             self._between()
 
     def _finish(self, case_run: CaseRun) -> None:
@@ -237,7 +269,7 @@ class Scheduler:
         """End early: finish cases that have a complete round, skip all others."""
         stopped = self._control.stopping
         why = STOP_REQUESTED if stopped else "The time of --max-seconds was over before this case."
-        for case_run in self._active:
+        for case_run in (*self._waiting, *self._active):
             if case_run.rounds_complete >= 1:
                 self._finish(case_run)
             else:

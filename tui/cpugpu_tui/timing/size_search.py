@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_hopeless, next_size
@@ -17,6 +18,12 @@ PATIENCE = 12
 END_ROUNDS = 12
 """Least rounds of the ends of a bracket. Five in a row may fall into one burst of another process: on a shared host
 with 16 threads, a crossover at 250 was bracketed as 215 to 234."""
+
+WIDE = 0.05
+"""Relative half-width of an interval from which a case waits for the spare seconds of a search."""
+
+SPARE_NS = 1.5e9
+"""Most spare time of a sweep, ns: `quick` has to end within seconds."""
 
 
 @dataclass
@@ -92,6 +99,18 @@ class SizeSearch:
             for moved in (False, True)
         )
 
+    def is_wide(self, case_run: CaseRun) -> bool:
+        """Return whether a finished case has a wide interval that further rounds may narrow."""
+        return plus_minus(case_run) > WIDE
+
+    def widest(self, waiting: Sequence[CaseRun], spare_ns: float) -> CaseRun | None:
+        """Return the waiting case with the widest interval whose next round fits; None if none fits.
+
+        Without intervals the case with the shortest round comes first.
+        """
+        fits = [case_run for case_run in waiting if self.is_wide(case_run) and next_round_ns(case_run) <= spare_ns]
+        return max(fits, key=lambda case_run: (plus_minus(case_run), -next_round_ns(case_run)), default=None)
+
     def _brackets(self, points: list[SweepPoint], size: int) -> bool:
         """Return whether a size is within the current bracket of the crossover."""
         found = crossover(points)
@@ -117,7 +136,7 @@ class SizeSearch:
 
     def _is_open(self, case_run: CaseRun) -> bool:
         """Return whether further rounds of a case may decide the next size."""
-        if case_run.is_over or not case_run.is_compared:
+        if case_run.is_over or case_run.done or not case_run.is_compared:
             return False
         return not (case_run.rounds_complete >= PATIENCE or case_run.is_clear)
 
@@ -145,3 +164,38 @@ class SizeSearch:
                 points.append(SweepPoint(size, comparison))
         found = {} if moved else sweep.found.get(gpu, {})
         return points + [SweepPoint(size, comparison) for size, comparison in found.items()]
+
+
+# ------------------------------------------------------------------ spare time
+
+
+def plus_minus(case_run: CaseRun) -> float:
+    """Return the relative half-width of a case's widest interval; infinite without one, 0 if no round can narrow it."""
+    at_most = any(len(run.round_ns) >= run.max_rounds for run in case_run.runs)
+    if not case_run.is_compared or case_run.is_starved or at_most:
+        return 0.0
+    found = [case_run.comparisons.get(gpu.name) for gpu in case_run.runs[1:]]
+    widths = [each.plus_minus if each is not None else None for each in found]
+    return max(math.inf if width is None else width for width in widths)
+
+
+def left_ns(case_run: CaseRun, budget_ns: float) -> float:
+    """Return what a case has left of the plan's budget for each device, all together, ns; negative if overspent."""
+    return sum(budget_ns - run.spent_ns for run in case_run.runs)
+
+
+def next_round_ns(case_run: CaseRun) -> float:
+    """Return the expected time of another round, ns."""
+    return sum(run.spent_ns / len(run.round_ns) for run in case_run.runs if run.round_ns)
+
+
+def grant_rounds(case_run: CaseRun, spare_ns: float) -> float:
+    """Give a case up to half as many rounds again as it had, as many as fit; return their expected time, ns.
+
+    Not one by one: an interval that is looked at after every round stops when it is narrow by chance.
+    """
+    had, round_ns = case_run.rounds_complete, next_round_ns(case_run)
+    rounds = max(1, min(had // 2, int(spare_ns / round_ns)))
+    for run in case_run.runs:
+        run.rounds = min(len(run.round_ns) + rounds, run.max_rounds)
+    return rounds * round_ns

@@ -102,7 +102,7 @@ class CpuGpuApp(Shell[AppResult]):
         bridge = self.bridge
         reader = QuietReader(bridge.between_runs)
         self.timings = Timings(self)
-        self.preparing = Preparing(self, bridge)
+        self.preparing = Preparing(self, bridge, lambda request: running.start(request))
         self.repeating = Repeating(self, reader)
         self.comparing = Comparing(self, bridge, reader)
         self.exporting = Exporting(self, bridge.history, self.copy_to_clipboard)
@@ -140,6 +140,7 @@ class CpuGpuApp(Shell[AppResult]):
             TimingTable.RowChosen: (self.timings.open_row,),
             TimingTable.HeadingClicked: (self.timings.sort_by,),
             messages.ClaimWanted: (running.measure_claim,),
+            messages.PairChosen: (self.comparing.open_pair,),
         }  # fmt: skip
         if recording is not None:
             from cpugpu_tui.ui.controllers.demo import DemoRunning

@@ -104,8 +104,8 @@ async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code() -> None
         await finish(pilot, session)
         pilot.app.screen.query_one("#workload OptionList").focus()
         await pilot.press("enter")
-        await type_in(pilot, sizes="128", dtype="float64")
-        await pilot.press("enter", "r")
+        await type_in(pilot, sizes="128")
+        await pilot.press("down", *"double", "enter")
         again = (await session_of(pilot, 2)).plan
         assert {(case.size, case.dtype) for case in again.cases} == {(128, "float64")}
         assert again.codes == session.plan.codes
@@ -121,7 +121,6 @@ async def test_parameters_make_rows_and_an_edited_entry_keeps_its_code() -> None
         ({"code": "n", "sizes": "9:3"}, "sizes", "stop is not above start"),
         ({"code": "1", "lets": "k"}, "lets", "NAME=VALUE"),
         ({"code": "1", "lets": "n=3"}, "lets", "'n'"),
-        ({"code": "1", "in_place": "maybe"}, "in_place", "yes or no"),
     ],
 )
 async def test_what_is_wrong_stands_under_its_field_and_nothing_starts(
@@ -172,13 +171,30 @@ async def test_keys_that_are_typed_ahead_reach_their_fields() -> None:
         assert form._fields == CodeFields("x@x", "x=n", "64")
 
 
-async def test_escape_runs_nothing() -> None:
+async def test_escape_runs_nothing_and_keeps_what_was_typed() -> None:
     async with opened() as pilot:
-        await open_form(pilot)
-        await type_in(pilot, code="1")
-        await pilot.press("escape")
+        form = await open_form(pilot)
+        await type_in(pilot, code="x.sort", lets="k=1")
+        form.query_one("#in_place").focus()
+        await pilot.press("right", "escape")
         assert isinstance(pilot.app.screen, MainScreen)
         assert pilot.app.backend.sessions == []
+        form = await open_form(pilot)
+        assert form._fields == CodeFields("x.sort", lets="k=1", in_place="yes")
+        await pilot.press("ctrl+c")
+        assert (await open_form(pilot))._fields == CodeFields()
+
+
+async def test_the_keys_stay_in_sight_on_a_small_terminal_and_yes_is_chosen() -> None:
+    async with opened(size=(40, 12)) as pilot:
+        form = await open_form(pilot)
+        await type_in(pilot, code="x.add_(1)", setup="x = torch.rand(8)")
+        form.query_one("#in_place").focus()
+        await pilot.pause()
+        for text in ("[no] yes", "restored before", "enter run"):
+            assert text in said(pilot)
+        await pilot.press("y", "enter")
+        assert (await session_of(pilot)).plan.codes[0].in_place
 
 
 # ------------------------------------------------------------------ code of saved runs

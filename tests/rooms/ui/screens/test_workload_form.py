@@ -1,4 +1,4 @@
-"""The form of a workload's parameters: in place, with what is wrong under its field, and what it will take."""
+"""The form of a workload's parameters: choosers, editable defaults, errors under fields, and the estimate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import DEVICES, FakeBackend, new_app, opened, reach_gap, settled, start_run
+from tests.helpers.app.fake_run import DEVICES, FakeBackend, FakeSession, new_app, opened, reach_gap, settled, start_run
 from tests.helpers.app.looking import text_of
 from tests.helpers.golden import GoldenWords
 from tests.rooms.ui.test_layouts import screen_lines
@@ -18,10 +18,17 @@ from cpugpu_tui.model import Device, DevicesFound
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.ui.panes.estimate_lines import plan_of
+from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, texts_of
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 TWO = DevicesFound(devices=(*DEVICES, Device("cuda:1", "NVIDIA A100", "GPU-2", 80 << 30)))
+
+
+async def session_of(pilot: Pilot[Any]) -> FakeSession:
+    await settled(pilot, lambda: bool(pilot.app.backend.sessions) and pilot.app.gate.held)
+    return pilot.app.backend.sessions[-1]  # type: ignore[no-any-return]
 
 
 async def open_form(pilot: Pilot[Any]) -> WorkloadForm:
@@ -29,6 +36,13 @@ async def open_form(pilot: Pilot[Any]) -> WorkloadForm:
     await pilot.press("enter")
     await settled(pilot, lambda: isinstance(pilot.app.screen, WorkloadForm) and not pilot.app.state.surveying)
     return pilot.app.screen  # type: ignore[no-any-return]
+
+
+async def at(pilot: Pilot[Any], field: str) -> Any:
+    widget = pilot.app.screen.query_one(f"#{field}")
+    widget.focus()
+    await pilot.pause()
+    return widget
 
 
 def said(pilot: Pilot[Any]) -> str:
@@ -45,19 +59,19 @@ async def test_every_field_and_what_they_will_take_are_on_the_screen_at_once(siz
     async with opened(new_app(backend=FakeBackend()), size=size) as pilot:
         await open_form(pilot)
         text = said(pilot)
-        for label in ("sizes", "dtype", "variant", "CPU threads", "devices", "repeats", "rounds", "at most", "scale",
-                      "cases", "time", "memory", "enter apply"):  # fmt: skip
+        for label in ("sizes", "dtype", "CPU threads", "devices", "repeats", "rounds", "time limit", "scale",
+                      "cases", "time", "memory", "enter run", "esc close, keep changes"):  # fmt: skip
             assert label in text, label
         assert pilot.app.screen.query_one("#box").max_scroll_y == 0
 
 
-async def test_at_200x60_it_stands_in_the_workload_column_and_hides_nothing_else() -> None:
+async def test_at_200x60_it_begins_where_the_workloads_are_and_leaves_the_telemetry_in_sight() -> None:
     async with opened(size=(200, 60)) as pilot:
         column = pilot.app.screen.query_one("#workload").region
         await open_form(pilot)
-        assert pilot.app.screen.query_one("#box").region == column
-        for text in ("First run", "Telemetry", "kernel-active"):
-            assert text in said(pilot)
+        assert pilot.app.screen.query_one("#box").region.offset == column.offset
+        for text in ("Telemetry", "kernel-active", "float64 [float32] tf32  bfloat16  float16"):
+            assert text in " ".join(screen_lines(pilot))
 
 
 async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None:
@@ -71,7 +85,7 @@ async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None
         assert "[ ] cuda:1" in said(pilot)
         assert "80.0 GiB" in said(pilot)
         await pilot.press("down", "space", "down", "down", "down", "space", "enter")  # past `cuda`, every GPU
-        session = await start_run(pilot)
+        session = await session_of(pilot)
         assert session.plan.devices == ("cpu", "cuda:1")
 
 
@@ -148,7 +162,7 @@ async def test_the_time_is_that_of_an_earlier_run_or_said_to_be_unknown() -> Non
         pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
         await pilot.pause()
         assert re.search(r"9\.1 s.*run 12", said(pilot))
-        await pilot.press(*"8,16")
+        await pilot.press("ctrl+u", *"8,16")
         await settled(pilot, lambda: "time unknown" in said(pilot))  # that is another plan
 
 
@@ -168,7 +182,7 @@ async def test_the_time_is_for_all_repeats() -> None:
         form = await open_form(pilot)
         pilot.app.change(earlier=earlier(PlanRequest(), 60.0))
         form.query_one("#repeat").focus()
-        await pilot.press("backspace", "5")
+        await pilot.press("5")
         assert "5:00 min" in said(pilot)
         assert "5 runs" in said(pilot)
 
@@ -178,7 +192,7 @@ async def test_more_memory_than_there_is_warns_before_anything_runs() -> None:
         await open_form(pilot)
         for fact in ("48 MiB", "matmul 2048", "210 GiB on"):
             assert fact in said(pilot)
-        await pilot.press(*"200000")
+        await pilot.press("ctrl+u", *"200000")
         for fact in ("447 GiB", "matmul 200k", "210 GiB free"):
             assert fact in said(pilot)
 
@@ -188,8 +202,8 @@ async def test_the_hint_stands_under_the_field_one_is_at_and_what_is_wrong_under
         form = await open_form(pilot)
         assert "16,32,64" in text_of(pilot, "#sizes-hint")
         await pilot.press("x", "down")
-        assert "'x'" in text_of(pilot, "#sizes-hint")
-        assert text_of(pilot, "#dtype-hint").startswith("float32, tf32")
+        assert "'2048x'" in text_of(pilot, "#sizes-hint")
+        assert "left and right" in text_of(pilot, "#dtype-hint")
         assert not form.query_one("#scale-hint").display
 
 
@@ -204,12 +218,82 @@ async def test_the_workload_pane_says_it_too_where_there_is_room() -> None:
 def test_an_error_of_a_field_names_its_value_then_the_remedy(words: GoldenWords) -> None:
     request = PlanRequest()
     wrong = [("sizes", "16,32,"), ("dtype", "float32,"), ("threads", "1,"), ("repeat", "0"), ("repeat", "many"),
-             ("rounds", "1234567890"), ("max_seconds", "soon")]  # fmt: skip
+             ("rounds", "1234567890"), ("rounds", "few"), ("max_seconds", "soon")]  # fmt: skip
     said = []
     for field, text in wrong:
         with pytest.raises(FieldError) as caught:
-            request_from({**texts_of(request), field: text}, ("auto",), request)
+            plan_of(request_from({**texts_of(request), field: text}, request))
         assert caught.value.field == field
         assert repr(text) in str(caught.value)
         said.append(f"{field}: {caught.value}")
     words(said)
+
+
+# ------------------------------------------------------------------ leaving, and small terminals
+
+
+async def test_escape_keeps_what_was_typed_and_ctrl_c_drops_it() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await open_form(pilot)
+        await pilot.press("ctrl+u", *"8,16", "escape")
+        assert pilot.app.backend.sessions == []
+        assert pilot.app.state.request.sizes == "8,16"
+        await open_form(pilot)
+        await pilot.press("ctrl+u", *"99", "ctrl+c")
+        assert pilot.app.state.request.sizes == "8,16"
+
+
+async def test_what_cannot_be_run_yet_is_told_and_stands_there_again() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await open_form(pilot)
+        await pilot.press("x")
+        await at(pilot, "scale")
+        await pilot.press("enter")  # goes to what is wrong
+        assert pilot.app.screen.focused is pilot.app.screen.query_one("#sizes")
+        await pilot.press("escape")
+        assert isinstance(pilot.app.screen, MainScreen)
+        assert "2048x" in text_of(pilot, "#status")
+        assert pilot.app.state.request == PlanRequest()
+        await open_form(pilot)
+        await pilot.press("backspace", "enter")
+        assert (await session_of(pilot)).plan.search is not None
+
+
+async def test_during_a_run_enter_keeps_the_changes_for_the_next() -> None:
+    async with opened(size=(80, 24)) as pilot:
+        await reach_gap(pilot, await start_run(pilot))
+        await pilot.press("shift+tab")
+        await open_form(pilot)
+        assert "enter keep" in said(pilot)
+        await pilot.press("ctrl+u", *"8,16", "enter")
+        assert len(pilot.app.backend.sessions) == 1
+        assert pilot.app.state.request.sizes == "8,16"
+
+
+@pytest.mark.parametrize("size", [(40, 12), (60, 16)], ids="{0[0]}x{0[1]}".format)
+async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size: tuple[int, int]) -> None:
+    async with opened(size=size) as pilot:
+        form = await open_form(pilot)
+        for name, label in (("sizes", "sizes"), ("dtype", "dtype"), ("threads", "CPU threads"), ("repeat", "repeats"),
+                            ("rounds", "rounds"), ("max_seconds", "time limit"), ("scale", "scale")):  # fmt: skip
+            while form.focused.id == "devices":
+                await pilot.press("down")
+            assert form.focused.id == name
+            await pilot.pause()
+            text = said(pilot)
+            for wanted in (label, *text_of(pilot, f"#{name}-hint").splitlines(), "enter run", "esc close"):
+                assert wanted in text, wanted
+            await pilot.press("down")
+        assert form.focused.id == "sizes"
+
+
+async def test_what_was_scrolled_to_stays_while_telemetry_arrives() -> None:
+    async with opened(size=(40, 12)) as pilot:
+        form = await open_form(pilot)
+        box = form.query_one("#box")
+        await pilot.press("pagedown", "pagedown")
+        await settled(pilot, lambda: box.scroll_y == box.max_scroll_y > 0)
+        pilot.app.change(earlier=earlier(PlanRequest(), 9.1))
+        await settled(pilot, lambda: "about 9.1 s" in said(pilot))
+        assert box.scroll_y == box.max_scroll_y
+        assert "enter run" in said(pilot)

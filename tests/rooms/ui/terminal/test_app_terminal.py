@@ -250,3 +250,28 @@ def test_a_dumb_terminal_is_refused_with_a_remedy(tmp_path: Path) -> None:
     with PtyApp([sys.executable, REAL_APP, tmp_path], env={"TERM": "dumb"}) as app:
         assert app.exit_code() != 0
         assert b"cpugpu-tui run" in app.output
+
+
+def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start: Start) -> None:
+    app = start(columns=80, rows=24)
+    app.send("?")
+    app.until_text("back")
+    app.send("?")
+    app.until(lambda app: re.search("[▁▂▃▄▅▆▇]$", app.text, re.MULTILINE) is not None)  # the bar's lower end
+    column = max(map(len, app.text.splitlines()))
+    app.until_text("Presets and workloads")
+    app.send(f"\x1b[<0;{column};3M")
+
+    def is_scrolled(app: PtyApp) -> bool:
+        app.send(f"\x1b[<32;{column};12M")  # movements before the bar is grabbed are dropped
+        return "Presets and workloads" not in app.text
+
+    app.until(is_scrolled)
+    app.send(f"\x1b[<0;{column};12m")
+    assert b"\x1b[?1002h" in app.output
+    assert b"\x1b[?1003h" not in app.output
+    app.send("\x1b")
+    app.until_text("ready")
+    app.send("q")
+    assert app.exit_code() == 0
+    assert app.output.rfind(b"\x1b[?1002l") > app.output.rfind(b"\x1b[?1002h")

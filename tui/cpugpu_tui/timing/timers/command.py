@@ -121,7 +121,7 @@ class CommandTimer:
         name, is_cpu = self.device.name, self.device.is_cpu
         used = {gpu: held for gpu, held in seen.gpus.items() if held}
         if is_cpu and used:
-            raise CaseError("refused", f"The run for the CPU used {next(iter(used))}.",
+            raise CaseError("refused", f"The run for the CPU had a context on {next(iter(used))}.",
                             "Let the command obey {device}, or remove it: this run then sees no GPU.")  # fmt: skip
         if not is_cpu and name not in used and name not in seen.reasons:
             raise CaseError("refused", "Never used the GPU: no process of the command had a context there.",

@@ -26,14 +26,14 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import significant
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
+from cpugpu_tui.timing.timers.host_copies import copier
 from cpugpu_tui.timing.timers.overheads import Overheads
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
-from cpugpu_tui.workloads.containers import tensors
 
-SPIN_MARGIN_NS = 200_000.0
-"""Added to 1.5 × the enqueue time to give the length of a spin, ns (method.md, step 5)."""
+SPIN_MARGIN_NS = 50_000.0
+"""Added to 1.5 × the time to queue one sample to give the length of its spin, ns (method.md, step 5)."""
 
 SPIN_CAP_NS = 20_000_000.0
 """Longest spin, ns; an operation that takes longer to enqueue is launch-bound."""
@@ -226,7 +226,7 @@ class CudaTimer:
     def _copy_result(self, op: Operation, host: tuple[Any, ...], *, pinned: bool) -> Callable[..., Any]:
         """Return what copies a result to the host, into buffers with their pages mapped.
 
-        The buffers are made for the host's inputs: the result of `nms` has another size for the next set of inputs.
+        The buffers are made for the host's inputs, because a result of `nms` has another size for other inputs.
         """
         if pinned not in op.copy_result:
             op.copy_result[pinned] = copier(op.step(*self._copy_inputs(op, host)), pinned=pinned)
@@ -251,44 +251,48 @@ class CudaTimer:
         return profiled_kernels(lambda: op.step(*op.inputs), self._stream.synchronize)
 
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
-        """Time single calls with event pairs behind a spin, with the L2 cache flushed before each.
+        """Time single calls with event pairs, each behind a spin of its own, with the L2 cache flushed before each.
 
         If a start event has already occurred when its pair is queued, the stream ran dry (starved). The spin is then
         doubled and the batch repeated. At the longest spin, the operation is launch-bound.
         """
-        spin_ns = min(1.5 * self._enqueue_ns * count + SPIN_MARGIN_NS, SPIN_CAP_NS)
         if op.waits_for_all:
             return DeviceSamples(())  # events of one stream do not span the others
+        spin_ns = min(1.5 * self._enqueue_ns + SPIN_MARGIN_NS, SPIN_CAP_NS)
         while True:
             samples, starved = self._batch(op, count, spin_ns)
             if not starved:
                 return DeviceSamples(samples)
             if spin_ns >= SPIN_CAP_NS:
-                if count > 1:
-                    count = 1
-                    continue
                 return DeviceSamples((), ("launch-bound",))
             spin_ns = min(2 * spin_ns, SPIN_CAP_NS)
 
     def _batch(self, op: Operation, count: int, spin_ns: float) -> tuple[tuple[float, ...], bool]:
-        """Queue a spin, then (flush, start, call, end) × count; return times, ns, and whether the stream starved."""
+        """Run (spin, flush, start, call, end, wait) up to `count` times; return times, ns, and whether one starved.
+
+        The wait matters: without it, kernels of 4 to 20 µs read 0.2 µs less than in NVBench, which waits, too
+        (`make bench ONLY=small_kernels`).
+        """
         self._enter()
         step, inputs, flush = op.step, op.inputs, self._flush_target()
-        pairs = [(timing_event(), timing_event()) for _ in range(count)]
-        starved = False
-        self._stream.synchronize()
-        started = perf_counter_ns()
-        spin(int(spin_ns * self._cycles_per_ns))
-        for (start, end), _ in zip(pairs, op.spans(count), strict=True):
+        start, end = timing_event(), timing_event()
+        samples = []
+        for _ in op.spans(count):
+            self._stream.synchronize()
+            started = perf_counter_ns()
+            spin(int(spin_ns * self._cycles_per_ns))
             if flush is not None:
                 flush.zero_()
             start.record()
             step(*inputs)
             end.record()
-            starved = starved or start.query()
-        self._enqueue_ns = (perf_counter_ns() - started) / count
-        self._stream.synchronize()
-        return tuple(start.elapsed_time(end) * 1e6 for start, end in pairs), starved
+            starved = start.query()
+            self._enqueue_ns = float(perf_counter_ns() - started)
+            self._stream.synchronize()
+            if starved:
+                return (), True
+            samples.append(start.elapsed_time(end) * 1e6)
+        return tuple(samples), False
 
     def _flush_target(self) -> Any:
         """Return the buffer whose zeroing evicts the L2 cache; None for warm caches."""
@@ -310,22 +314,6 @@ class CudaTimer:
         end.synchronize()
         # At least 1: an idle clock (345 instead of 1,980 MHz on an H200) would make later spins too short.
         self._cycles_per_ns = max(cycles / (start.elapsed_time(end) * 1e6), 1.0)
-
-
-def copier(result: Any, *, pinned: bool) -> Callable[..., Any]:
-    """Return what copies results like this one into host buffers of their own."""
-    import torch
-
-    targets = [torch.zeros(each.shape, dtype=each.dtype, pin_memory=pinned) for each in tensors(result)]
-    if isinstance(result, torch.Tensor):  # a walk through containers would add to the time of a call
-        single: Callable[..., Any] = targets[0].copy_
-        return single
-
-    def copy(found: Any, *, non_blocking: bool = False) -> None:
-        for target, each in zip(targets, tensors(found), strict=True):
-            target.copy_(each, non_blocking=non_blocking)
-
-    return copy
 
 
 def timing_event() -> Any:

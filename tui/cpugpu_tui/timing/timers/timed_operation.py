@@ -71,7 +71,8 @@ class Operation:
     @cached_property
     def takes_out(self) -> bool:
         """Return whether the step accepts `out=`."""
-        return "out" in inspect.signature(self.step).parameters
+        # Not of `self.step`: torch's own functions, which a workload may return for it, have no signature.
+        return "out" in inspect.signature(self.workload.variant(self.case.variant)).parameters
 
     @property
     def can_queue(self) -> bool:

@@ -108,14 +108,16 @@ class Coding:
         """`saved_runs` is called on threads; `start` runs a request."""
         self._port, self._saved_runs, self._consent, self._start = port, saved_runs, consent, start
         self._typed: list[CodeFields] = []
-        """What was typed since the app opened, the newest first."""
+        """What was run since the app opened, the newest first."""
+        self._draft: Typed | None = None
+        """What was typed but not run."""
 
     def type(self) -> None:
         """Open the form; code of earlier runs is offered as soon as it is read."""
         from cpugpu_tui.ui.screens.code.form import CodeForm
 
         state = self._port.state
-        form = CodeForm(bare(state.request), state, self._port.glyphs, tuple(self._typed))
+        form = CodeForm(bare(state.request), state, self._port.glyphs, tuple(self._typed), self._draft)
         self._port.push_screen(form, self._run)
         self._port.in_background("codes", self._earlier, form.offer, _ignore)
 
@@ -130,7 +132,8 @@ class Coding:
 
     def _run(self, typed: Typed | None) -> None:
         """Run what was typed. Code that the form took from the history is confirmed first, like that of a saved run."""
-        if typed is None:
+        self._draft = typed if typed is not None and typed.request is None else None
+        if typed is None or typed.request is None:
             return
         self._typed = [typed.fields, *(each for each in self._typed if each != typed.fields)]
         if not typed.is_from_history:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.model import DevicesFound
 from cpugpu_tui.session.planning import PlanRequest
@@ -13,6 +15,9 @@ from cpugpu_tui.ui.live.messages import DevicesReported, EarlierKnown, Interpret
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.screens.workload_form import Filled
+
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 """CUDA major version → oldest driver (NVIDIA's table of minor version compatibility)."""
 
@@ -20,8 +25,11 @@ OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
 class Preparing:
     """Keeps the request that `r` runs, and asks for devices and interpreters."""
 
-    def __init__(self, port: Port, bridge: Bridge) -> None:
-        self._port, self._bridge = port, bridge
+    def __init__(self, port: Port, bridge: Bridge, start: Callable[[PlanRequest], object]) -> None:
+        """`start` runs a request."""
+        self._port, self._bridge, self._start = port, bridge, start
+        self._drafts: dict[str, Mapping[str, str]] = {}
+        """Name of an entry → texts of its form that cannot be planned yet."""
         self._surveyed = False
         """Whether an agent was asked for all devices, which do not change while the app is open."""
         self._searched = self._is_awaited = False
@@ -36,12 +44,23 @@ class Preparing:
         """Open the form for a workload's parameters."""
         from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
-        def close(request: PlanRequest | None) -> None:
-            if request is not None and isinstance(self._port.screen, MainScreen):
-                self._port.screen.query_one(WorkloadPane).change(request)
-
+        name = message.entry.name
         self._survey()
-        self._port.push_screen(WorkloadForm(message.entry, self._port.state, self._port.glyphs), close)
+        form = WorkloadForm(message.entry, self._port.state, self._port.glyphs, self._drafts.get(name))
+        self._port.push_screen(form, lambda filled: self._take(name, filled))
+
+    def _take(self, name: str, filled: Filled | None) -> None:
+        """Use or start what was typed; keep what cannot be planned for the next time."""
+        if filled is None or not isinstance(self._port.screen, MainScreen):
+            return
+        if filled.request is None:
+            self._drafts[name] = filled.texts
+            self._port.say(f"Not used yet: {filled.error}", stays=True)
+            return
+        self._drafts.pop(name, None)
+        self._port.screen.query_one(WorkloadPane).change(filled.request)
+        if filled.starts:
+            self._start(filled.request)
 
     def _survey(self) -> None:
         """Ask an agent for all devices, between runs only: importing torch takes a core for a second."""

@@ -1,10 +1,11 @@
-"""Fields for typing and choosing: a line with a limit on pastes, the line at the bottom of a list, and devices."""
+"""Fields for typing and choosing: a line with a limit on pastes, the line at the bottom of a list, and choosers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal
@@ -82,18 +83,149 @@ AUTO, EVERY = "auto", "cuda"
 ABOUT_AUTO = "CPU and the first GPU"
 
 
-class DeviceChoice(Lines, can_focus=True):
-    """One line with the chosen devices; with the focus, a line for each device that space selects or clears."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("down,j", "move(1)"), ("up,k", "move(-1)"), ("space", "choose"), ("enter", "submit"),
-    ]  # fmt: skip
+class Chooser(Lines, can_focus=True):
+    """A field that is chosen instead of typed."""
 
     class Changed(Message):
         """The choice has changed."""
 
     class Submitted(Message):
         """Enter was pressed: the form is complete."""
+
+    @property
+    def value(self) -> str:
+        """The choice as text."""
+        raise NotImplementedError
+
+    def watch_has_focus(self, value: bool) -> None:
+        """Open with the focus, and close without it."""
+        super().watch_has_focus(value)
+        if self.is_mounted:
+            self.redraw()
+
+    def on_resize(self) -> None:
+        """Fit the choices into the new width."""
+        self.redraw()
+
+    def redraw(self) -> None:
+        """Write all lines."""
+        raise NotImplementedError
+
+    def action_submit(self) -> None:
+        """Submit the form."""
+        self.post_message(self.Submitted())
+
+
+class Choice(Chooser):
+    """One of several words, side by side. Arrow keys, space or a click choose; typed letters find a word or its alias.
+
+    Textual's `Select` needs enter and the arrow keys for its list, which belong to the form here.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("left", "step(-1)"), ("right,space", "step(1)"), ("enter", "submit"),
+    ]  # fmt: skip
+
+    value = ""
+    """The chosen word, or what was typed if no option fits."""
+
+    def __init__(
+        self, value: str, options: Sequence[str], aliases: Mapping[str, str] | None = None, *, id: str | None = None  # noqa: A002
+    ) -> None:  # fmt: skip
+        """Begin with this value; `aliases` maps other names to options."""
+        super().__init__(id=id)
+        self.value = value
+        self._options, self._aliases = tuple(options), aliases or {}
+        self._typed = ""
+        self._is_opening = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options, and the value if it is none of them."""
+        return tuple(dict.fromkeys((*self._options, self.value)))
+
+    def redraw(self) -> None:
+        """Write the words, as many lines as they need with the focus, and one without."""
+        rows = self._rows()
+        if len(rows) > 1 and not self.has_focus:
+            self.show([((f"[{self.value}]", "strong"), (f" or {len(self.words) - 1} others", "muted"))])
+            return
+        chosen = "chosen" if self.has_focus else "strong"
+        self.show([tuple((text, chosen if word == self.value else "text") for word, text in row) for row in rows])
+
+    def _rows(self) -> list[list[tuple[str, str]]]:
+        """Return lines of (word, text); the chosen word is in brackets, so that color is not needed to see it."""
+        rows: list[list[tuple[str, str]]] = [[]]
+        left = self.size.width
+        for word in self.words:
+            text = f"[{word}]" if word == self.value else f" {word} "
+            if rows[-1] and len(text) > left:
+                rows.append([])
+                left = self.size.width
+            rows[-1].append((word, text))
+            left -= len(text)
+        return rows
+
+    def action_step(self, step: int) -> None:
+        """Choose the next or the previous word; after the last comes the first."""
+        words = self.words
+        self.choose(words[(words.index(self.value) + step) % len(words)])
+
+    def on_key(self, event: events.Key) -> None:
+        """Find a word by its first letters or an alias; keep other text, which the form may accept."""
+        if event.key == "backspace":
+            self._typed = self._typed[:-1]
+        elif event.is_printable and event.character not in (None, " "):
+            self._typed = f"{self._typed}{event.character}"[:LONGEST_LINE]
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+        if self._typed:
+            self.choose(self._found(self._typed), self._typed)
+
+    def _found(self, typed: str) -> str:
+        """Return the word that the text means, else the text. A number is no beginning of another number."""
+        names = {**{word: word for word in self._options}, **self._aliases}
+        folded = typed.lower()
+        begins = [names[name] for name in names if folded[0].isalpha() and name.startswith(folded)]
+        return names.get(folded) or next(iter(begins), typed)
+
+    def choose(self, value: str, typed: str = "") -> None:
+        """Choose a word; `typed` is the text that named it."""
+        self.value, self._typed = value, typed
+        self.redraw()
+        self.post_message(self.Changed())
+
+    def watch_has_focus(self, value: bool) -> None:
+        """Begin a new word with the focus."""
+        self._typed = ""
+        super().watch_has_focus(value)
+
+    def focus_on_click(self) -> bool:
+        """Take the focus; remember whether this click only opens the list."""
+        self._is_opening = not self.has_focus and len(self._rows()) > 1
+        return True
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Choose the word under the mouse. Not when the button is released: hints come and go, and the field moves."""
+        place, rows = event.get_content_offset(self), self._rows()
+        if self._is_opening or place is None or place.y >= len(rows):
+            return
+        end = 0
+        for word, text in rows[place.y]:
+            end += len(text)
+            if place.x < end:
+                self.choose(word)
+                return
+
+
+class DeviceChoice(Chooser):
+    """One line with the chosen devices; with the focus, a line for each device that space selects or clears."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("down,j", "move(1)"), ("up,k", "move(-1)"), ("space", "choose"), ("enter", "submit"),
+    ]  # fmt: skip
 
     def __init__(self, chosen: tuple[str, ...], state: AppState, glyphs: Glyphs, *, id: str | None = None) -> None:  # noqa: A002
         """Begin with these names: `auto`, or those of devices."""
@@ -103,6 +235,11 @@ class DeviceChoice(Lines, can_focus=True):
         self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
+
+    @property
+    def value(self) -> str:
+        """The names, separated by commas."""
+        return ",".join(self.chosen)
 
     def show_state(self, state: AppState) -> None:
         """Show the devices that are known."""
@@ -133,16 +270,6 @@ class DeviceChoice(Lines, can_focus=True):
     def _fitted(self, text: str, width: int) -> str:
         return stranger(spelled(text, self._glyphs), width, self._glyphs)
 
-    def watch_has_focus(self, value: bool) -> None:
-        """Open the list with the focus, and close it without."""
-        super().watch_has_focus(value)
-        if self.is_mounted:
-            self.redraw()
-
-    def on_resize(self) -> None:
-        """Cut the names for the new width."""
-        self.redraw()
-
     def action_move(self, step: int) -> None:
         """Move the cursor; beyond the end of the list, move to the next or the previous field."""
         count = len(option_names(self._asked, self._state.devices))
@@ -160,10 +287,6 @@ class DeviceChoice(Lines, can_focus=True):
         self.chosen = toggled(self.chosen, name)
         self.redraw()
         self.post_message(self.Changed())
-
-    def action_submit(self) -> None:
-        """Submit the form."""
-        self.post_message(self.Submitted())
 
 
 def option_names(asked: Sequence[str], devices: Sequence[Device]) -> list[str]:

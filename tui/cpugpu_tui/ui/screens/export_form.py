@@ -39,7 +39,7 @@ class ExportForm(Box[Path | None]):
     def compose(self) -> ComposeResult:
         """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box"):
-            yield LineField(self._proposed, id="file")
+            yield LineField(self._proposed, id="file", select_on_focus=False)
             yield Lines(id="hint", classes="keys")
             yield Lines(id="outcome")
 
@@ -48,11 +48,24 @@ class ExportForm(Box[Path | None]):
         self.query_one("#box").border_title = "Export"
         keys: Spans = (("enter", "key"), (" write  ", "text"), ("esc", "key"), (" back", "text"))
         self.query_one("#outcome", Lines).show([keys])
-        self._hint(f"The suffix sets the format: {', '.join(formats.SUFFIXES.values())}.")
         self.query_one(Input).focus()
 
     def _hint(self, text: str, role: str = "muted") -> None:
         self.query_one("#hint", Lines).show(wrapped(text, min(BOX_WIDTH, self.app.size.width) - 4, role))
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        """Show an unknown suffix at once. What needs the disk is checked when enter is pressed."""
+        event.stop()
+        self._asked = None
+        name = event.value.strip()
+        try:
+            if name:
+                formats.required_format_of(Path(name))
+        except CpuGpuError as error:
+            self._hint(str(error), "bad")
+        else:
+            self._hint(f"The suffix sets the format: {', '.join(formats.SUFFIXES.values())}.")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:

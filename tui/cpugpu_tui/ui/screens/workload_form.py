@@ -2,101 +2,164 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
-from textual import on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
-from textual.events import DescendantFocus
-from textual.widgets import Input
+from textual.widget import Widget
 
-from cpugpu_tui.config.parsing import FieldError
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import Plan
+from cpugpu_tui.model import DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
-from cpugpu_tui.ui.panes.fields import DeviceChoice, LineField
-from cpugpu_tui.ui.panes.lines import Lines, Spans, labelled, spelled, wrapped
+from cpugpu_tui.ui.panes.fields import Choice, DeviceChoice, LineField
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
 from cpugpu_tui.ui.panes.workload import Entry
-from cpugpu_tui.ui.screens.page import Box
+from cpugpu_tui.ui.screens.form import Form
 
 DEVICES = "devices"
-"""The field with a list instead of text."""
+"""The field with a list of devices."""
 
 FIELDS: dict[str, tuple[str, str]] = {
-    "sizes": ("sizes", "for example 16,32,64 or 1:10000:50 (start:stop:step)"),
-    "dtype": ("dtype", "float32, tf32, float64, bfloat16 or float16"),
-    "variant": ("variant", ""),
-    "threads": ("CPU threads", "all, or numbers separated by commas"),
-    DEVICES: ("devices", "press space to choose"),
+    "sizes": ("sizes", "16,32,64, or 16:4096 to search, or 16:4096:16 in steps of 16"),
+    "dtype": ("dtype", "left and right choose, or type a name such as bf16 or half"),
+    "variant": ("variant", "ways to write the same work; left and right choose"),
+    "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both"),
+    DEVICES: ("devices", "up and down move, space chooses"),
     "repeat": ("repeats", "runs in one series"),
-    "rounds": ("rounds", "per case; empty: 8 to 40, until ± is small"),
-    "max_seconds": ("at most", "seconds for the whole run"),
-    "scale": ("scale", "full, or small: seconds instead of minutes"),
+    "rounds": ("rounds", "auto: {rounds}, until ± is small; or an exact number"),
+    "max_seconds": ("time limit", "seconds for the whole run, or none"),
+    "scale": ("scale", "small ends in seconds instead of minutes"),
 }
 """Field of `PlanRequest` → label and hint."""
 
+CHOICES = ("dtype", "variant", "threads", "scale")
+"""Fields with a `Choice`."""
 
-def hints(request: PlanRequest) -> dict[str, str]:
-    """Return field → hint."""
-    known = request.own.infos()
-    parts = [part for name in request.names for part in find_preset(name, request.own, known).parts]
-    variants = dict.fromkeys(variant for part in parts for variant in known[part.workload].variants)
-    return {**{name: hint for name, (_, hint) in FIELDS.items()}, "variant": "one of " + ", ".join(variants)}
+USUAL_CORES = 8
+"""CPU threads that are offered before an agent has reported its own number."""
+
+FEWEST_IN_RANGE = 5
+"""From so many sizes with equal steps on, they are written as a range."""
 
 
-def placeholders(request: PlanRequest) -> dict[str, str]:
-    """Return field → default, which an empty field stands for."""
+@dataclass(frozen=True)
+class Filled:
+    """What the form returns."""
+
+    request: PlanRequest | None
+    """None if a field has an error."""
+    texts: Mapping[str, str]
+    """Field → text."""
+    error: str = ""
+    starts: bool = False
+    """Whether to run it now."""
+
+
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Return sizes as they can be typed: `16,32`, `1e6,1e7`, or `1:10000:50` for equal steps."""
+    steps = {after - before for before, after in pairwise(sizes)}
+    if len(sizes) < FEWEST_IN_RANGE or len(steps) > 1 or min(steps) < 1:
+        return ",".join(f"1e{len(text) - 1}" if len(text) > 5 and not int(text[1:]) and text[0] == "1" else text
+                        for text in map(str, sizes))  # fmt: skip
+    step, last = min(steps), sizes[-1]
+    # The stop is excluded. Every number up to the next step would do, so take the roundest.
+    stops = [(last // 10**power + 1) * 10**power for power in range(len(str(last)) + 1)]
+    return f"{sizes[0]}:{max(stop for stop in stops if stop <= last + step)}:{step}"
+
+
+def default_texts(request: PlanRequest) -> dict[str, str]:
+    """Return field → the text that stands for the default, as it is without any choice of a person."""
     # Typed code has no sizes of its own.
-    plan = plan_of(PlanRequest(request.names, request.sizes if request.own.codes else None, own=request.own))
-    sizes = list(dict.fromkeys(str(case.size) for case in plan.cases))
-    shown = sizes if len(sizes) <= 8 else [*sizes[:3], "...", sizes[-1]]
+    sizes = request.sizes if request.own.codes else None
+    plan, known = plan_of(PlanRequest(request.names, sizes, own=request.own)), request.own.infos()
+    # A person's sizes are for the workloads with the first one's axis.
+    first = [case.size for case in plan.cases if known[case.workload].axis == known[plan.cases[0].workload].axis]
+    each = list(dict.fromkeys(first))
+    variants = tuple(dict.fromkeys(case.variant for case in plan.cases))
+    is_every = len(variants) > 1 and set(variants) == set(variants_of(request))
     return {
-        "sizes": ",".join(shown),
-        "dtype": ", ".join(dict.fromkeys(case.dtype for case in plan.cases)),
-        "variant": ", ".join(dict.fromkeys(case.variant for case in plan.cases)),
-        "threads": ", ".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
+        "sizes": sizes or (f"{min(each)}:{max(each)}" if plan.search else sizes_text(each)),
+        "dtype": ",".join(dict.fromkeys(case.dtype for case in plan.cases)),
+        "variant": f"all {len(variants)}" if is_every else ",".join(variants),
+        "threads": ",".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
+        DEVICES: "auto",
         "repeat": "1",
-        "rounds": f"{plan.rounds} to {plan.max_rounds}",
-        "max_seconds": "no limit",
+        "rounds": "auto",
+        "max_seconds": "none",
         "scale": "full",
     }
 
 
+def variants_of(request: PlanRequest) -> tuple[str, ...]:
+    """Return the variants of all workloads of a request."""
+    known = request.own.infos()
+    parts = (part for name in request.names for part in find_preset(name, request.own, known).parts)
+    return tuple(dict.fromkeys(variant for part in parts for variant in known[part.workload].variants))
+
+
+def options_of(request: PlanRequest, cores: int) -> dict[str, tuple[str, ...]]:
+    """Return the words of each `Choice`, for a CPU with so many cores."""
+    known = request.own.infos()
+    parts = [part for name in request.names for part in find_preset(name, request.own, known).parts]
+    supported = [name for name in DTYPES if all(name in known[part.workload].dtypes for part in parts)]
+    defaults = default_texts(request)
+    counts = [str(2**power) for power in range(12) if 2**power < cores]
+    words = {
+        "dtype": supported,
+        "variant": variants_of(request),
+        "threads": ["all", *counts, "1,all"],
+        "scale": ("full", "small"),
+    }
+    # The default first, if it is none of them.
+    return {name: tuple(dict.fromkeys((*({defaults[name]} - set(each)), *each))) for name, each in words.items()}
+
+
 def texts_of(request: PlanRequest) -> dict[str, str]:
-    """Return field → text, for the fields that are typed."""
-    texts = {name: str(getattr(request, name) or "") for name in FIELDS if name != DEVICES}
-    return {**texts, "max_seconds": f"{request.max_seconds:g}" if request.max_seconds else ""}
+    """Return field → text: what was asked for, else the default."""
+    asked = {name: str(getattr(request, name) or "") for name in FIELDS}
+    asked["max_seconds"] = f"{request.max_seconds:g}" if request.max_seconds else ""
+    asked["dtype"] = full_dtype(asked["dtype"])
+    asked[DEVICES] = ",".join(request.devices)
+    return {name: asked[name] or default for name, default in default_texts(request).items()}
 
 
-def request_from(texts: Mapping[str, str], devices: tuple[str, ...], base: PlanRequest) -> PlanRequest:
+def request_from(texts: Mapping[str, str], base: PlanRequest) -> PlanRequest:
     """Return the request of the fields. Counts, times and commas are checked here, the rest when it is planned.
+
+    An empty field and the text of the default both stand for the default.
 
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
+    before, defaults = texts_of(base), default_texts(base)
     typed = {name: text.strip() for name, text in texts.items()}
-    for name in ("sizes", "dtype", "variant", "threads"):
-        if typed[name].endswith(","):
-            raise FieldError(name, f"{typed[name]!r} ends with a comma.", "Add a value or remove the comma.")
-    return replace(
-        base, sizes=typed["sizes"] or None, dtype=typed["dtype"] or None, variant=typed["variant"] or None,
-        threads=typed["threads"] or None, devices=devices, repeat=_whole("repeat", typed["repeat"]) or 1,
-        rounds=_whole("rounds", typed["rounds"]), max_seconds=_seconds("max_seconds", typed["max_seconds"]),
-        scale=typed["scale"] or "full",
-    )  # fmt: skip
+    asked = {name: "" if text == defaults[name] else text for name, text in typed.items()}
+    for name in ("sizes", "threads"):
+        if asked[name].endswith(","):
+            raise FieldError(name, f"{asked[name]!r} ends with a comma.", "Add a value or remove the comma.")
+    values: dict[str, Any] = {
+        **{name: asked[name] or None for name in ("sizes", "dtype", "variant", "threads")},
+        DEVICES: tuple(typed[DEVICES].split(",")),
+        "repeat": _whole("repeat", asked["repeat"]) or 1,
+        "rounds": _whole("rounds", asked["rounds"]),
+        "max_seconds": _seconds("max_seconds", asked["max_seconds"]),
+        "scale": typed["scale"] or "full",
+    }
+    # A field that is as it was keeps its value, even if that looks like the default.
+    return replace(base, **{name: value for name, value in values.items() if typed[name] != before[name]})
 
 
 def _whole(field: str, text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
-        remedy = "Enter a positive integer." if len(text) <= 9 else "Enter at most 9 digits."
+        usual = " or auto" if field == "rounds" else ""
+        remedy = f"Enter a positive integer{usual}." if len(text) <= 9 else "Enter at most 9 digits."
         raise FieldError(field, f"Invalid number {text!r}.", remedy)
     return int(text)
 
@@ -107,134 +170,99 @@ def _seconds(field: str, text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise FieldError(field, f"Invalid time {text!r}.", "Enter seconds, for example 20 or 1.5.") from None
+        raise FieldError(field, f"Invalid time {text!r}.", "Enter seconds, for example 20, or none.") from None
 
 
-LABEL_WIDTH = 13
-"""Cells of the labels, as in `app.tcss`."""
+class WorkloadForm(Form[Filled | None]):
+    """Returns the changed request, or None if the changes were dropped."""
 
+    def __init__(
+        self, entry: Entry, state: AppState, glyphs: Glyphs, draft: Mapping[str, str] | None = None
+    ) -> None:  # fmt: skip
+        """Edit this entry's request, or what was typed for it before; the state has devices and facts."""
+        request, threads = entry.request, state.environment.get("threads")
+        options = options_of(request, threads if isinstance(threads, int) else USUAL_CORES)
+        # Without a choice there is nothing to ask.
+        labels = {name: label for name, (label, _) in FIELDS.items() if len(options.get(name, (0, 0))) > 1}
+        super().__init__(labels, state, glyphs)
+        self._entry, self._options = entry, options
+        self._first = dict(draft or texts_of(request))
+        self._wrong: Mapping[str, str] = {}
+        """Field → its error."""
+        plan = plan_of(PlanRequest(request.names, request.sizes if request.own.codes else None, own=request.own))
+        rounds = f"{plan.rounds} to {plan.max_rounds}"
+        self._hints = {name: hint.replace("{rounds}", rounds) for name, (_, hint) in FIELDS.items()}
 
-class WorkloadForm(Box[PlanRequest | None]):
-    """Returns the changed request, or None if cancelled."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("escape", "cancel"),
-        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
-        ("down", "app.focus_next"),
-        ("up", "app.focus_previous"),
-    ]
-
-    def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs) -> None:
-        """Edit this entry's request; the state has the devices and the facts for the estimate."""
-        super().__init__()
-        self._entry, self._state, self._glyphs = entry, state, glyphs
-        self._hints = hints(entry.request)
-
-    def compose(self) -> ComposeResult:
-        """Yield one line per field with its error or hint, then the estimate."""
-        with VerticalScroll(id="box", can_focus=False):
-            yield Lines(id="about")
-            empty, texts = placeholders(self._entry.request), texts_of(self._entry.request)
-            for name, (text, _) in FIELDS.items():
-                with Horizontal(classes="field"):
-                    label = Lines(classes="label")
-                    label.show([((text, "strong"),)])
-                    yield label
-                    if name == DEVICES:
-                        yield DeviceChoice(self._entry.request.devices, self._state, self._glyphs, id=DEVICES)
-                    else:
-                        yield LineField(texts[name], placeholder=empty[name], id=name, select_on_focus=False)
-                yield Lines(id=f"{name}-hint", classes="hint")
-            yield Lines(id="outcome", classes="keys")
+    def make_field(self, name: str) -> Iterator[Widget]:
+        """Yield a chooser or a line."""
+        text = self._first[name]
+        if name == DEVICES:
+            yield DeviceChoice(tuple(text.split(",")), self._state, self._glyphs, id=DEVICES)
+        elif name in CHOICES:
+            yield Choice(text, self._options[name], DTYPE_ALIASES if name == "dtype" else None, id=name)
+        else:
+            default = default_texts(self._entry.request)[name]
+            # Sizes are continued more often than replaced; a digit after `none` would be wrong.
+            yield LineField(text, placeholder=default, id=name, select_on_focus=name != "sizes")
 
     def on_mount(self) -> None:
-        """Set the title and focus the first field."""
+        """Set the title."""
         self.query_one("#box").border_title = self._entry.name
-        self.query_one("#sizes").focus()
-
-    def on_resize(self) -> None:
-        """Wrap again once the box has its new width."""
-        self.call_after_refresh(self._lay_out)
-
-    def _lay_out(self) -> None:
-        if self not in self.app.screen_stack:
-            return  # closed meanwhile
-        entry, width = self._entry, self._width
-        # A short terminal has room for the fields and the estimate only.
-        claim = wrapped(spelled(entry.claim, self._glyphs), width, "muted") if self.size.height >= 30 else []
-        self.query_one("#about", Lines).show([*wrapped(spelled(entry.summary, self._glyphs), width), *claim])
-        self._check()
 
     def show_state(self, state: AppState) -> None:
         """Show newer devices and estimates."""
-        self._state = state
-        if self.query("#outcome"):
+        if self.is_shown:
             self.query_one(DeviceChoice).show_state(state)
-            self._check()
+        super().show_state(state)
 
-    @property
-    def _width(self) -> int:
-        return max(20, self.query_one("#box").content_size.width - 1)
-
-    def _texts(self) -> dict[str, str]:
-        return {name: self.query_one(f"#{name}", Input).value for name in FIELDS if name != DEVICES}
-
-    def _check(self) -> PlanRequest | None:
-        """Show the error or the estimate; return the request if it is valid."""
+    def check(self) -> Filled:
+        """Show the error or the estimate; return what is typed."""
+        texts = {**self._first, **self.texts()}
         try:
-            request = request_from(self._texts(), self.query_one(DeviceChoice).chosen, self._entry.request)
-            lines = self._taken(plan_of(request), request.repeat)
-            self._show_outcome({}, lines)
-            return request
+            request = request_from(texts, self._entry.request)
+            plan = plan_of(request)
         except UsageError as error:
-            field = error.field if isinstance(error, FieldError) and error.field in FIELDS else None
-            other = "" if field else str(error)
-            self._show_outcome({field: str(error)} if field else {}, wrapped(other, self._width, "bad"))
-            return None
+            field = error.field if isinstance(error, FieldError) and error.field in self._labels else ""
+            self._show({field: str(error)} if field else {}, [] if field else wrapped(str(error), self.width, "bad"))
+            return Filled(None, texts, str(error))
+        self._show({}, self._estimate(plan, request.repeat))
+        return Filled(request, texts)
 
-    def _show_outcome(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
-        for name in FIELDS:
-            self._show_hint(name, wrong.get(name, ""))
-        keys: Spans = (("enter", "key"), (" apply  ", "text"), ("esc", "key"), (" cancel", "text"))
-        self.query_one("#outcome", Lines).show([*lines, keys])
+    def _show(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
+        self._wrong = wrong
+        if not self.is_shown:
+            return
+        about: list[Spans] = []
+        if self.size.height >= 16:  # a short terminal has room for the fields only
+            about = wrapped(spelled(self._entry.summary, self._glyphs), self.width)
+        if self.size.height >= 30:
+            about += wrapped(spelled(self._entry.claim, self._glyphs), self.width, "muted")
+        shown = self.query_one("#about", Lines)
+        shown.show(about)
+        shown.display = bool(about)
+        self.show_hints(self._hints, wrong)
+        does = "run" if self._state.situation.may_start else "keep"
+        keys = {"enter": does, "esc": "close, keep changes", "tab": "next", "ctrl+c": "cancel", "ctrl+u": "clear"}
+        self.show_outcome(lines, keys)
 
-    def _show_hint(self, name: str, wrong: str) -> None:
-        """Show a field's error below it, or its hint while it has the focus."""
-        line = self.query_one(f"#{name}-hint", Lines)
-        text = wrong or (self._hints[name] if self.query_one(f"#{name}").has_focus else "")
-        role = "bad" if wrong else "muted"
-        line.show(wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH, role))
-        line.display = bool(text)
-
-    def _taken(self, plan: Plan, repeat: int) -> list[Spans]:
+    def _estimate(self, plan: Plan, repeat: int) -> list[Spans]:
         """Return the number of cases, their time and their memory."""
         count, found = len(plan.cases), estimate_of(self._state, plan, repeat)
-        memory, role = memory_words(found, free_bytes(self._state, plan))
-        facts = {
-            "cases": (f"{count}{', more are added during the search' if plan.search else ''}", "text"),
+        cases = f"{count}{', more are added during the search' if plan.search else ''}"
+        return self.fact_lines({
+            "cases": (cases, "text"),
             "time": (time_words(found, repeat), "text"),
-            "memory": (memory, role),
-        }
-        lines: list[Spans] = []
-        for label, (text, text_role) in facts.items():
-            rows = wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH, text_role)
-            lines += labelled(label, rows, LABEL_WIDTH)
-        return lines
+            "memory": memory_words(found, free_bytes(self._state, plan)),
+        })  # fmt: skip
 
-    @on(Input.Changed)
-    @on(DeviceChoice.Changed)
-    def _changed(self, event: Input.Changed | DeviceChoice.Changed) -> None:
-        event.stop()
-        self._check()
+    def submit(self) -> None:
+        """Close and run, or keep the changes while nothing can be run."""
+        filled = self.check()
+        if filled.request is not None:
+            self.dismiss(replace(filled, starts=self._state.situation.may_start))
+        for name in self._wrong:
+            self.field(name).focus()  # it may be out of sight
 
-    @on(DescendantFocus)
-    def _moved(self) -> None:
-        self._check()
-
-    @on(Input.Submitted)
-    @on(DeviceChoice.Submitted)
-    def _submitted(self, event: Input.Submitted | DeviceChoice.Submitted) -> None:
-        event.stop()
-        request = self._check()
-        if request is not None:
-            self.dismiss(request)
+    def action_leave(self) -> None:
+        """Close and keep what was typed."""
+        self.dismiss(self.check())

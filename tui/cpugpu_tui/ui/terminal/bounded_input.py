@@ -287,15 +287,16 @@ class BoundedInputDriver(ClickDriver):
         # Only the kernel sets the size: a paste with `ESC[48;9999;9999;0;0t` must not.
         if isinstance(message, events.Resize | InBandWindowResize):
             return
-        if not isinstance(message, events.MouseEvent) or self._is_on_screen(message):
+        if not isinstance(message, events.MouseEvent) or self._is_wanted(message):
             self._sent += 1
             self.process_message(message)
 
-    def _is_on_screen(self, event: events.MouseEvent) -> bool:
-        """Whether a mouse event was asked for and lies on the screen. Movements were not."""
+    def _is_wanted(self, event: events.MouseEvent) -> bool:
+        """Whether a mouse event was asked for and lies on the screen. Only what is dragged needs movements."""
         width, height = self.app.size
         is_inside = 0 <= event.x < width and 0 <= event.y < height
-        return self.takes_mouse and is_inside and not isinstance(event, events.MouseMove)
+        is_idle = isinstance(event, events.MouseMove) and self.app.mouse_captured is None
+        return self.takes_mouse and is_inside and not is_idle
 
     def _room(self) -> int:
         """Return how many more keys may be sent; sometimes ask the app which it has handled."""

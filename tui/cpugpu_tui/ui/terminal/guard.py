@@ -132,8 +132,8 @@ def _open_log(path: Path) -> tuple[int, Path | None]:
 
 
 NORMAL = (
-    b"\x1b[?2026l\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[<u\x1b[0m"
-    b"\x1b[?1049l\x1b[?25h\x1b[?1004l"
+    b"\x1b[?2026l\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"
+    b"\x1b[<u\x1b[0m\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
 """Resets every terminal mode that an app sets: pastes, mouse, keyboard, alternate screen, cursor, focus."""
 

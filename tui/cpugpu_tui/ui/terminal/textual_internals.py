@@ -29,6 +29,7 @@ PRIVATE_NAMES = {
     "textual._xterm_parser:XTermParser.tick": "same reason",
     "textual.drivers.linux_driver:LinuxDriver.run_input_thread": "replaced by our reader",
     "textual.drivers.linux_driver:LinuxDriver._enable_mouse_support": "it also asks for every movement of the mouse",
+    "textual.drivers.linux_driver:LinuxDriver._disable_mouse_support": "it does not know the mode that we ask for",
     "textual.drivers.linux_driver:LinuxDriver.exit_event": "ends our reader",
     "textual.drivers.linux_driver:LinuxDriver.fileno": "read by our reader",
     "textual.app:App._driver": "writes escape sequences for title and clipboard",
@@ -51,14 +52,14 @@ PAINTED_CELLS = 2_000
 Result = TypeVar("Result")
 
 
-CLICKS_AND_WHEEL = "\x1b[?1000h\x1b[?1006h"
-"""Mouse modes that the app sets: buttons and wheel, in SGR encoding."""
+MOUSE_ON, MOUSE_OFF = "\x1b[?1002h\x1b[?1006h", "\x1b[?1002l\x1b[?1006l"
+"""Mouse modes of the app: buttons, wheel, and movements while a button is down; in SGR encoding."""
 
 
 class ClickDriver(LinuxDriver):
-    """Textual's driver, told about clicks and the wheel but not about movements.
+    """Textual's driver, told about clicks, the wheel and drags but not about other movements.
 
-    Textual asks for movements too (mode 1003). Each one would wake the app, also while something is being timed.
+    Textual asks for all movements (mode 1003). Each one would wake the app, also while something is being timed.
     """
 
     def __init__(
@@ -70,7 +71,12 @@ class ClickDriver(LinuxDriver):
 
     def _enable_mouse_support(self) -> None:
         if self.takes_mouse:
-            self.write(CLICKS_AND_WHEEL)
+            self.write(MOUSE_ON)
+            self.flush()
+
+    def _disable_mouse_support(self) -> None:
+        if self.takes_mouse:
+            self.write(MOUSE_OFF)
             self.flush()
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from textual import on
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
-from textual.events import DescendantFocus, Key, Paste
+from textual.events import Key, Paste
+from textual.widget import Widget
 from textual.widgets import Input
 
 from cpugpu_tui.config.parsing import FieldError
@@ -21,21 +17,18 @@ from cpugpu_tui.session.typed_code import LINE_BREAK, CodeFields, request_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of, time_words
-from cpugpu_tui.ui.panes.fields import LineField
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, cut, spelled, visible, wrapped
-from cpugpu_tui.ui.screens.page import Box
+from cpugpu_tui.ui.panes.fields import Choice, LineField
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, visible, wrapped
+from cpugpu_tui.ui.screens.form import LABEL_WIDTH, Form
 
-LABELS: dict[str, tuple[str, str]] = {
+FIELDS: dict[str, tuple[str, str]] = {
     "code": ("code", "an expression such as x @ x, or file.py:function"),
     "setup": ("setup", "makes the inputs, for example x = torch.rand(n, n); paste several lines as they are"),
     "sizes": ("n", "512, or 16,64,256; 16:4096 searches between both; 16:4096:16 takes steps"),
     "lets": ("parameters", "NAME=VALUE; several values, k=1,2, are timed one after the other"),
-    "in_place": ("in place", "yes: the code may change its inputs, which are restored before each call"),
+    "in_place": ("in place", "yes if the code changes its inputs, which are restored before each call"),
 }
 """Field of `CodeFields` → label and hint."""
-
-LABEL_WIDTH = 13
-"""Cells of the labels, as in `app.tcss`."""
 
 MOST_OFFERS = 6
 """Largest number of visible offers."""
@@ -46,7 +39,8 @@ class Typed:
     """What the form returns."""
 
     fields: CodeFields
-    request: PlanRequest
+    request: PlanRequest | None
+    """What to run; None if the form was only closed."""
     is_from_history: bool
     """Whether the form took some of it from a saved run."""
 
@@ -98,77 +92,65 @@ class CodeField(LineField):
             event.prevent_default()
 
 
-class CodeForm(Box[Typed | None]):
-    """Returns the typed code and its request, or None if cancelled."""
+class CodeForm(Form[Typed | None]):
+    """Returns what was typed, or None if it was dropped."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "cancel", show=False),
-        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
-    ]
-
-    def __init__(self, base: PlanRequest, state: AppState, glyphs: Glyphs, typed: Sequence[CodeFields] = ()) -> None:
-        """Type code to be run as `base`; `typed` was typed in this app before."""
-        super().__init__()
-        self._base, self._state, self._glyphs, self._typed = base, state, glyphs, typed
+    def __init__(
+        self, base: PlanRequest, state: AppState, glyphs: Glyphs, typed: Sequence[CodeFields] = (),
+        draft: Typed | None = None,
+    ) -> None:  # fmt: skip
+        """Type code to be run as `base`; `typed` was run in this app before, `draft` was not."""
+        super().__init__({name: label for name, (label, _) in FIELDS.items()}, state, glyphs)
+        self._base, self._typed = base, typed
+        self._first = draft.fields if draft is not None else CodeFields()
         self._earlier: tuple[CodeFields, ...] = ()
         self._offers: list[Offer] = []
         self._index: int | None = None
         """Place of the chosen offer; None while the cursor is in the field."""
-        self._is_from_history = False
+        self._is_from_history = draft is not None and draft.is_from_history
         self.moves: dict[str, Callable[[], None]] = {
             "tab": self._complete, "shift+tab": lambda: self._go(-1), "down": lambda: self._move(1),
             "up": lambda: self._move(-1),
         }  # fmt: skip
         """Key → what it does in every field."""
 
-    def compose(self) -> ComposeResult:
-        """Yield one line per field with its error or hint, then the estimate."""
-        with VerticalScroll(id="box", can_focus=False):
-            for name, (text, _) in LABELS.items():
-                with Horizontal(classes="field"):
-                    label = Lines(classes="label")
-                    label.show([((text, "strong"),)])
-                    yield label
-                    yield CodeField(id=name, select_on_focus=False)
-                yield Lines(id=f"{name}-hint", classes="hint")
-                if name == "code":
-                    yield Lines(id="offers", classes="hint")
-            yield Lines(id="outcome", classes="keys")
+    def make_field(self, name: str) -> Iterator[Widget]:
+        """Yield a line or, for yes and no, a chooser."""
+        text = getattr(self._first, name)
+        if name == "in_place":
+            yield Choice(text or "no", ("no", "yes"), id=name)
+        else:
+            yield CodeField(text, id=name, select_on_focus=False)
+
+    def below(self, name: str) -> Iterator[Widget]:
+        """Yield the offers under the code."""
+        if name == "code":
+            yield Lines(id="offers", classes="hint")
 
     def on_mount(self) -> None:
-        """Set the title and focus the first field."""
+        """Set the title."""
         self.query_one("#box").border_title = "Your code"
-        self.query_one("#code").focus()
-
-    def on_resize(self) -> None:
-        """Wrap again once the box has its new width."""
-        self.call_after_refresh(self._check)
 
     def offer(self, earlier: tuple[CodeFields, ...]) -> None:
         """Offer code of saved runs, too."""
         self._earlier = earlier
-        self._check()
-
-    def show_state(self, state: AppState) -> None:
-        """Show newer estimates."""
-        self._state = state
-        self._check()
+        self.check()
 
     # ---------------------------------------------------------------- what is shown
 
     @property
-    def _width(self) -> int:
-        return max(20, self.query_one("#box").content_size.width - 1)
+    def _fields(self) -> CodeFields:
+        texts = {name: text.strip() for name, text in self.texts().items()}
+        return replace(CodeFields(**texts), in_place=texts["in_place"].removesuffix("no"))
 
     @property
-    def _fields(self) -> CodeFields:
-        return CodeFields(*(self.query_one(f"#{each.name}", Input).value.strip() for each in fields(CodeFields)))
+    def _in_place(self) -> Choice:
+        return self.query_one("#in_place", Choice)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Show offers, errors and the estimate."""
-        if self not in self.app.screen_stack or not self.query("#outcome"):
-            return  # closed, or not composed yet
+        if not self.is_shown:
+            return
         typed = self._fields
         self._find_offers()
         self._show_offers()
@@ -176,39 +158,26 @@ class CodeForm(Box[Typed | None]):
             request = request_of(typed, self._base)
             plan = plan_of(request)
         except UsageError as error:
-            field = error.field if isinstance(error, FieldError) and error.field in LABELS else ""
+            field = error.field if isinstance(error, FieldError) and error.field in FIELDS else ""
             is_unfinished = field == "code" and (not typed.code or any(each.fields is None for each in self._offers))
             wrong = {} if is_unfinished else {field: str(error)}
-            self._show(wrong, [] if field else wrapped(str(error), self._width, "bad"))
+            self._show(wrong, [] if field else wrapped(str(error), self.width, "bad"))
         else:
             more = ", more are added during the search" if plan.search else ""
-            found = estimate_of(self._state, plan, request.repeat)
-            facts = {"cases": f"{len(plan.cases)}{more}", "time": time_words(found, request.repeat)}
-            self._show({}, self._facts(facts))
+            time = time_words(estimate_of(self._state, plan, request.repeat), request.repeat)
+            facts = {"cases": (f"{len(plan.cases)}{more}", "text"), "time": (time, "text")}
+            self._show({}, self.fact_lines(facts))
 
     def _find_offers(self) -> None:
         found = offers_for(self._fields.code, self._typed, self._earlier) if self._is_at("code") else []
         if found != self._offers:
             self._offers, self._index = found, None
 
-    def _facts(self, facts: Mapping[str, str]) -> list[Spans]:
-        lines: list[Spans] = []
-        for label, text in facts.items():
-            rows = wrapped(spelled(text, self._glyphs), self._width - LABEL_WIDTH)
-            lines += [((f"{'' if place else label:<{LABEL_WIDTH}}", "muted"), *row) for place, row in enumerate(rows)]
-        return lines
-
     def _show(self, wrong: Mapping[str, str], lines: Sequence[Spans]) -> None:
-        for name, (_, hint) in LABELS.items():
-            error = wrong.get(name, "")
-            text = spelled(visible(error or (hint if self._is_at(name) else "")), self._glyphs)
-            line = self.query_one(f"#{name}-hint", Lines)
-            line.show(wrapped(text, self._width - LABEL_WIDTH, "bad" if error else "muted"))
-            line.display = bool(text)
-        does = " take  " if self._index is not None else " run  "
-        keys: Spans = (("enter", "key"), (does, "text"), ("tab", "key"), (" complete, next  ", "text"),
-                       ("up down", "key"), (" choose  ", "text"), ("esc", "key"), (" cancel", "text"))  # fmt: skip
-        self.query_one("#outcome", Lines).show([*lines, keys])
+        self.show_hints({name: hint for name, (_, hint) in FIELDS.items()}, wrong)
+        does = "take" if self._index is not None else "run"
+        keys = {"enter": does, "esc": "close, keep changes", "tab": "complete, next", "up down": "choose"}
+        self.show_outcome(lines, {**keys, "ctrl+c": "cancel"})
 
     def _show_offers(self) -> None:
         """Show the offers around the chosen one."""
@@ -221,7 +190,7 @@ class CodeForm(Box[Typed | None]):
         shown.display = bool(lines)
 
     def _offer_line(self, place: int) -> Spans:
-        offer, width = self._offers[place], self._width - LABEL_WIDTH
+        offer, width = self._offers[place], self.width - LABEL_WIDTH
         sign = self._glyphs.cursor if place == self._index else " "
         setup = f"   setup: {offer.fields.setup}" if offer.fields is not None and offer.fields.setup else ""
         source = " history" if offer.is_from_history else ""
@@ -233,12 +202,6 @@ class CodeForm(Box[Typed | None]):
 
     # ---------------------------------------------------------------- keys
 
-    @on(Input.Changed)
-    @on(DescendantFocus)
-    def _changed(self, event: Input.Changed | DescendantFocus) -> None:
-        event.stop()
-        self._check()
-
     def _move(self, step: int) -> None:
         """Choose the next or previous offer; without offers, go to the next or previous field."""
         self._find_offers()
@@ -247,7 +210,7 @@ class CodeForm(Box[Typed | None]):
             return
         place = step - 1 if self._index is None else self._index + step
         self._index = None if place < 0 else min(place, len(self._offers) - 1)
-        self._check()
+        self.check()
 
     def _complete(self) -> None:
         """Take the chosen offer, or the only or longest common path; with nothing to complete, go to the next field."""
@@ -262,7 +225,7 @@ class CodeForm(Box[Typed | None]):
             self._take(Offer(common))
         elif common:
             self._index = 0
-            self._check()
+            self.check()
         else:
             self._go(1)
 
@@ -277,13 +240,15 @@ class CodeForm(Box[Typed | None]):
         texts = asdict(offer.fields) if offer.fields is not None else {"code": offer.text}
         self._is_from_history = self._is_from_history or offer.is_from_history
         for name, text in texts.items():
-            field = self.query_one(f"#{name}", Input)
-            field.value = text
-            field.cursor_position = len(text)
+            field = self.query_one(f"#{name}")
+            if isinstance(field, Input):
+                field.value = text
+                field.cursor_position = len(text)
+        if offer.fields is not None:
+            self._in_place.choose(offer.fields.in_place or "no")
 
-    @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    def submit(self) -> None:
+        """Take the chosen offer, or close and run the code."""
         if self._index is not None:
             self._take(self._offers[self._index])
             return
@@ -292,15 +257,15 @@ class CodeForm(Box[Typed | None]):
             request = request_of(typed, self._base)
             plan_of(request)
         except UsageError as error:
-            field = error.field if isinstance(error, FieldError) and error.field in LABELS else "code"
+            field = error.field if isinstance(error, FieldError) and error.field in FIELDS else "code"
             self.query_one(f"#{field}").focus()
             self._show({field: str(error)}, [])
             return
         self.dismiss(Typed(typed, request, self._is_from_history))
 
-    def action_cancel(self) -> None:
-        """Close without running anything."""
-        self.dismiss(None)
+    def action_leave(self) -> None:
+        """Close without running anything, and keep what was typed."""
+        self.dismiss(Typed(self._fields, None, self._is_from_history))
 
 
 def _common_start(texts: Sequence[str]) -> str:

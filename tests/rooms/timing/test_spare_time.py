@@ -1,0 +1,141 @@
+"""`quick` gives its spare seconds to the case with the widest interval first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from tests.helpers.runs.recorder import Recorder
+
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+from cpugpu_tui.timing import scheduler
+from cpugpu_tui.timing.case_run import CaseRun
+from cpugpu_tui.timing.channel import Control
+from cpugpu_tui.timing.scheduler import Scheduler
+from cpugpu_tui.timing.size_search import SPARE_NS, WIDE, plus_minus
+from cpugpu_tui.timing.timers import CaseError
+
+NOISY = Simulation(noise=0.02, cpu_drift=0.06)
+"""A CPU whose rounds differ by 6 %, as on a server with 16 threads."""
+
+
+@dataclass
+class Ran:
+    """What a search did: half-width, rounds and time of each case at its end."""
+
+    plan: Plan
+    recorder: Recorder
+    widths: dict[int, float] = field(default_factory=dict)
+    rounds: dict[int, int] = field(default_factory=dict)
+    spent_s: float = 0.0
+
+    @property
+    def widest(self) -> float:
+        return max(self.widths.values())
+
+    @property
+    def budget_s(self) -> float:
+        return 2 * self.plan.budget_s * len(self.recorder.of(CaseStarted))
+
+
+def quick(monkeypatch: pytest.MonkeyPatch, seed: int = 1, spare_ns: float = SPARE_NS) -> Ran:
+    """Run `quick` on the noisy machine with so much spare time."""
+    plan = build_plan(PlanRequest(("quick",), simulation=Simulation(seed=seed, noise=0.02, cpu_drift=0.06)))
+    ran = Ran(plan, Recorder())
+    honest = CaseRun.finish
+
+    def finish(case_run: CaseRun) -> None:
+        ran.widths[case_run.case.size] = plus_minus(case_run)
+        ran.rounds[case_run.case.size] = case_run.rounds_complete
+        ran.spent_s += sum(run.spent_ns for run in case_run.runs) / 1e9
+        honest(case_run)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CaseRun, "finish", finish)
+        patched.setattr(scheduler, "SPARE_NS", spare_ns)
+        assert Scheduler(plan, SimulatedMachine(plan), ran.recorder, Control()).run() == "done"
+    return ran
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_widest_interval_becomes_narrower_within_the_same_budget(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    without, ran = quick(monkeypatch, seed, spare_ns=0.0), quick(monkeypatch, seed)
+    assert without.widest > 2 * WIDE
+    assert ran.widest < without.widest / 2
+    assert ran.spent_s < ran.budget_s
+    # Rounds are granted by their expected time, and may take a little more.
+    assert ran.spent_s < without.spent_s + 1.1 * SPARE_NS / 1e9
+    assert quick(monkeypatch, seed).rounds == ran.rounds
+
+
+def test_narrow_cases_get_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    without, ran = quick(monkeypatch, spare_ns=0.0), quick(monkeypatch)
+    assert any(width <= WIDE for width in without.widths.values())
+    for size, width in without.widths.items():
+        assert width > WIDE or ran.rounds[size] == without.rounds[size], size
+
+
+def test_the_widest_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A little time goes to one case alone."""
+    without, ran = quick(monkeypatch, spare_ns=0.0), quick(monkeypatch, spare_ns=0.3e9)
+    more = {size for size in ran.rounds if ran.rounds[size] > without.rounds[size]}
+    assert max(without.widths, key=lambda size: without.widths[size]) in more
+    assert len(more) < sum(width > WIDE for width in without.widths.values())
+
+
+def test_every_case_ends_once_and_after_a_failure_in_spare_time_the_others_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken: list[str] = []
+    honest = scheduler.grant_rounds
+
+    def breaks(case_run: CaseRun, spare_ns: float) -> float:
+        def half_rounds() -> Iterator[None]:
+            raise CaseError("error", "planted")
+
+        if not broken:
+            broken.append(case_run.case.key)
+            monkeypatch.setattr(case_run, "half_rounds", half_rounds)
+        return honest(case_run, spare_ns)
+
+    monkeypatch.setattr(scheduler, "grant_rounds", breaks)
+    recorder = quick(monkeypatch).recorder
+    assert [event.case for event in recorder.of(CaseFailed)] == broken != []
+    ended = [event.case for event in recorder.of(CaseFinished, CaseFailed)]
+    assert sorted(ended) == sorted(event.case for event in recorder.of(CaseStarted))
+
+
+def test_what_waits_is_finished_where_a_later_size_needs_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first try of the last size fails while another case waits for spare seconds."""
+    refused: list[int] = []
+    honest = SimulatedMachine.make_inputs
+
+    def short(self: SimulatedMachine, case: Case) -> object:
+        if case.size == 2048 and not refused:
+            refused.append(case.size)
+            raise CaseError("oom", "Needs 18 GB, 12 GB free.")
+        return honest(self, case)
+
+    monkeypatch.setattr(SimulatedMachine, "make_inputs", short)
+    ran = quick(monkeypatch)
+    assert refused == [2048]
+    assert not ran.recorder.of(CaseFailed)
+    assert 2048 in ran.rounds
+
+
+def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = Control()
+    plan = build_plan(PlanRequest(("quick",), simulation=NOISY))
+    honest = scheduler.grant_rounds
+
+    def stops(case_run: CaseRun, spare_ns: float) -> float:
+        control.obey("stop")
+        return honest(case_run, spare_ns)
+
+    monkeypatch.setattr(scheduler, "grant_rounds", stops)
+    recorder = Recorder()
+    assert Scheduler(plan, SimulatedMachine(plan), recorder, control).run() == "stopped"
+    assert len(recorder.of(CaseFinished)) == len(recorder.of(CaseStarted))

@@ -1,0 +1,174 @@
+"""The base of forms: fields with a hint or an error under each, an estimate, and keys that never scroll away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, TypeVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.events import DescendantFocus
+from textual.widget import Widget
+from textual.widgets import Input
+
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.fields import Chooser
+from cpugpu_tui.ui.panes.lines import Lines, Spans, labelled, spelled, visible, width_of, wrapped
+from cpugpu_tui.ui.screens.page import Box
+
+T = TypeVar("T")
+
+LABEL_WIDTH = 13
+"""Cells of the labels, as in `app.tcss`."""
+
+NARROW_HINT_INDENT = 2
+"""Indentation of hints below 60 columns, as in `app.tcss`."""
+
+
+class FieldBox(VerticalScroll, can_focus=False, inherit_bindings=False):
+    """Holds the fields. The arrow keys move between fields, also where these need to be scrolled."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("pagedown", "page_down", show=False), Binding("pageup", "page_up", show=False),
+    ]  # fmt: skip
+
+
+class Form(Box[T]):
+    """Fields in a box. `escape` leaves and keeps what was typed; `ctrl+c` drops it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", show=False),
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, labels: Mapping[str, str], state: AppState, glyphs: Glyphs) -> None:
+        """Show a field for each of `labels`, which maps its name to its label."""
+        super().__init__()
+        self._labels, self._state, self._glyphs = labels, state, glyphs
+
+    def make_field(self, name: str) -> Iterable[Widget]:
+        """Yield the field of this name, whose id is the name."""
+        raise NotImplementedError
+
+    def check(self) -> object:
+        """Show hints, errors and the estimate for what is typed."""
+        raise NotImplementedError
+
+    def submit(self) -> None:
+        """Close and run what is typed, or show why it cannot be run."""
+        raise NotImplementedError
+
+    def action_leave(self) -> None:
+        """Close and keep what was typed."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        """Yield one line per field with its error or hint, the estimate and the keys."""
+        with FieldBox(id="box"):
+            yield Lines(id="about")
+            for name, text in self._labels.items():
+                with Horizontal(classes="field"):
+                    label = Lines(classes="label")
+                    label.show([((text, "strong"),)])
+                    yield label
+                    yield from self.make_field(name)
+                yield Lines(id=f"{name}-hint", classes="hint")
+                yield from self.below(name)
+            yield Lines(id="outcome")
+            yield Lines(id="form-keys", classes="keys")
+
+    def on_mount(self) -> None:
+        """Focus the first field."""
+        self.field(next(iter(self._labels))).focus()
+
+    def on_resize(self) -> None:
+        """Wrap again once the box has its new width."""
+        self.call_after_refresh(self.check)
+
+    def show_state(self, state: AppState) -> None:
+        """Show newer estimates."""
+        self._state = state
+        self.check()
+
+    def field(self, name: str) -> Widget:
+        """Return a field."""
+        return self.query_one(f"#{name}")
+
+    def texts(self) -> dict[str, str]:
+        """Return field → text."""
+        fields = {name: self.field(name) for name in self._labels}
+        return {name: field.value for name, field in fields.items() if isinstance(field, Input | Chooser)}
+
+    def below(self, name: str) -> Iterable[Widget]:
+        """Yield more lines under a field."""
+        del name
+        return ()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the form is open and composed."""
+        return self in self.app.screen_stack and bool(self.query("#form-keys"))
+
+    @property
+    def width(self) -> int:
+        """Cells of a line in the box."""
+        return max(20, self.query_one("#box").content_size.width - 1)
+
+    def show_hints(self, hints: Mapping[str, str], wrong: Mapping[str, str]) -> None:
+        """Show each error under its field, and under the field with the focus its hint."""
+        indent = LABEL_WIDTH if self.size.width >= 60 else NARROW_HINT_INDENT
+        for name in self._labels:
+            error, has_focus = wrong.get(name, ""), self.field(name).has_focus
+            text = visible(spelled(error or (hints.get(name, "") if has_focus else ""), self._glyphs))
+            line = self.query_one(f"#{name}-hint", Lines)
+            line.show(wrapped(text, self.width - indent, "bad" if error else "muted"))
+            line.display = bool(text)
+
+    @on(Input.Changed)
+    @on(Chooser.Changed)
+    @on(DescendantFocus)
+    def _changed(self, event: Input.Changed | Chooser.Changed | DescendantFocus) -> None:
+        event.stop()
+        if self.is_shown:
+            self.check()
+            self.call_after_refresh(self._bring_into_sight)
+
+    def _bring_into_sight(self) -> None:
+        """Scroll to the field with the focus and its hint, below the last field also to the estimate."""
+        names = list(self._labels)
+        name = self.focused.id if self.is_shown and self.focused is not None else None
+        if name not in names:
+            return
+        for wanted in (*(["outcome"] if name == names[-1] else []), f"{name}-hint", name):
+            line = self.query_one(f"#{wanted}")
+            if line.display:
+                line.scroll_visible(animate=False, immediate=True)
+
+    @on(Input.Submitted)
+    @on(Chooser.Submitted)
+    def _submitted(self, event: Input.Submitted | Chooser.Submitted) -> None:
+        event.stop()
+        self.submit()
+
+    def show_outcome(self, lines: Sequence[Spans], keys: Mapping[str, str]) -> None:
+        """Show the lines below the fields, and as many of the keys (key → label) as fit, the first ones first."""
+        pairs: list[Spans] = [((key, "key"), (f" {does}  ", "text")) for key, does in keys.items()]
+        while len(pairs) > 2 and sum(map(width_of, pairs)) > self.width + 3:
+            pairs.pop()
+        outcome = self.query_one("#outcome", Lines)
+        outcome.show(lines)
+        outcome.display = bool(lines)
+        self.query_one("#form-keys", Lines).show([tuple(part for pair in pairs for part in pair)])
+
+    def fact_lines(self, facts: Mapping[str, tuple[str, str]]) -> list[Spans]:
+        """Return the lines of label → (text, role)."""
+        lines: list[Spans] = []
+        for label, (text, role) in facts.items():
+            rows = wrapped(spelled(text, self._glyphs), self.width - LABEL_WIDTH, role)
+            lines += labelled(label, rows, LABEL_WIDTH)
+        return lines
