@@ -29,6 +29,8 @@ NOT_RUN = {
 HERE = {
     "/path/to/env/bin/python": sys.executable,
     "/path/to/other/bin/python": str(Path(sys.executable).with_name("python3")),
+    "/path/to/old/bin/python": sys.executable,
+    "/path/to/new/bin/python": str(Path(sys.executable).with_name("python3")),
     "~/torch/bin/python": sys.executable,
     "srun": "local",
 }

@@ -11,7 +11,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.model import CALIBRATION, CaseFailed, CaseFinished, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.model import (
+    CALIBRATION,
+    DUET,
+    TURN,
+    CaseFailed,
+    CaseFinished,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+)
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
@@ -71,6 +83,8 @@ class Session:
         self.on_live: Callable[[bool], None] = lambda _live: None
         """Called with True before the plan is sent and with False at the end. Anything that would disturb timing must
         pause in between."""
+        self.on_turn: Callable[[Progressed], None] = lambda _turn: self.resume()
+        """Called when an agent that takes turns waits for the next one, which begins with `resume`."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._agent: Agent | None = None
         self._stop = threading.Event()
@@ -294,7 +308,9 @@ class Session:
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
         simulation = plan.simulation
         if simulation is not None and not simulation.drift_seed:
-            simulation = replace(simulation, drift_seed=zlib.crc32(self.run_id.encode()) or 1)
+            # The agents of a duet run on one machine at one time.
+            seed = str(self._facts.get(DUET) or self.run_id)
+            simulation = replace(simulation, drift_seed=zlib.crc32(seed.encode()) or 1)
         return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None, simulation=simulation)
 
     def _follow(self, plan: Plan) -> RunFinished | Gone:
@@ -324,7 +340,11 @@ class Session:
                 silent_s = 0.0
             if isinstance(message, (Gone, RunFinished)):
                 return message
-            self._stream.add(message)
+            if isinstance(message, Progressed) and message.phase == TURN:
+                self._paused = True
+                self.on_turn(message)
+            else:
+                self._stream.add(message)
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame

@@ -140,6 +140,8 @@ class MeasuredRun:
     """GPU → median SM clock, MHz."""
     gpu_models: tuple[str, ...] = ()
     """Model of each GPU, in the order of the run."""
+    duet: str = ""
+    """Pair of agents that it belongs to, in a duet; empty for a run of its own."""
 
     @property
     def name(self) -> str:
@@ -179,6 +181,7 @@ def measured_state(
         cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
         facts={} if times_only else facts_of(run, power_limits_mw or {}),
         clocks_mhz={} if times_only else _clocks(run, names), gpu_models=tuple(gpu.label for gpu in run.gpus),
+        duet=str(run.run.environment.get(model.DUET) or ""),
     )  # fmt: skip
 
 
