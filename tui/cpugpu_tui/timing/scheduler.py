@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 
+from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 from cpugpu_tui.timing.case_run import CaseRun
@@ -41,6 +42,7 @@ class Scheduler:
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
         self._active: list[CaseRun] = []
+        self._pool = Pool()
         self._waiting: list[CaseRun] = []
         """Cases of a search that are done, but whose interval is wide: they get its spare seconds."""
         self._left_ns = self._granted_ns = 0.0
@@ -140,7 +142,14 @@ class Scheduler:
         index, case = self._pending.popleft()
         without_cpu = self._search is not None and self._search.is_left_out(case)
         case_run = CaseRun(
-            case, self._plan, self._machine, self._emit, self._control, self._should_stop, without_cpu=without_cpu
+            case,
+            self._plan,
+            self._machine,
+            self._emit,
+            self._control,
+            self._should_stop,
+            without_cpu=without_cpu,
+            pool=self._pool,
         )
         try:
             case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
