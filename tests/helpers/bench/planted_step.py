@@ -1,4 +1,4 @@
-"""A workload of 50 matrix products in a row. BENCH_EXTRA_STEPS adds products: 1 makes it 2 % longer."""
+"""A workload of one kernel that adds 350 rows. BENCH_EXTRA_ROWS adds rows: 7 make it 2 % longer."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ from typing import Any
 
 from cpugpu_tui import Workload, workload
 
-STEPS = 50
-EXTRA = int(os.environ.get("BENCH_EXTRA_STEPS", "0"))
+ROWS = 350
+EXTRA = int(os.environ.get("BENCH_EXTRA_ROWS", "0"))
 
 
 @workload
 class PlantedStep(Workload):
-    """50 products of n×n matrices, one after the other, or as many more as BENCH_EXTRA_STEPS says."""
+    """The sum of the same n numbers 350 times, or as many more times as BENCH_EXTRA_ROWS says.
+
+    One kernel, whose time grows with the rows: 50 small kernels were held up by the host, whose speed differs by 10 %
+    from process to process.
+    """
 
     name = "planted-step"
     axis = "n"
-    sizes = (512,)
+    sizes = (1_000_000,)
 
     def inputs(self, n: int, dtype: Any, generator: Any) -> tuple[Any, ...]:
-        """Return two matrices whose products neither grow nor vanish."""
+        """Return one row."""
         import torch
 
-        left, right = (torch.randn((n, n), generator=generator, dtype=dtype) for _ in range(2))
-        return left, right / n**0.5
+        return (torch.rand(n, generator=generator, dtype=dtype),)
 
-    def step(self, left: Any, right: Any) -> Any:
-        """Multiply again and again."""
-        for _ in range(STEPS + EXTRA):
-            left = left @ right
-        return left
+    def step(self, row: Any) -> Any:
+        """Add the rows, which lie in the same memory."""
+        return row.expand(ROWS + EXTRA, -1).sum(0)
 
     def flops(self, n: int) -> float:
-        """Return those of 50 products: both sides of a duet claim the same work."""
-        return 2.0 * STEPS * n**3
+        """Return those of 350 rows: both sides of a duet claim the same work."""
+        return float(ROWS * n)
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
-        """Return the bytes of 50 products."""
-        return 3.0 * STEPS * n**2 * itemsize_bytes
+        """Return the bytes of the row and the sum."""
+        return 2.0 * n * itemsize_bytes
