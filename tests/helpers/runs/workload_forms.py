@@ -11,7 +11,7 @@ WIDTH = 1024
 class Softmax(Workload):
     """Softmax of each of n rows of 1,024 normals."""
 
-    name = "softmax"
+    name = "form-softmax"
     axis = "rows"
     sizes = (1, 16, 256)
     dtypes = ("float64", "float32", "bfloat16", "float16")
@@ -45,7 +45,7 @@ class Form(Workload):
 class Sort(Form):
     """Sorted numbers and where they were."""
 
-    name = "sort"
+    name = "form-sort"
 
     def inputs(self, n, dtype, generator):
         return torch.randn(n, dtype=dtype, generator=generator)
@@ -58,7 +58,7 @@ class Sort(Form):
 class Fft(Form):
     """Spectrum of n complex numbers."""
 
-    name = "fft"
+    name = "form-fft"
 
     def inputs(self, n, dtype, generator):
         return torch.complex(*(torch.randn(n, dtype=dtype, generator=generator) for _ in range(2)))
@@ -71,7 +71,7 @@ class Fft(Form):
 class Embedding(Form):
     """Rows of a table at n random places."""
 
-    name = "embedding"
+    name = "form-embedding"
     axis = "batch"
 
     def inputs(self, n, dtype, generator):
@@ -85,7 +85,7 @@ class Embedding(Form):
 class SparseMatmul(Form):
     """Product of a sparse matrix and a vector."""
 
-    name = "sparse-matmul"
+    name = "form-sparse"
 
     def inputs(self, n, dtype, generator):
         dense = torch.randn(n, n, dtype=dtype, generator=generator)
@@ -99,7 +99,7 @@ class SparseMatmul(Form):
 class Perceptron(Form):
     """A network of two layers, given as a module, and its inputs in a dictionary."""
 
-    name = "perceptron"
+    name = "form-perceptron"
     axis = "batch"
 
     def inputs(self, n, dtype, generator):
@@ -114,7 +114,7 @@ class Perceptron(Form):
 class Solve(Form):
     """Solution of n equations, of which the residual is checked."""
 
-    name = "solve"
+    name = "form-solve"
     axis = "n"
 
     def inputs(self, n, dtype, generator):
@@ -136,7 +136,7 @@ class Solve(Form):
 class Random(Form):
     """Numbers drawn on the device, of which the mean is checked."""
 
-    name = "random"
+    name = "form-random"
     sizes = (4096,)
     draws = True
 

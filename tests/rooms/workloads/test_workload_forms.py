@@ -47,7 +47,8 @@ def checked(name: str, spoil: Spoil = lambda result: result, *, exact: bool = Tr
     return machine.check(case, inputs, results | {last: spoil(results[last])}, exact=exact)
 
 
-NAMES = ("softmax", "sort", "fft", "embedding", "sparse-matmul", "perceptron", "solve", "random")
+FORMS = ("softmax", "sort", "fft", "embedding", "sparse", "perceptron", "solve", "random")
+NAMES = tuple(f"form-{name}" for name in FORMS)
 
 
 def test_every_form_is_placed_checked_and_timed(cpugpu: CommandLine) -> None:
@@ -62,16 +63,16 @@ def test_every_form_is_placed_checked_and_timed(cpugpu: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [
-        ("softmax", lambda result: result * 1.01),
-        ("sort", lambda result: (result[0] * 1.01, result[1])),
-        ("sort", lambda result: (result[0], result[1].flip(0))),
-        ("fft", lambda result: result.conj()),
-        ("embedding", lambda result: result.roll(1, 0)),
-        ("sparse-matmul", lambda result: result + 1),
-        ("perceptron", lambda result: result * 1.01),
-        ("solve", lambda result: result * 1.01),
-        ("solve", lambda result: result * float("nan")),
-        ("random", lambda result: result * 1.1),
+        ("form-softmax", lambda result: result * 1.01),
+        ("form-sort", lambda result: (result[0] * 1.01, result[1])),
+        ("form-sort", lambda result: (result[0], result[1].flip(0))),
+        ("form-fft", lambda result: result.conj()),
+        ("form-embedding", lambda result: result.roll(1, 0)),
+        ("form-sparse", lambda result: result + 1),
+        ("form-perceptron", lambda result: result * 1.01),
+        ("form-solve", lambda result: result * 1.01),
+        ("form-solve", lambda result: result * float("nan")),
+        ("form-random", lambda result: result * 1.1),
     ],
 )
 @pytest.mark.parametrize("devices", [1, 2])
@@ -85,39 +86,39 @@ def test_a_wrong_result_is_noticed_on_any_device(name: str, spoil: Spoil, device
 def test_large_integers_do_not_hide_wrong_numbers() -> None:
     """The places of 64 numbers have a norm of 290, the numbers one of 8."""
     with pytest.raises(CaseError):
-        checked("sort", lambda result: (result[0] * 1.01, result[1] + 0))
+        checked("form-sort", lambda result: (result[0] * 1.01, result[1] + 0))
 
 
 def test_complex_numbers_are_compared_with_wider_ones() -> None:
-    assert 0 < checked("fft").error < 1e-5
+    assert 0 < checked("form-fft").error < 1e-5
 
 
 def test_devices_are_compared_without_a_reference_unless_their_results_may_differ() -> None:
-    assert checked("sort", exact=False) is None
-    assert checked("sort", exact=False, devices=2).against == "device 0"
-    assert checked("solve", exact=False, devices=2) is None
+    assert checked("form-sort", exact=False) is None
+    assert checked("form-sort", exact=False, devices=2).against == "device 0"
+    assert checked("form-solve", exact=False, devices=2) is None
 
 
 def test_an_own_measure_is_told_apart_from_a_comparison(words: GoldenWords) -> None:
     with pytest.raises(CaseError) as error:
-        checked("solve", lambda result: result * float("inf"))
+        checked("form-solve", lambda result: result * float("inf"))
     words(error.value.message)
-    assert checked("solve").against == "the inputs"
+    assert checked("form-solve").against == "the inputs"
 
 
 def test_a_reference_makes_its_tensors_in_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[torch.dtype] = []
-    monkeypatch.setattr(type(find("softmax")), "reference", lambda *_: (seen.append(torch.ones(1).dtype), 0)[1:])
+    monkeypatch.setattr(type(find("form-softmax")), "reference", lambda *_: (seen.append(torch.ones(1).dtype), 0)[1:])
     with pytest.raises(CaseError, match="shape"):
-        checked("softmax")
+        checked("form-softmax")
     assert seen == [torch.float64]
     assert torch.get_default_dtype() == torch.float32
 
 
 def test_counts_come_from_shapes_where_they_are_not_defined() -> None:
-    assert find("sort").costs("default", 1000, 4) == Costs(0.0, 4000 + 4000 + 8000, 4000 + 4000 + 8000 + 12000)
-    assert find("perceptron").costs("default", 8, 4).flops == 2 * 8 * (32 * 32 + 32 * 4)
-    assert find("softmax").costs("default", 2, 4) == Costs(5 * 2048, 2 * 2048 * 4, 2 * 2048 * 4)
+    assert find("form-sort").costs("default", 1000, 4) == Costs(0.0, 4000 + 4000 + 8000, 4000 + 4000 + 8000 + 12000)
+    assert find("form-perceptron").costs("default", 8, 4).flops == 2 * 8 * (32 * 32 + 32 * 4)
+    assert find("form-softmax").costs("default", 2, 4) == Costs(5 * 2048, 2 * 2048 * 4, 2 * 2048 * 4)
 
 
 def test_a_sparse_tensor_has_the_bytes_that_it_stores() -> None:
@@ -127,13 +128,14 @@ def test_a_sparse_tensor_has_the_bytes_that_it_stores() -> None:
 
 
 def test_what_looks_at_numbers_has_unknown_counts() -> None:
-    item = type("Odd", (type(find("sort")),), {"name": "odd", "step": lambda self, x: x[x > 0].sum().item() * x})()
+    item = type("Odd", (type(find("form-sort")),), {"name": "odd", "step": lambda self, x: x[x > 0].sum().item() * x})()
     assert item.costs("default", 1000, 4) == Costs(0.0, 0.0, 0.0)
 
 
 def test_a_model_is_not_copied_in_each_call_and_lists_are() -> None:
-    item, machine = find("perceptron"), TorchMachine(Plan("test", (), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
-    for name, is_copied in (("perceptron", False), ("sort", True)):
+    item = find("form-perceptron")
+    machine = TorchMachine(Plan("test", (), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
+    for name, is_copied in (("form-perceptron", False), ("form-sort", True)):
         case = Case(name, 64)
         assert machine.timer("cpu").load(case, machine.make_inputs(case)).has_end_to_end is is_copied
     assert isinstance(item, Workload)

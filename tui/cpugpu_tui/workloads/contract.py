@@ -120,6 +120,8 @@ class Workload:
     """The publication's clock; None without a publication."""
     has_end_to_end: bool = True
     """Whether latency with copies can be timed; False if copying is the work itself."""
+    stays: int = 0
+    """Number of first inputs that stay on the device between calls (weights, tables): no call copies them."""
     draws: bool = False
     """Whether the step draws random numbers, so that no two results agree. They are checked only by `error`."""
     setting: Setting = Setting()

@@ -233,14 +233,16 @@ class CudaTimer:
         return op.copy_result[pinned]
 
     def _copy_inputs(self, op: Operation, host: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Queue copies of the inputs to the GPU; torch itself waits where pageable memory needs it."""
+        """Queue copies of the inputs that do not stay on the GPU; torch itself waits where pageable memory needs it."""
+        kept, host = op.inputs[: op.workload.stays], host[op.workload.stays :]
         if op.plainly_placed:  # a walk through containers would add 2 µs to a call
-            return tuple(tensor.to(self.device.name, non_blocking=True) for tensor in host)
-        return op.workload.place(op.case.variant, host, self.device.name)
+            return (*kept, *(tensor.to(self.device.name, non_blocking=True) for tensor in host))
+        return (*kept, *op.workload.place(op.case.variant, host, self.device.name))
 
     def _pinned(self, op: Operation) -> tuple[Any, ...]:
         if op.pinned is None:
-            op.pinned = pinned_copies(op.host_inputs)
+            stays = op.workload.stays
+            op.pinned = (*op.host_inputs[:stays], *pinned_copies(op.host_inputs[stays:]))
         return op.pinned
 
     def kernels(self, op: Operation) -> Kernels | None:

@@ -103,7 +103,8 @@ def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
     placed = workload.place(case.variant, inputs, device)
     found = Operation(case, workload, workload.step_for(case.variant, placed), placed, inputs)
     # A model stays on the device between calls, so no call includes copying it.
-    found.has_end_to_end = workload.has_end_to_end and not (workload.is_placed_plainly and holds_modules(inputs))
+    copied_inputs = inputs[workload.stays :]
+    found.has_end_to_end = workload.has_end_to_end and not (workload.is_placed_plainly and holds_modules(copied_inputs))
     if isinstance(workload, CodeWorkload):
         found.settings = settings()
     return found
