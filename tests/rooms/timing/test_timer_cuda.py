@@ -181,6 +181,21 @@ def test_results_of_every_form_and_size_are_copied_into_buffers_of_their_own() -
             assert all(target is not each for target, each in zip(copied, tensors(result), strict=True))
 
 
+@pytest.mark.parametrize("name", ["layernorm", "transformer", "conv2d", "matmul"])
+def test_weights_stay_on_the_device_while_the_other_inputs_are_copied(name: str) -> None:
+    """With the host as device, where a copy of a plain tensor is the tensor itself."""
+    item, made = find(name), timer(0.0, lambda count, spin_ns: False)[0]
+    made.device = Device("cpu", "host")
+    variant = next(iter(item.steps()))
+    first, later = (item.inputs(8, torch.float32, torch.Generator().manual_seed(seed)) for seed in (1, 2))
+    op = Operation(Case(name, 8, variant=variant), item, item.step, item.place(variant, first, "cpu"), first)
+    placed = made._copy_inputs(op, later)
+    assert [each is kept for each, kept in zip(placed, op.inputs, strict=True)] == [
+        at < item.stays for at in range(len(first))
+    ]
+    assert torch.equal(placed[-1], later[-1])
+
+
 # ------------------------------------------------------------------ memory
 
 

@@ -1,0 +1,70 @@
+"""Every workload of the catalogue on a real GPU, and kernel times beside NVBench's where that is installed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from tests.bench.agreement import loaded
+from tests.helpers.bench import nvbench
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.agent.main import facts, make_machine
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.errors import EXIT_OK
+from cpugpu_tui.model import PAGEABLE, PINNED, Case, CaseFinished, DeviceSampled, Plan
+from cpugpu_tui.workloads.contract import REGISTRY
+
+pytestmark = pytest.mark.gpu
+
+NAMES = {name for name, item in REGISTRY.items() if type(item).__module__.startswith("cpugpu_tui.workloads.families.")}
+
+COMPARED = {
+    "conv2d": (32, 256),
+    "attention": (256, 2048),
+    "fft": (64, 4096),
+    "softmax": (512, 16384),
+    "sort": (100_000, 4_000_000),
+    "batched-solve": (512, 32768),
+}
+"""Workload → sizes of which NVBench measures the GPU time."""
+
+SHORTEST_US = 10.0
+"""From here on, times must agree."""
+
+
+def test_every_workload_agrees_with_the_cpu_and_is_timed_with_copies(cpugpu: CommandLine) -> None:
+    done = cpugpu("run", *NAMES, "--size", "16,64", "--rounds", 3, "--no-ceilings", "--json", "--no-save")
+    assert done.code == EXIT_OK, done.err
+    finished = [event for event in done.events if isinstance(event, CaseFinished)]
+    assert len(finished) == 2 * len(NAMES)
+    assert all(event.check is not None and event.check.error <= event.check.tolerance for event in finished)
+    for memory in (PAGEABLE, PINNED):
+        moved = {event.case.split("/")[0] for event in done.events
+                 if isinstance(event, DeviceSampled) and memory in event.samples}  # fmt: skip
+        assert moved == NAMES
+
+
+@pytest.mark.skipif(not nvbench.is_installed(), reason="NVBench (cuda-bench) is not installed")
+def test_kernel_times_agree_with_nvbench() -> None:
+    machine = make_machine(Plan("test", (), ("cuda:0",)), facts(simulated=False))
+    cases = [
+        Case(name, n, variant=REGISTRY[name].info().variants[0]) for name, sizes in COMPARED.items() for n in sizes
+    ]
+    subjects = {each.label: each for each in (loaded(machine, "cuda:0", case) for case in cases)}
+    ours_us: defaultdict[str, list[float]] = defaultdict(list)
+    report = nvbench.cold_report(
+        {label: each.step for label, each in subjects.items()},
+        seconds_each=2.0,
+        passes=3,
+        beside=lambda label: ours_us[label].append(subjects[label].device_us()),
+    )
+    theirs_us = nvbench.cold_of(report, nvbench.MEDIAN_TAG) or nvbench.cold_of(report)
+    assert set(theirs_us) == set(subjects)
+    found = {label: (median(ours_us[label]), median(theirs_us[label])) for label in subjects}
+    for label, (ours, theirs) in found.items():
+        print(f"{label}: {ours:.2f} us here, {theirs:.2f} us in NVBench ({100 * (ours / theirs - 1):+.1f} %)")
+    apart = {
+        label: pair for label, pair in found.items() if pair[1] >= SHORTEST_US and abs(pair[0] / pair[1] - 1) > 0.03
+    }
+    assert not apart

@@ -1,0 +1,157 @@
+"""Work that people run: each agrees with float64, a planted error is caught in every workload, costs are torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from tests.helpers.command_line import CommandLine
+
+import cpugpu_tui.workloads as catalogue
+from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
+from cpugpu_tui.model import Case, CaseFinished, Plan
+from cpugpu_tui.timing.own_code import examine
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import operation
+from cpugpu_tui.timing.torch_machine import TorchMachine
+from cpugpu_tui.workloads import PRESETS, Workload, find
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.own_code import own_code
+
+NAMES = [name for name, item in REGISTRY.items() if type(item).__module__.startswith("cpugpu_tui.workloads.families.")]
+BUILT_IN = [info.name for info in catalogue.catalogue()]
+CASES = [(name, dtype) for name in NAMES for dtype in find(name).dtypes]
+
+PLANTED = 1e-2
+MOST_BYTES = 2e9
+"""Host memory of a case at its largest default size, with its float64 reference."""
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def variants(item: Workload) -> list[str]:
+    """Return those that run without a GPU."""
+    return [name for name in item.steps() if "graph" not in name and not name.startswith("pinned")]
+
+
+def checks(name: str, dtype: str = "float32", size: int | None = None) -> Iterator[tuple[Callable[[Any], Any], Any]]:
+    """Yield for each variant its check, and a result of one call on the CPU."""
+    item = find(name)
+    for variant in variants(item):
+        case = Case(name, size or item.sizes[0], variant=variant, dtype=dtype)
+        machine = TorchMachine(Plan("test", (case,), devices=("cpu",)), {"threads": 1, "cpu": "Xeon"})
+        inputs = machine.make_inputs(case)
+        op = machine.timer("cpu").load(case, inputs)
+        result = op.to_check(op.step(*op.inputs))
+        yield (lambda found, c=case, m=machine, i=inputs: m.check(c, i, {"cpu": found}, exact=True)), result
+
+
+def spoiled(result: Any) -> Iterator[Any]:
+    """Yield the result with each of its tensors of numbers 1e-2 too large, and with all numbers 1e-2 higher."""
+    parts = list(result) if isinstance(result, (tuple, list)) else [result]
+    for at, part in enumerate(parts):
+        if not part.is_floating_point() and not part.is_complex():
+            continue
+        size = float(part.norm()) / part.numel() ** 0.5
+        for planted in (part * (1 + PLANTED), part + PLANTED * size):
+            found = [planted if place == at else each for place, each in enumerate(parts)]
+            yield tuple(found) if len(parts) > 1 else found[0]
+
+
+@pytest.mark.parametrize(("name", "dtype"), CASES)
+def test_each_agrees_with_float64_at_its_smallest_size_in_every_element_type_that_it_lists(
+    name: str, dtype: str
+) -> None:
+    for check, result in checks(name, dtype):
+        found = check(result)
+        assert found is not None
+        assert found.error <= found.tolerance / 2
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_planted_error_is_caught_in_every_workload(name: str) -> None:
+    # Moments tell 1e-2 from chance only if there are many numbers.
+    size = find(name).sizes[-1] if find(name).draws else None
+    for check, result in checks(name, size=size):
+        wrong = list(spoiled(result))
+        assert wrong
+        for each in wrong:
+            with pytest.raises(CaseError) as error:
+                check(each)
+            assert error.value.kind == "mismatch"
+
+
+@pytest.mark.parametrize("name", ["sort", "knn"])
+def test_wrong_places_are_caught(name: str) -> None:
+    for check, (numbers, places) in checks(name, size=find(name).sizes[1]):
+        for wrong in (places.roll(1, 0), places.roll(1, -1) * 0, (places + 1) % places.max()):
+            with pytest.raises(CaseError):
+                check((numbers, wrong))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_none_is_accused_by_the_traps_of_own_code(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    item = find(name)
+    for variant in item.steps():
+
+        def inputs(n: int, variant: str = variant) -> tuple[Any, ...]:
+            return item.place(variant, item.inputs(n, torch.float32, torch.default_generator), "cpu")
+
+        monkeypatch.setattr(torch, "made_inputs", inputs, raising=False)
+        monkeypatch.setattr(torch, "made_step", item.variant(variant), raising=False)
+        typed = CodeWorkload(own_code("torch.made_step(*inputs)", "inputs = torch.made_inputs(n)"))
+        monkeypatch.setitem(REGISTRY, typed.name, typed)
+        size = item.sizes[0]
+        op = operation(
+            Case(typed.name, size), typed.inputs(size, torch.float32, torch.Generator().manual_seed(1)), "cpu"
+        )
+        op.step(*op.inputs)
+        traced = examine(op, typed, "cpu", None)
+        assert traced.operators > 0
+        assert not traced.on_cpu
+
+
+@pytest.mark.parametrize("name", ["conv2d", "attention", "transformer-decode", "knn"])
+def test_flops_are_those_that_torch_counts(name: str) -> None:
+    item = find(name)
+    for size in item.sizes[:2]:
+        assert item.flops(size) == Workload.flops(item, size) > 0
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"embedding", "sparse-matmul"}))
+def test_bytes_are_those_of_inputs_and_result(name: str) -> None:
+    """Except where only a part is read, and where torch has no shapes."""
+    item = find(name)
+    assert item.bytes_moved(item.sizes[1], 4) == Workload.bytes_moved(item, item.sizes[1], 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_none_needs_much_memory_at_its_largest_default_size(name: str) -> None:
+    item = find(name)
+    for variant in item.steps():
+        single, double = (item.costs(variant, item.sizes[-1], width) for width in (4, 8))
+        assert single.bytes_moved <= single.memory_bytes
+        assert single.memory_bytes + double.memory_bytes <= MOST_BYTES
+
+
+def test_all_are_listed_after_the_publications_work_and_run_on_a_simulated_gpu(cpugpu: CommandLine) -> None:
+    parts = {part.workload for preset in PRESETS.values() for part in preset.parts}
+    assert max(map(BUILT_IN.index, parts)) < min(map(BUILT_IN.index, NAMES))
+    done = cpugpu("run", *NAMES, "--simulate", "default", "--size", "16,64", "--rounds", 2, "--json", "--no-save")
+    assert done.code == EXIT_OK
+    finished = {event.case.split("/")[0] for event in done.events if isinstance(event, CaseFinished)}
+    assert finished == set(NAMES)
+
+
+def test_an_element_type_that_torch_has_not_is_refused_before_a_run(cpugpu: CommandLine) -> None:
+    done = cpugpu("run", "svd", "--dtype", "float16", "--simulate", "default")
+    assert done.code == EXIT_USAGE
+    assert "float32" in done.err
