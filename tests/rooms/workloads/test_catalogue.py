@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import ROOT, CommandLine
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
@@ -155,3 +155,11 @@ def test_an_element_type_that_torch_has_not_is_refused_before_a_run(cpugpu: Comm
     done = cpugpu("run", "svd", "--dtype", "float16", "--simulate", "default")
     assert done.code == EXIT_USAGE
     assert "float32" in done.err
+
+
+def test_the_page_names_each_with_its_default_sizes() -> None:
+    page = (ROOT / "docs" / "catalogue.md").read_text()
+    for name in NAMES:
+        (line,) = [row for row in page.splitlines() if row.startswith("|") and f"`{name}`" in row and "…" in row]
+        low, *_, high = find(name).sizes
+        assert f"| {low:,} … {high:,} |" in line

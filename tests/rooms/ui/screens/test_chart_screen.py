@@ -163,13 +163,13 @@ async def test_a_run_of_one_size_has_no_chart_and_leaves_its_lines_to_the_list_o
         workloads = pilot.app.screen.query_one("#workload")
         await done_run(pilot)
         assert not pilot.app.screen.query_one("#chart").display
-        await settled(pilot, lambda: workloads.size.height >= workloads.options.option_count)
+        await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
 
 
-async def test_the_list_of_workloads_is_whole_before_the_first_run_and_short_beside_a_chart() -> None:
+async def test_the_list_of_workloads_shows_all_presets_before_the_first_run_and_is_short_beside_a_chart() -> None:
     async with opened(size=(120, 40)) as pilot:
         workloads = pilot.app.screen.query_one("#workload")
-        await settled(pilot, lambda: workloads.size.height >= workloads.options.option_count)
+        await settled(pilot, lambda: workloads.size.height >= len(PRESETS))
         await done_run(pilot)
         await settled(pilot, lambda: workloads.size.height == 4)
 
