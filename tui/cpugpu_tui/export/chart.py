@@ -164,7 +164,7 @@ def _label_sizes(axis: Any, sizes: Sequence[int], gap: float) -> None:
     for size in [sizes[-1], sizes[0], *decades, *sizes[:MANY_POINTS]]:
         if all(abs(math.log(size / other)) >= gap * whole for other in chosen):
             chosen.append(size)
-    axis.set_major_locator(FixedLocator(chosen))
+    axis.set_major_locator(FixedLocator(sorted(chosen)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
     axis.set_minor_formatter(NullFormatter())
 
@@ -237,7 +237,8 @@ def _own_style(**settings: Any) -> Iterator[None]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # names may have letters that the font lacks
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"font.size": 10, "text.color": TEXT, "axes.edgecolor": BAND, **settings})
+        chosen: Any = {"font.size": 10, "text.color": TEXT, "axes.edgecolor": BAND, **settings}
+        matplotlib.rcParams.update(chosen)
         yield
 
 
@@ -263,7 +264,8 @@ def _svg(figure: Any) -> str:
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     drawn = io.StringIO()
-    FigureCanvasSVG(figure).print_svg(drawn, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(drawn, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     text = drawn.getvalue()
     return text[text.index("<svg") :]
 
@@ -293,7 +295,8 @@ def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
             return
         drawn = io.BytesIO()
         figure.set_dpi(PIXELS_PER_INCH)
-        FigureCanvasAgg(figure).print_png(drawn, metadata={"Software": None})
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.print_png(drawn, metadata={"Software": None})
     yield drawn.getvalue()
 
 

@@ -69,7 +69,7 @@ def _throttled(found: Sequence[Condition]) -> str:
         for throttle in each.throttles:
             shares.setdefault(throttle.word, []).append(throttle.share)
     texts = [
-        f"{word} in {len(parts)} of {len(known)} cases (up to {percent(max(parts))} %)"
+        f"{word} in {len(parts)} of {len(known)} cases (up to {percent(min(max(parts), 1.0))} %)"
         for word, parts in shares.items()
     ]
     return ", ".join(texts) or "never"
@@ -94,7 +94,7 @@ def peak_rates(known: Sequence[Ceilings]) -> list[tuple[str, ...]]:
     lines = [
         ("float32 compute", *(_rate(each.flops.get("float32"), "FLOP/s") for each in known)),
         ("memory bandwidth", *(_rate(each.copy_bytes_per_s, "B/s") for each in known)),
-        ("one launch", *(_time(each.launch_ns) for each in known)),
+        ("one launch, or call on the CPU", *(_time(each.launch_ns) for each in known)),
         ("one synchronisation", *(_time(each.synchronize_ns) for each in known)),
         ("one round trip", *(_time(each.round_trip_ns) for each in known)),
     ]

@@ -15,7 +15,7 @@ from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.answers import axis_of, beside, leading_answers, threads_of, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
-from cpugpu_tui.render.rows import is_column, sweep_name
+from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
@@ -154,11 +154,10 @@ def _of_gpu(rows: Sequence[Row], name: str) -> list[Curve]:
 
 
 def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
-    threads = threads_of(rows) or sweep[3]
+    """Return the workload, or the code that was typed, with variant, dtype and CPU threads."""
+    workload, variant, dtype, asked = sweep
     codes = run.run.plan.codes if run.run is not None else ()
-    typed = next((code.statement for code in codes if code.name == sweep[0]), "")
-    name = sweep_name(run, sweep)
-    name = f"{typed}{name.removeprefix(sweep[0])}" if typed else name
-    parts = [name if sweep[2] in name.split() else f"{name} {sweep[2]}"]
-    parts += [f"{threads} CPU thread{'' if threads == 1 else 's'}"] if threads and " thread" not in name else []
-    return ", ".join(parts)
+    typed = next((code.statement for code in codes if code.name == workload), workload)
+    threads = threads_of(rows) or asked
+    name = " ".join([typed, *([variant] if variant != "default" else []), dtype])
+    return f"{name}, {threads} CPU thread{'' if threads == 1 else 's'}" if threads else name
