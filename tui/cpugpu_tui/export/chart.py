@@ -326,7 +326,7 @@ def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
         axes = figure.add_subplot(lines, columns, place, facecolor="white")
         draw(axes, panel.chart)
         _entitle(axes, panel)
-    foot = "\n".join(_foot(run) for run in runs)
+    foot = "\n".join(textwrap.fill(_foot(run), 150 * columns) for run in runs)
     figure.supxlabel(foot, fontsize=8, color=MUTED, parse_math=False)
     return figure
 
@@ -350,5 +350,4 @@ def _entitle(axes: Any, panel: _Panel) -> None:
 
 def _foot(run: ExportedRun) -> str:
     """Return the machine, the versions and the time of a run."""
-    text = " · ".join(filter(None, (printable(heading(run.state), 300), printable(when(run.state)), "cpugpu-tui")))
-    return textwrap.fill(text, 150)
+    return " · ".join(filter(None, (printable(heading(run.state), 300), printable(when(run.state)), "cpugpu-tui")))
