@@ -306,7 +306,7 @@ def _panels(runs: Sequence[ExportedRun]) -> list[_Panel]:
         for run in runs for _, chart in charts(run.state)
     ]  # fmt: skip
     if not panels:
-        raise UsageError("There is no chart: no case of this run has a time.", "Export another run, or use .html.")
+        raise UsageError("Cannot draw a chart: no case of this run has a time.", "Export another run, or use .html.")
     if len(panels) > MOST_PANELS:
         message = f"{len(panels)} charts do not fit into one picture, which holds at most {MOST_PANELS}."
         raise UsageError(message, "Use .html, or give one run.")
