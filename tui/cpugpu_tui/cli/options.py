@@ -229,7 +229,7 @@ Exports = Annotated[
     list[Path] | None,
     typer.Option(
         "--export", metavar="FILE",
-        help="Write the run to a file that ends in .json, .ndjson, .csv, .md or .html. Repeatable.",
+        help="Write the run to a file that ends in .json, .ndjson, .csv, .md, .html, .svg or .png. Repeatable.",
     ),
 ]  # fmt: skip
 Tensorboard = Annotated[
