@@ -51,8 +51,9 @@ def process_table(rows: Sequence[Listed], width: int, glyphs: Glyphs) -> list[Sp
     heads += [f"{'memory':>{MEMORY_WIDTH}}", *(f"{quantity.label:>{WIDTHS[key]}}" for key, quantity in PROCESS.items())]
     head = "".join(heads)
     is_wide = width - len(head) - 2 >= LEAST_COMMAND
-    names = " ".join(f"{head} command".split())
-    lines = wrapped(names, width, "muted") if len(head) > width else [((f"{head}  command"[:width], "muted"),)]
+    lines: list[Spans] = [((f"{head}  command"[:width], "muted"),)]
+    if len(head) > width:
+        lines = wrapped(" ".join(f"{head} command".split()), width, "muted")
     why_not: dict[str, None] = {}
     for place, process in rows:
         fixed = _cells(place, place_width, process, glyphs, why_not)
