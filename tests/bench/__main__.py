@@ -16,9 +16,10 @@ from tests.helpers.bench.surroundings import surroundings
 
 
 def parts() -> dict[str, str]:
-    """Return the parts (modules here with a `main`) and the first line of their docstrings."""
+    """Return the parts (modules here and in `faults` with a `main`) and the first line of their docstrings."""
     found = {}
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    here = Path(__file__).parent
+    for path in sorted([*here.glob("*.py"), *here.glob("faults/*.py")], key=lambda path: path.stem):
         module = ast.parse(path.read_text())
         names = {each.name for each in module.body if isinstance(each, ast.FunctionDef)}
         if "main" in names and path.stem != "__main__":
@@ -38,7 +39,8 @@ def main() -> None:
         sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
     (name,) = wanted
     print(f"\n## {name}: {known[name]}\n\nOn {surroundings()}", flush=True)
-    import_module(f"tests.bench.{name}").main()
+    folder = "faults." if (Path(__file__).parent / "faults" / f"{name}.py").exists() else ""
+    import_module(f"tests.bench.{folder}{name}").main()
 
 
 if __name__ == "__main__":

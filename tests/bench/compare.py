@@ -1,7 +1,7 @@
-"""Verdicts of `compare` and `gate`: simulated with planted changes, then 20 pairs of equal series on this machine.
+"""Verdicts of `compare`, `gate` and duets: simulated with planted changes, then 20 pairs of equal series, measured.
 
-Each series of a pair has five real runs. They alternate in flipped order, as with two interpreters, so that slow
-changes of a shared machine do not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
+Each series of a pair has five real runs. They alternate in flipped order, so that slow changes of a shared machine do
+not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
 have the verdict FASTER or SLOWER.
 """
 
@@ -11,13 +11,21 @@ import subprocess
 import sys
 from collections import Counter
 
-from tests.helpers.bench.planted import NOISE, false_words, gate_outcomes, kernel_words
+from tests.helpers.bench.planted import (
+    NOISE,
+    duet_words,
+    exact_bounds,
+    false_duets,
+    false_words,
+    gate_outcomes,
+    kernel_words,
+)
 from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.analysis.compare import BANDS, FASTER, SAME, SLOWER, UNDECIDED
-from cpugpu_tui.cli.running.modes import turns
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series
+from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
@@ -43,7 +51,41 @@ def main() -> None:
             simulated(f"+7 %, gate of {LIMIT:.0%}: fails", RUNS, gate_failures(1.07), "at least", 0.95),
         ],
     )  # fmt: skip
+    table(
+        f"simulated, {TRIALS} duets of at most 10 pairs of agents, with the noise of a GPU server",
+        ("planted", "found", "95 % bounds", "pairs, mean", "promised", "holds"),
+        [
+            duet_line("no change, 9 verdicts: any word", false_duets(TRIALS), "–", "at most", 0.01),
+            *(planted_duets(*planted) for planted in DUETS),
+        ],
+    )
     real_pairs()
+
+
+DUETS = (
+    (LATENCY, 1.01, 2048, None), (LATENCY, 1.02, 2048, 0.9), (LATENCY, 1.02, 1024, None), (LATENCY, 1.05, 1024, None),
+    (DEVICE, 1.005, 2048, None), (DEVICE, 1.01, 2048, 0.95), (DEVICE, 1.01, 1024, 0.95),
+)  # fmt: skip
+"""Time of a GPU, factor, size, and the share of duets that must find it."""
+
+
+def planted_duets(metric: str, factor: float, size: int, share: float | None) -> tuple[str, ...]:
+    """Return the line of a change that is planted in duets of one case."""
+    words = duet_words(TRIALS, metric, factor, size)
+    pairs = sum(each.change.base_runs for each in words if each.change is not None) / TRIALS
+    name = "kernel time" if metric == DEVICE else "latency"
+    found = sum(each.verdict == SLOWER for each in words)
+    return duet_line(f"{100 * (factor - 1):+g} % of {name}, n = {size}", found, f"{pairs:.1f}", "at least", share)
+
+
+def duet_line(planted: str, found: int, pairs: str, bound: str, share: float | None) -> tuple[str, ...]:
+    """Return a line of the table of simulated duets."""
+    low, high = exact_bounds(found, TRIALS)
+    bounds = f"{100 * low:.1f} to {100 * high:.1f} %"
+    if share is None:
+        return planted, f"{found} of {TRIALS}", bounds, pairs, "–", "–"
+    is_kept = found <= share * TRIALS if bound == "at most" else found >= share * TRIALS
+    return planted, f"{found} of {TRIALS}", bounds, pairs, f"{bound} {100 * share:g} %", "yes" if is_kept else "no"
 
 
 def simulated(planted: str, runs: int, found: int, bound: str, share: float) -> tuple[str, ...]:
@@ -89,10 +131,11 @@ def real_pairs() -> None:
 
 
 def pair() -> tuple[Series, Series]:
-    """Run two series of the same command, alternating."""
+    """Run two series of the same command, alternating in flipped order."""
     runs: tuple[list[MeasuredRun], list[MeasuredRun]] = ([], [])
-    for turn in turns(2, RUNS):
-        runs[turn].append(run_once())
+    for number in range(RUNS):
+        for side in (0, 1) if number % 2 == 0 else (1, 0):
+            runs[side].append(run_once())
     return Series("first", tuple(runs[0])), Series("second", tuple(runs[1]))
 
 

@@ -1,16 +1,20 @@
-"""The app after 10,000 finished cases: its memory, and the latency of keys in the table (budgets: issue 7)."""
+"""The app after 10,000 finished cases: memory, latency of keys, time to compute the answer (budgets: issue 7)."""
 
 from __future__ import annotations
 
 import sys
+import time
 
 import psutil
 from tests.bench.interface import key_to_paint_ms
 from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
 from tests.helpers.bench.ratios import table
 from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.decide.stats import percentile
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.state.state import RunState
 
 KEYS = {
     "line by line": ("\x1b[A", "\x1b[B"),
@@ -20,12 +24,14 @@ KEYS = {
 """Movement → its two keys, which alternate."""
 TIMES = 20
 RUN_S = 900.0
+REPEATS = 30
 
 
 def main() -> None:
     """Print a row per number of cases."""
     header = ("finished cases", "resident memory (≤ 150 MB)", *(f"{name}, median / max, ms (≤ 100)" for name in KEYS))
     table("A run's table at 120×40", header, (row(cases) for cases in (100, 10_000)))
+    answer_times()
 
 
 def row(cases: int) -> tuple[str, ...]:
@@ -41,3 +47,32 @@ def row(cases: int) -> tuple[str, ...]:
         memory_mb = psutil.Process(app.pid).memory_info().rss / 1e6
         app.send("q")
     return (f"{cases:,}", f"{memory_mb:.0f} MB", *(f"{percentile(ms, 50):.0f} / {max(ms):.0f}" for ms in delays))
+
+
+def answer_times() -> None:
+    """Print one row per way of computing the answer of the same run, which panes need after every event."""
+    run, first_ms, again_ms, next_ms = large_run(), [], [], []
+    for _ in range(REPEATS):
+        new = fresh(run)
+        first_ms.append(elapsed_ms(new))
+        again_ms.append(elapsed_ms(new))
+        next_ms.append(elapsed_ms(with_a_round_more(new)))
+    table(
+        f"Answer of {samples_of(run):,} samples in {ROWS} rows",
+        ("computed", "median, ms", "longest, ms", "limit"),
+        (
+            (name, f"{percentile(values, 50):.2f}", f"{max(values):.2f}", asked)
+            for name, values, asked in (
+                ("first", first_ms, "≤ 100"),
+                ("same run again", again_ms, ""),
+                ("after one more half-round", next_ms, ""),
+            )
+        ),
+    )
+
+
+def elapsed_ms(run: RunState) -> float:
+    """Return the time to compute the answer, ms."""
+    started = time.perf_counter()
+    answers(run)
+    return 1e3 * (time.perf_counter() - started)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -21,10 +22,17 @@ from tests.helpers.bench.large_history import MEASUREMENTS, RUNS, case_events, m
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.store import Store
 
-HISTORY_S, OPENING_S, ADDING_S = 0.5, 0.3, 0.010
+HISTORY_S, OPENING_S, ADDING_S = 0.3, 0.3, 0.010
 """Limits of `history`, opening a run and adding a case, seconds."""
 
 REPEATS, CASES_ADDED = 7, 200
+
+FILTERS = {
+    "a quarter matches": "matmul", "the oldest matches": "00000000000", "nothing matches": "nothing",
+    "conditions that the oldest matches": "gpu:some dtype:f32 n>1000 date:1970-01-01",
+    "conditions that nothing matches": "gpu:h200 dtype:bf16 n>1000",
+}  # fmt: skip
+"""What a filter finds → the filter."""
 
 
 def main() -> None:
@@ -37,8 +45,8 @@ def main() -> None:
         )
         figures = [
             ("history", HISTORY_S, times(lambda: command(path, "history"))),
-            ("history --filter (matches the oldest only)", HISTORY_S,
-             times(lambda: command(path, "history", "--filter", "matmul", "--limit", "10000", "--json"))),
+            *((f"history --filter ({what})", HISTORY_S, times(partial(command, path, "history", "--filter", text)))
+              for what, text in FILTERS.items()),
             ("history --tag", HISTORY_S, times(lambda: command(path, "history", "--tag", "nobody"))),
             ("opening the store", OPENING_S, times(lambda: Store.open(path).close())),
         ]  # fmt: skip

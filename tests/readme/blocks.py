@@ -41,7 +41,7 @@ FLAGS = {"database": "db"}
 """Settings whose flag has another name."""
 
 ANNOTATED_SIZES = ("16", "200", "233", "500", "2,048")
-"""Rows of the annotated table: the CPU wins, unclear, the GPU wins, a wide interval, the last one."""
+"""Rows of the annotated table: the CPU wins, unclear twice, the GPU wins within a wide interval, the last one."""
 
 QUOTED_CLAIMS = ("p1-gpu-millisecond", "p5-copies")
 

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.store import Store
 
-SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
+SIZES = pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40)], ids="{0[0]}x{0[1]}".format)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Runs of every kind, in a fixed time zone."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.socket.gethostname", lambda: "elsewhere")
+    monkeypatch.setattr("cpugpu_tui.ui.screens.run_line.socket.gethostname", lambda: "elsewhere")
     with closing(Store.open(tmp_path / "results.db")) as store:
         for number in range(40):
             store.import_run(stream(f"id{number:02}", age_ns=(60 - number) * 24 * HOUR_NS))

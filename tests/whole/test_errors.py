@@ -33,6 +33,7 @@ NO_PLACE = ("missing/report.txt",)
 
 WRONG: dict[str, tuple[str, ...]] = {
     # options
+    "--against": ("no-such-python",),
     "--at-once": NOT_A_COUNT,
     "--baseline": ("nope", "other.db:3"),
     "--cache": ("hot",),
@@ -127,6 +128,8 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "telemetry --replay": ("--count", "1"),
     "history prune": ("--keep", "5"),
     "gate": ("--max-slowdown", "5%"),
+    "gate --against": ("matmul", *SIMULATE),
+    "run --band": ("--python", "python3", "--python", "python3", *SIMULATE),
     "fleet run": ("-w", "n1", "--launcher", "local", *SIMULATE),
     "fleet run --max-size": ("-w", "n1", "--launcher", "local", *SIMULATE, "--find-crossover"),
     "fleet gate": ("-w", "n1", "--launcher", "local"),

@@ -22,7 +22,7 @@ def timed(case: Case, devices: Sequence[str] = ("cpu", "cuda:0"), threads: int =
         for name in devices
     ]
     for index in range(1, 9):
-        wobble = 1 + 0.01 * (index * 7 % 5 - 2)
+        wobble = 1 + 0.003 * (index * 7 % 5 - 2)
         samples = {
             "cpu": {LATENCY: (cpu_ns * wobble,)},
             "cuda:0": {LATENCY: (gpu_ns,), PAGEABLE: (moved_ns,), DEVICE: (kernel_ns,)},

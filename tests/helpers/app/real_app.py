@@ -44,7 +44,7 @@ if __name__ == "__main__":
     endless = PlanRequest(("matmul",), sizes="64:4056:8", simulation=simulation)
     result = run_app(
         AppOptions(
-            request=endless if "endless" in sys.argv else PlanRequest(rounds=5, simulation=simulation),
+            request=endless if "endless" in sys.argv else PlanRequest(rounds=6, simulation=simulation),
             database=folder / "results.db",
             log_path=folder / "log.txt",
         )

@@ -101,7 +101,7 @@ def app() -> str:
 def fleet_faces() -> str:
     state = fleet()
     all_rows, width = fleet_rows(state), 140
-    names = fleet_lines.name_width(state)
+    names = fleet_lines.name_width(state, width)
     lines = [fleet_lines.host_heads(state, width)]
     lines += [fleet_lines.host_line(each, names, width, UNICODE, chosen=False) for each in state.hosts.values()]
     lines.append(fleet_lines.case_heads(names, width))

@@ -24,7 +24,9 @@ from cpugpu_tui.timing.channel import Control, stamped
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import DeviceSamples, FirstCall
 
-QUICK = Simulation(drift=0.0, cpu_overhead_ns=200_000.0, launch_ns=100_000.0, sync_ns=80_000.0, first_call_ns=0.0)
+QUICK = Simulation(
+    drift=0.0, noise=0.002, cpu_overhead_ns=200_000.0, launch_ns=100_000.0, sync_ns=80_000.0, first_call_ns=0.0
+)
 """Calls are long, so that a warm-up has few of them."""
 
 

@@ -43,7 +43,7 @@ def side(values: Sequence[float], name: str = "run") -> dict[str, float]:
 
 def pair(base: Sequence[float], new: Sequence[float], size: int = 64, device: str = "CPU", **more: object) -> Pair:
     sweep = ("matmul", "default", "float32", 0)
-    return Pair(f"matmul/default/{size}/float32/tall", device, side(base), side(new), sweep, size, **more)  # type: ignore[arg-type]
+    return Pair(f"matmul/default/{size}/float32/tall", device, side(base), side(new, "new"), sweep, size, **more)  # type: ignore[arg-type]
 
 
 def noisy(random_: random.Random, runs: int, factor: float = 1.0) -> list[float]:

@@ -89,6 +89,40 @@ def test_a_filter_finds_words_anywhere(four: CommandLine, words: GoldenWords) ->
         words(four.here("history", "--filter", text).out.splitlines()[-1].partition(" Database")[0])
 
 
+def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu: CommandLine) -> None:
+    for sizes, dtype in (("64,2048", "bf16"), ("64,2048", "float32"), ("64,512", "float32")):
+        cpugpu.here("run", "matmul", "--size", sizes, "--dtype", dtype, "--rounds", "5", "--simulate", FAST)
+    lines = [" ".join(line.split()) for line in cpugpu.here("history").out.splitlines()]
+    newest = next(line for line in lines if line.startswith("3 "))
+    for told in ("matmul", "float32", "64–512", "GPU from ≈", "vs 2"):
+        assert told in newest
+    for text, found in (
+        ("dtype:bf16", [1]), ("n>1000", [2, 1]), ("n>1000 dtype:f32", [2]), ("n<64", []), ("gpu:simulated n=512", [3])
+    ):  # fmt: skip
+        assert numbers(cpugpu.here("history", "--filter", text, "--json")) == found
+
+
+def test_answers_of_very_large_runs_are_left_to_show(four: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "cpugpu-tui show" not in four.here("history").out
+    monkeypatch.setattr("cpugpu_tui.compare.outcomes.MOST_CASES", 2)
+    assert "newest 2 runs" in four.here("history").out
+
+
+@pytest.mark.parametrize("text", ["gpuu:x", "n>x", "dtype:int8", "foo:\x1b[2J\u202e", "date:today", "x " * 200 + "a:b"])
+def test_a_wrong_filter_is_a_usage_error_in_two_sentences(four: CommandLine, text: str) -> None:
+    done = four.here("history", "--filter", text)
+    assert done.code == EXIT_USAGE
+    assert done.out == ""
+    assert done.err.replace("\n", "").isprintable()
+    assert len(done.err) < 500
+
+
+def test_hostile_words_find_nothing_and_harm_nothing(four: CommandLine) -> None:
+    for text in ("'; DROP TABLE run; --", "%", "\u202e", "😀", "y" * 10_000, '"'):
+        assert numbers(four.here("history", "--filter", text, "--json")) == []
+    assert numbers(four.here("history", "--json")) == [4, 3, 2, 1]
+
+
 def test_a_filter_knows_the_capitals_of_other_languages(four: CommandLine) -> None:
     assert four.here("tag", "2", "+ÖFEN").code == EXIT_OK
     assert numbers(four.here("history", "--filter", "öfen", "--json")) == [2]

@@ -91,7 +91,7 @@ def test_history_is_newest_first(with_two_runs: CommandLine) -> None:
         line.split() for line in done.out.splitlines() if line.startswith(" ") and line.split()[:1] in (["1"], ["2"])
     ]
     assert [row[0] for row in rows] == ["2", "1"]
-    assert rows[0][5:9] == ["1", "ok,", "1", "failed"]
+    assert "1 ok, 1 failed" in " ".join(rows[0])
     objects = with_two_runs.here("history", "--json").objects
     assert [(item["number"], item["name"], item["status"]) for item in objects] == [
         (2, "vector-dot", "done"), (1, "quick", "done"),

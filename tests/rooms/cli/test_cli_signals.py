@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, Witness, agents_of, events_from, next_event
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
-from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished, RunStarted
 
 PATIENCE_S = 60.0
 PACED = ("run", "--simulate", f"{FAST},pace=0.4", "--size", "64:80:1", "--json")
@@ -106,6 +107,22 @@ def test_ctrl_c_twice_stops_at_once(cpugpu: CommandLine) -> None:
     assert process.returncode == EXIT_INTERRUPTED
     assert agent.sees_the_end()
     assert len(finished_in(cpugpu)) == 1
+
+
+def test_ctrl_c_once_ends_a_persons_code_that_never_returns(cpugpu: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("while True: pass\n")
+    with cpugpu.start("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--json") as process:
+        next_event(process, lambda event: isinstance(event, RunStarted))
+        (agent,) = [Witness(pid) for pid in agents_of(process)]
+        process.send_signal(signal.SIGINT)
+        last = list(events_from(process))[-1]
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == EXIT_INTERRUPTED
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    assert agent.sees_the_end()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)

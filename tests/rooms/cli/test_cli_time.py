@@ -76,6 +76,16 @@ def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine,
     assert "your code" in " ".join(done.out.split())
 
 
+def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text("import time\nwhile True: time.sleep(1)\n")
+    done = cpugpu("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--case-timeout", "2", "--json")
+    assert done.code == EXIT_CASES_FAILED
+    assert done.err.count(f"{file}, line 2: ") == 1
+    assert isinstance(done.events[-1], RunFinished)
+    assert done.events[-1].remedy
+
+
 def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine) -> None:
     """What is resumed or replayed may come from a stranger: only the command that is typed again runs it."""
     first = cpugpu.here(*PRODUCT, "--n", "16,32", "--simulate", FAST, "--max-seconds", "1e-9")

@@ -13,7 +13,6 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.cli.running.modes import turns
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
     EXIT_CHECK_SAID_NO,
@@ -360,38 +359,3 @@ def test_interrupted_it_says_nothing_of_passing(based: CommandLine) -> None:
         process.wait()
     assert process.returncode in (130, 143)
     assert b"assed" not in out
-
-
-# ------------------------------------------------------------------ two interpreters
-
-
-def test_interpreters_take_turns_with_the_order_flipped() -> None:
-    assert turns(2, 3) == [0, 1, 1, 0, 0, 1]
-    assert turns(3, 2) == [0, 1, 2, 2, 1, 0]
-
-
-@pytest.mark.slow
-def test_two_interpreters_run_in_turn_and_end_in_the_comparison(cpugpu: CommandLine, bare_python: Path) -> None:
-    import sys
-
-    names = ("--python", sys.executable, "--python", bare_python)
-    done = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 3, *names)
-    assert done.code == EXIT_OK, done.err
-    assert f"{sys.executable} (runs 1, 4-5)" in done.out
-    assert f"{bare_python} (runs 2-3, 6)" in done.out
-    assert "interpreter" in done.out
-    assert not re.search("SLOWER$|FASTER$", done.out, re.MULTILINE)
-    told = cpugpu.here(*RUN, "--simulate", SIMULATED, "--repeat", 1, *names, "--json").out.splitlines()
-    assert json.loads(told[-1])["event"] == "Comparison"
-    assert sum(json.loads(line)["event"] == "RunFinished" for line in told) == 2, "one run each, as was asked"
-
-
-def test_an_interpreter_that_is_not_there_or_named_twice_is_a_sentence(cpugpu: CommandLine) -> None:
-    import sys
-
-    twice = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", sys.executable, "--python", sys.executable)
-    assert (twice.code, twice.out) == (EXIT_USAGE, "")
-    assert sys.executable in twice.err
-    gone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", sys.executable, "--python", "no-such-python")
-    assert gone.code == EXIT_USAGE
-    assert "'no-such-python'" in gone.err

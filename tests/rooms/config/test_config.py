@@ -30,6 +30,7 @@ workloads = ["own.py", "/abs/other.py"]
 case_timeout = 30
 ceilings = false
 mouse = false
+band = "latency=1%"
 
 [presets.sweep]
 workload = "matmul"
@@ -82,7 +83,7 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
     assert found.lines["worker"] == 5
     assert found.values["ceilings"] is False
     assert found.values["mouse"] is False
-    assert found.lines["presets.one.size"] == 19
+    assert found.lines["presets.one.size"] == 20
     sweep, one = found.presets
     assert (sweep.name, sweep.parts[0].sizes, sweep.dtypes, sweep.threads) == (
         "sweep", (16, 100, 200, 300), ("float32", "float64"), (1, 0),
@@ -102,6 +103,7 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
         pytest.param("case_timeout = -1\n", 1, id="negative number"),
         pytest.param("case_timeout = true\n", 1, id="flag for number"),
         pytest.param("ceilings = 1\n", 1, id="number for flag"),
+        pytest.param('band = "wide"\n', 1, id="text for band"),
         pytest.param("workloads = [1]\n", 1, id="list of numbers"),
         pytest.param("presets = 3\n", 1, id="number for table"),
         pytest.param('[presets.a]\nworkload = "matmul"\n', 1, id="preset without sizes"),

@@ -24,7 +24,17 @@ from cpugpu_tui.decide.crossover import (
     SweepPoint,
     crossover,
 )
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, compare, word
+from cpugpu_tui.decide.verdict import (
+    CPU_WINS,
+    GPU_OBSERVED,
+    GPU_WINS,
+    TIE,
+    TOO_FEW,
+    UNDECIDED,
+    Comparison,
+    compare,
+    word,
+)
 
 LETTERS = {"C": CPU_WINS, "G": GPU_WINS, "=": TIE, "?": UNDECIDED, "-": TOO_FEW}
 
@@ -40,6 +50,12 @@ def point(size: int, verdict: str, speedup: float | None = None, rounds: int = 8
 def sweep(letters: str) -> list[SweepPoint]:
     """Sizes 10, 20, …: the CPU wins C, the GPU wins G, the others have no winner."""
     return [point(10 * index, LETTERS[letter]) for index, letter in enumerate(letters, 1)]
+
+
+def between_sure(*points: SweepPoint) -> list[SweepPoint]:
+    """The points, and beyond both ends a size that the device of that end wins without doubt."""
+    outer = point(1, points[0].comparison.verdict), point(10**15, points[-1].comparison.verdict)
+    return [outer[0], *points, outer[1]]
 
 
 # ------------------------------------------------------------------ kinds
@@ -90,6 +106,45 @@ def test_the_ratio_of_a_bracket_is_upper_by_lower_end() -> None:
     assert crossover(sweep("CCGG")).ratio == 1.5
 
 
+# ------------------------------------------------------------------ a winner that no size is sure of
+
+
+def near(size: int, verdict: str, speedup: float, rounds: int = 24) -> SweepPoint:
+    """A size with an interval of ± 5 %."""
+    return SweepPoint(size, Comparison(speedup, speedup / 1.05, speedup * 1.05, rounds, verdict))
+
+
+def test_a_device_wins_nowhere_in_a_sweep_unless_one_size_is_sure_at_the_shared_level() -> None:
+    """A winner by its own 95 % interval is wrong at one in twenty sizes of equal devices."""
+    ties = [near(10 * index, UNDECIDED, 1.0) for index in range(1, 19)]
+    doubtful = near(200, GPU_WINS, 1.08)
+    found = crossover([*ties, doubtful])
+    assert found.kind == NO_WINNER
+    assert found.points[-1].comparison == near(200, UNDECIDED, 1.08).comparison
+    assert crossover([doubtful]).kind == ALWAYS, "one size alone shares its level with none"
+    assert crossover([*ties, near(200, GPU_WINS, 1.3)]).kind == ALWAYS
+
+
+def test_once_a_device_is_sure_its_other_winners_end_the_bracket() -> None:
+    ends = near(200, CPU_WINS, 1 / 1.08), near(210, UNDECIDED, 1.0), near(220, GPU_WINS, 1.08)
+    assert crossover(ends).low is None
+    found = crossover([point(100, CPU_WINS), *ends, point(500, GPU_WINS)])
+    assert (found.kind, found.low, found.high) == (RISES, 200, 220)
+    assert crossover([point(100, CPU_WINS), *ends]).kind == NEVER
+
+
+@pytest.mark.parametrize(("rounds", "speedup", "kind"), [(6, 2.0, NO_WINNER), (7, 2.0, ALWAYS), (6, 3.0, ALWAYS)])
+def test_few_rounds_are_sure_of_a_large_ratio_alone(rounds: int, speedup: float, kind: str) -> None:
+    """Six rounds in one of two modes occurred in 15 % of simulated searches with equal devices."""
+    assert crossover([point(10, GPU_WINS, speedup, rounds), point(20, UNDECIDED)]).kind == kind
+
+
+@pytest.mark.parametrize(("speedup", "kind"), [(2.9, TOO_FEW_ROUNDS), (3.1, ALWAYS)])
+def test_an_observation_is_sure_of_a_large_ratio_alone(speedup: float, kind: str) -> None:
+    observed = SweepPoint(20, Comparison(speedup, None, None, 3, GPU_OBSERVED))
+    assert crossover([point(10, TOO_FEW), observed]).kind == kind
+
+
 # ------------------------------------------------------------------ the point
 
 
@@ -103,7 +158,7 @@ def test_between_two_sizes_of_a_power_law_the_point_is_exact(crossing: float, ex
         point(size, GPU_WINS if ((size > crossing) == rises) else CPU_WINS, (size / crossing) ** sign)
         for size in (10, 400)
     ]
-    found = crossover(points)
+    found = crossover(between_sure(*points))
     assert found.kind == (RISES if rises else FALLS)
     assert found.point == pytest.approx(crossing, rel=1e-9)
 
@@ -127,8 +182,9 @@ def test_sizes_outside_the_bracket_do_not_move_the_point() -> None:
 def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say() -> None:
     """Noise inside the bracket can reverse the slope."""
     points = [point(10, CPU_WINS, 0.97), point(11, UNDECIDED, 40.0), point(900, UNDECIDED, 0.1), point(1000, GPU_WINS)]
-    assert crossover(points).point == pytest.approx(crossover([points[0], points[-1]]).point)
-    level = [point(10, CPU_WINS, 1.0), point(1000, GPU_WINS, 1.0)]
+    ends = crossover(between_sure(points[0], points[-1]))
+    assert crossover(between_sure(*points)).point == pytest.approx(ends.point)
+    level = between_sure(point(10, CPU_WINS, 1.0), point(1000, GPU_WINS, 1.0))
     assert crossover(level).point == pytest.approx(100.0)
 
 
@@ -142,15 +198,16 @@ def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
 @pytest.mark.parametrize(("speedups", "end"), [((1.5, 40.0), 10), ((0.01, 0.9), 1000)])
 def test_a_line_that_is_level_outside_the_bracket_stops_at_its_end(speedups: tuple[float, float], end: int) -> None:
     """A verdict comes from the mean of all rounds, so a speedup on the wrong side of 1 is noise."""
-    points = [point(10, CPU_WINS, speedups[0]), point(1000, GPU_WINS, speedups[1])]
+    points = between_sure(point(10, CPU_WINS, speedups[0]), point(1000, GPU_WINS, speedups[1]))
     assert crossover(points).point == pytest.approx(end)
 
 
 def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
     """exp(log(n)) is a little below or above n for most n."""
-    for size in range(1, 2000):
+    for size in range(2, 2000):
         for speedups in ((1.0, 40.0), (0.01, 1.0)):
-            found = crossover([point(size, CPU_WINS, speedups[0]), point(size + 1, GPU_WINS, speedups[1])])
+            ends = point(size, CPU_WINS, speedups[0]), point(size + 1, GPU_WINS, speedups[1])
+            found = crossover(between_sure(*ends))
             assert found.point is not None
             assert size <= found.point <= size + 1
 
@@ -209,7 +266,8 @@ def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points: lis
     found = crossover(points)
     sizes = [p.size for p in found.points]
     assert sizes == sorted(set(sizes))
-    assert set(found.points) <= set(points)
+    given = {(p.size, p.comparison.speedup): p.comparison.verdict for p in points}
+    assert {(p.size, p.comparison.speedup) for p in found.points} <= set(given)
     if found.low is None or found.high is None or found.point is None:
         assert found.kind not in (RISES, FALLS, SEVERAL)
         assert (found.low, found.high, found.point, found.changes) == (None, None, None, 0)

@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.rooms.decide.test_crossover import POINTS, point, sweep
+from tests.rooms.decide.test_crossover import POINTS, between_sure, point, sweep
 
 from cpugpu_tui.decide.crossover import (
     HOPELESS,
@@ -86,9 +86,8 @@ def search(
     """Search with speedup = (size / crossing)^exponent; return the number of added sizes and the crossover."""
     tried = list(sizes)
     for added in range(most + 1):
-        points = [
-            point(size, verdict(speedup), speedup) for size in tried if (speedup := (size / crossing) ** exponent)
-        ]
+        speedups = {size: (size / crossing) ** exponent for size in sorted(tried)}
+        points = between_sure(*(point(size, verdict(speedup), speedup) for size, speedup in speedups.items()))
         size = next_size(points, tried, RATIO)
         found = crossover(points)
         if size is None:

@@ -19,7 +19,7 @@ from cpugpu_tui.model import Simulation, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
 
 
-def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int = 60) -> list[tuple[float, float]]:
+def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int = 120) -> list[tuple[float, float]]:
     """Blocks of a 25 µs loop in measured order; its speed drifts from block to block."""
     chance = random.Random(seed)
     pairs, wander = [], 0.0
@@ -34,7 +34,7 @@ def rounds(cost: float, noise: float, seed: int, drift: float = 0.0, count: int 
 
 def stopped(pairs: list[tuple[float, float]]) -> CostRatio:
     """The ratio at the round where the measurement would stop."""
-    for count in range(5, len(pairs) + 1):
+    for count in range(6, len(pairs) + 1):
         ratio = cost_ratio(pairs[:count])
         if ratio is not None and ratio.is_settled:
             break

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.model.quantities import duration, gib, percent, significant, size_text, time_text, unit_for
+from cpugpu_tui.model.quantities import count_of, duration, gib, percent, significant, size_text, time_text, unit_for
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,8 @@ def test_sizes_are_short_only_where_that_is_exact(size: int, text: str) -> None:
 def test_bytes_and_shares() -> None:
     assert [gib(value * 2**30) for value in (12.1, 0.43, 140.8)] == ["12.1", "0.4", "141"]
     assert [percent(share) for share in (0.034, 0.5, 0.0994, 1.0)] == ["3.4", "50", "9.9", "100"]
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    counts = [(0, "core"), (1, "core"), (1.5, "core"), (2_000, "copy", "copies")]
+    assert [count_of(*each) for each in counts] == ["0 cores", "1 core", "1.5 cores", "2,000 copies"]  # type: ignore[arg-type]

@@ -197,11 +197,12 @@ def test_of_many_cases_a_key_plans_once_and_is_not_compared_with_what_is_never_k
 ) -> None:
     """A key of the form took 141 ms with 9,000 cases."""
     built, alike = [], []
+    base = PlanRequest(("matmul",))
+    texts = texts_of(base)
     monkeypatch.setattr(estimate_lines, "build_plan", lambda request: built.append(request) or build_plan(request))
     monkeypatch.setattr(estimate_module, "_likeness_of", lambda plan: alike.append(plan) or "")
-    base = PlanRequest(("matmul",))
     for sizes, compared in (("1:9000:1", 0), ("1:3000:1", 1)):
-        request = request_from({**texts_of(base), "sizes": sizes}, ("auto",), base)
+        request = request_from({**texts, "sizes": sizes}, base)
         estimate_of(AppState(request=base), plan_of(request), request.repeat)
         assert len(alike) == compared
     assert [request.sizes for request in built] == ["1:9000:1", "1:3000:1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,12 +29,27 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     Event,
+    OwnFile,
     Plan,
     RunFinished,
     RunStarted,
+    WorkloadsLoading,
 )
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.transport.agent_output import Gone
+
+
+def gives_up(session: Any, most: int = 100) -> None:
+    """Fail after so many looks at a silent agent, in place of waiting for ever."""
+    honest, looks = session._next, iter(range(most))
+
+    def next_in_time(timeout_s: float) -> Any:
+        message = honest(timeout_s)
+        assert message is not None or next(looks, None) is not None, "it waits for ever"
+        return message
+
+    session._next = next_in_time
+
 
 # ------------------------------------------------------------------ time limits
 
@@ -68,6 +84,29 @@ def test_a_paused_case_does_not_time_out() -> None:
     assert "timeout" not in statuses(events)
     session.resume()
     assert agents.agents[0].commands[-1] == "resume"
+
+
+def test_an_import_that_never_ends_fails_the_run_with_its_line(words: GoldenWords) -> None:
+    script = [WorkloadsLoading(source="/a.py"), WorkloadsLoading(source="/a.py, line 3")]
+    session, agents = session_of(three_cases(), lambda plan: script, case_timeout_s=0.05)
+    gives_up(session)
+    events: list[Event] = []
+    finished = session.run(events.append)
+    assert (finished.status, finished.exit_code) == ("failed", EXIT_CASES_FAILED)
+    assert statuses(events) == ["skipped"] * 3
+    words(f"{finished.message} {finished.remedy}")
+    assert (agents.taken, agents.agents[0].ended) == (1, [False])
+
+
+def test_an_import_that_has_ended_is_not_blamed_for_a_case() -> None:
+    def script(plan: Plan) -> list[Any]:
+        return [WorkloadsLoading(source="/a.py"), *silent_at(64)(plan)]
+
+    session, _ = session_of(three_cases(), script, well, case_timeout_s=0.05)
+    gives_up(session)
+    events: list[Event] = []
+    session.run(events.append)
+    assert statuses(events) == ["ok", "timeout", "ok"]
 
 
 def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +178,39 @@ def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenW
     assert isinstance(last, RunFinished)
     assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
     words(last.message)
+
+
+def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+    monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.05)
+    monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
+    own = replace(three_cases(), own_files=(OwnFile("/a.py", "0" * 64),))
+    session, agents = session_of(own, until_first_finished)
+    gives_up(session)
+    events = stop_after_first(session, agents, "stop", [])
+    assert agents.agents[0].ended[0] is False
+    assert statuses(events) == ["ok", "skipped", "skipped"]
+    last = events[-1]
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    words(last.message)
+
+
+def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.0)
+    session, agents = session_of(three_cases(), until_first_finished)
+    honest, waits = session._next, []
+
+    def next_soon(timeout_s: float) -> Any:
+        message = honest(min(timeout_s, 0.01))
+        waits.extend([timeout_s] * (message is None))
+        if len(waits) == 5:
+            agents.agents[0].say(RunFinished(status="stopped"))
+        return message
+
+    session._next = next_soon  # type: ignore[method-assign]
+    stop_after_first(session, agents, "stop", [])
+    assert agents.agents[0].ended == [False]
+    assert agents.agents[0].commands == ["stop"]
 
 
 def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ def test_only_wanted_metrics_are_taken() -> None:
 
 
 def test_before_each_half_round_one_block_is_thrown_away() -> None:
-    recorder = swept(plan_of(64))[1]
+    recorder = swept(plan_of(64, max_rounds=8))[1]
     calibrated = max(recorder.log.index(event) for event in recorder.of(Calibrated))
     blocks = [entry for entry in recorder.log[calibrated:] if isinstance(entry, Call) and entry.what == "block"]
     shown = sum(len(event.samples[LATENCY]) for event in recorder.rounds)

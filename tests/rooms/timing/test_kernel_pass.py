@@ -11,7 +11,7 @@ from cpugpu_tui.timing.last_passes import profile_cases
 
 
 def test_profiling_comes_when_every_case_has_its_times() -> None:
-    recorder = swept(plan_of(64, 128, metrics=METRICS))[1]
+    recorder = swept(plan_of(64, 128, max_rounds=8, metrics=METRICS))[1]
     last_time = max(recorder.events.index(event) for event in recorder.of(DeviceSampled, CaseFinished))
     profiled = recorder.of(KernelsProfiled)
     assert [(event.case, event.device, event.count) for event in profiled] == [

@@ -34,8 +34,8 @@ SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 
 @pytest.fixture(scope="module")
 def quick() -> Recorder:
-    """Eight cases, all well."""
-    return swept(plan_of(*SIZES))[1]
+    """Eight cases of eight rounds, all well."""
+    return swept(plan_of(*SIZES, max_rounds=8))[1]
 
 
 # ------------------------------------------------------------------ interleaving
@@ -231,7 +231,7 @@ def test_a_gap_says_how_long_the_rest_will_take(fake_time: FakeTime) -> None:
 
 
 def test_without_a_watcher_there_is_no_gap(fake_time: FakeTime) -> None:
-    assert swept_in(fake_time, plan_of(64, 128), 0.5).of(Gap) == []
+    assert swept_in(fake_time, plan_of(64, 128, max_rounds=8), 0.5).of(Gap) == []
     assert fake_time.now_s == pytest.approx(2 * 2 * 8 * 0.5)
 
 
@@ -308,7 +308,7 @@ def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: Fake
 
 def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     control, recorder = Control(), Recorder()
-    plan = plan_of(64)
+    plan = plan_of(64, max_rounds=8)
     waited_after: list[Any] = []
 
     def wait_while_paused() -> None:

@@ -19,7 +19,7 @@ from tests.helpers.fleet.hostile_run import FAST, GOOD, SIZES, fleet_of, plan, p
 
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, ProtocolError
-from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan, RunFinished
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan, RunFinished, WorkloadsLoading
 from cpugpu_tui.session.fleet_state import DONE
 from cpugpu_tui.transport import agent_process
 from cpugpu_tui.transport.agent_command import MISBEHAVING, TIMEOUT, HostError
@@ -28,6 +28,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
 from cpugpu_tui.transport.wire import Garbage, LineReader
+from cpugpu_tui.workloads.own_code import own_code
 
 MOST_BYTES = 200_000_000
 """Memory limit under attack; a normal command needs 50 MB."""
@@ -96,6 +97,19 @@ def test_nothing_comes_in_before_the_plan(recorded: Recorded) -> None:
     guard.event_on(encoded(recorded.hello).strip())
     with pytest.raises(MisbehavedError):
         guard.event_on(encoded(recorded.events[0]).strip())
+
+
+def test_an_import_is_told_only_by_agents_that_have_typed_code(recorded: Recorded) -> None:
+    told = b'{"event":"WorkloadsLoading","source":"/a.py, line 3","seq":%d}'
+    for codes in ((), (own_code("x @ x"),)):
+        guard = StreamGuard()
+        guard.event_on(encoded(recorded.hello).strip())
+        guard.expect(replace(plan(), codes=codes))
+        if codes:
+            assert guard.event_on(told % 2) == WorkloadsLoading(source="/a.py, line 3", seq=2)
+            guard.event_on(b'{"event":"DevicesFound","devices":[],"seq":3}')
+        with pytest.raises(MisbehavedError):
+            guard.event_on(told % 4)
 
 
 def test_a_stop_is_believed_of_an_agent_that_was_asked_to_stop(recorded: Recorded) -> None:

@@ -68,8 +68,8 @@ def test_a_broken_theme_of_ones_own_is_a_sentence_and_the_app_opens(tmp_path: Pa
 
 @pytest.mark.parametrize("_name", [state("too-small", "")])
 def test_a_terminal_that_is_too_small_says_which_size_it_takes(tmp_path: Path, _name: str) -> None:
-    with start(tmp_path, size=(50, 12)) as app:
-        app.until_text("60x16")
+    with start(tmp_path, size=(39, 12)) as app:
+        app.until_text("Needs 40x12")
         app.resize(80, 24)
         app.until_text("Press r")
 

@@ -19,7 +19,7 @@ from cpugpu_tui.model import CaseFinished, CasesChosen, Check, RunStarted
 from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
-from cpugpu_tui.ui.screens.workload_form import placeholders
+from cpugpu_tui.ui.screens.workload_form import default_texts
 from cpugpu_tui.workloads import own_files
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 from cpugpu_tui.workloads.own_files import load, load_file
@@ -227,7 +227,7 @@ def test_the_app_lists_them_and_its_form_has_their_sizes(gelu: Path) -> None:
     entry = entries(asked)["gelu"]
     assert entry.summary == SUMMARY
     assert build_plan(entry.request).own_files == (file,)
-    assert placeholders(entry.request)["sizes"] == "1000,1000000"
+    assert default_texts(entry.request)["sizes"] == "1000,1e6"
 
 
 # ------------------------------------------------------------------ the commands

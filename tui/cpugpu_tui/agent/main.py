@@ -51,8 +51,9 @@ from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads.caller_code import CALLER
 from cpugpu_tui.workloads.code_workload import register
-from cpugpu_tui.workloads.own_files import Loaded, load
+from cpugpu_tui.workloads.own_files import Loaded, load, running_line
 
 EXIT_CONTROLLER_GONE = 1
 EXIT_BROKEN = 70
@@ -272,7 +273,8 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
         with quiet_interpreter():
             if plan.codes and not allows_code:
                 raise UsageError(*CODE_NOT_TYPED)
-            register(plan.codes)
+            with importing_told(plan.codes, emit):
+                register(plan.codes)
             machine = _machine(plan, environment, emit, control)
             emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
@@ -296,6 +298,37 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
         emit(RunFinished(status=status, message=message, remedy=remedy, exit_code=code))
     emit.flush()
     return True
+
+
+IMPORT_TOLD_S = 1.0
+"""Interval at which the line is told that an import has reached."""
+
+
+@contextmanager
+def importing_told(codes: Sequence[OwnCode], emit: Emit) -> Iterator[None]:
+    """Tell which line of a timed function's file the import has reached, because it may never end."""
+    sources = [code.target[0] for code in codes if code.target and code.target[0] != CALLER]
+    if not sources:
+        yield
+        return
+    importer, is_over = threading.get_ident(), threading.Event()
+
+    def tell() -> None:
+        while not is_over.wait(IMPORT_TOLD_S):
+            told(running_line(sys._current_frames()[importer], sources[0]))
+
+    def told(source: str) -> None:
+        emit(WorkloadsLoading(source=source))
+        emit.flush()
+
+    told(sources[0])
+    teller = threading.Thread(target=tell, name="import-teller", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        teller.join()
 
 
 def stand_by() -> None:

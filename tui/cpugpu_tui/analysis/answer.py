@@ -9,8 +9,8 @@ from itertools import groupby
 
 from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
-from cpugpu_tui.decide.stats import MIN_ROUNDS
-from cpugpu_tui.decide.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
+from cpugpu_tui.decide.interval import MIN_ROUNDS
+from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
 from cpugpu_tui.model.quantities import factor, faster, joined, plus_minus
 
 CLOSE = 1.1
@@ -121,7 +121,7 @@ def _decided(found: Crossover) -> list[SweepPoint]:
 
 
 def _has_winner(point: SweepPoint) -> bool:
-    return point.comparison.verdict in (CPU_WINS, GPU_WINS)
+    return point.comparison.winner is not None
 
 
 def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
@@ -156,7 +156,7 @@ def _range(found: Crossover) -> str:
 
 def _ranges(found: Crossover, axis: str, bracket: str) -> str:
     """Return each range in which the GPU wins, if the winner changes more than once."""
-    groups = [(winner, list(points)) for winner, points in groupby(_decided(found), lambda p: p.comparison.verdict)]
+    groups = [(winner, list(points)) for winner, points in groupby(_decided(found), lambda p: p.comparison.winner)]
     parts = []
     for index, (winner, points) in enumerate(groups):
         first, last = points[0].size, points[-1].size
@@ -189,8 +189,8 @@ def _exceptions(found: Crossover, winner: str | None = None) -> str:
         if not _has_winner(after):
             inside.append(after)
             continue
-        same = before is not None and before.comparison.verdict == after.comparison.verdict
-        if before is not None and same and winner in (None, before.comparison.verdict):
+        same = before is not None and before.comparison.winner == after.comparison.winner
+        if before is not None and same and winner in (None, before.comparison.winner):
             between = (point for point in inside if before.size < point.size < after.size)
             against += [point for point in between if _contradicts(point, before)]
         before, inside = after, []
@@ -204,7 +204,7 @@ def _exceptions(found: Crossover, winner: str | None = None) -> str:
 
 def _contradicts(point: SweepPoint, decided: SweepPoint) -> bool:
     """Whether a size without a winner is too close to call, or points to the other device than `decided`."""
-    same_side = (point.comparison.speedup > 1) == (decided.comparison.verdict == GPU_WINS)
+    same_side = (point.comparison.speedup > 1) == (decided.comparison.winner == GPU_WINS)
     return _is_close(point.comparison) or not same_side
 
 
@@ -310,7 +310,7 @@ def _at_largest(found: Crossover, subject: str, rival: str) -> str:
     """Return the speedup at the largest size; if that was not judged, also at the largest size with a winner."""
     largest = found.points[-1]
     decided = _decided(found)
-    if not not_judged(largest.comparison) or not decided:
+    if not not_judged(largest.comparison) or not decided or decided[-1] is largest:
         return _at(largest, subject, rival)
     return f"{_at(decided[-1], subject, rival)}; {_at(largest, subject)}"
 

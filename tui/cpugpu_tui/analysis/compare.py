@@ -1,7 +1,8 @@
 """Compare two series of runs, case by case. Pure functions on the medians of runs.
 
 Each run gives one number for a case and a device, because samples of one process are not independent: on identical
-runs, a rank test on raw samples called 78-85 % of pairs different.
+runs, a rank test on raw samples called 78-85 % of pairs different. In a duet the runs of both sides belong together,
+and each pair of agents gives one ratio.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import fmean
 
+from cpugpu_tui.analysis.looks import FIRST_LOOK, first_word
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY
 
@@ -31,6 +33,9 @@ BANDS: Mapping[str, float] = {LATENCY: 0.02, DEVICE: 0.005}
 """Metric → band: changes within ± this count as no change. Between fresh processes on an H200, kernel times of 60 µs
 and more repeat within 0.3 %, but latencies only within 1 to 15 %."""
 
+DUET_BANDS: Mapping[str, float] = {**BANDS, LATENCY: 0.007}
+"""The same in a duet, in which the latencies of steps of 300 µs and more repeat within 0.4 %."""
+
 FALSE_WORDS = 0.005
 """Level that all verdicts of a comparison share: the risk that any of them calls equal series different, or that a gate
 fails a case that keeps the limit. At most 1 % is promised. A level of 0.01 would break that in 4 of 10 sets of 800
@@ -49,7 +54,7 @@ class Pair:
     device: str
     """`CPU`, `GPU` or `GPU 2`, independent of torch's names on each machine."""
     base_ns: Mapping[str, float]
-    """Run → median, ns, for each run that has one."""
+    """Run, in a duet pair of agents → median, ns, for each that has one. In a duet both sides have the same keys."""
     new_ns: Mapping[str, float]
     sweep: tuple[object, ...] = ()
     """What the case shares with other sizes of its sweep; groups stay within one sweep."""
@@ -57,7 +62,7 @@ class Pair:
     trouble: str = ""
     """Why it cannot be compared, one clause; empty if it can."""
     is_lost: bool = False
-    """Whether the base has times but the case failed in the new series."""
+    """Whether the base has times but the case failed in the new series; in a duet, whether it failed on a side."""
     is_unreached: bool = False
     """Whether the base has times but the new series stopped before the case."""
     is_chosen: bool = False
@@ -71,6 +76,11 @@ class Pair:
     def label(self) -> str:
         """`CPU`, `GPU`, or `GPU kernels` for kernel time."""
         return f"{self.device} kernels" if self.metric == DEVICE else self.device
+
+    def first(self, count: int) -> Pair:
+        """Return it with its first runs only."""
+        sides = (dict(islice(side.items(), count)) for side in (self.base_ns, self.new_ns))
+        return replace(self, base_ns=next(sides), new_ns=next(sides))
 
 
 @dataclass(frozen=True)
@@ -89,11 +99,13 @@ class Change:
     """Whether all runs of a side are identical."""
     error: float = 0.0
     """Standard error of ln(ratio)."""
+    is_duet: bool = False
+    """Whether the runs of both sides belong together in pairs."""
 
     @property
     def degrees(self) -> int:
         """Degrees of freedom of `error`."""
-        return self.base_runs + self.new_runs - 2
+        return self.base_runs - 1 if self.is_duet else self.base_runs + self.new_runs - 2
 
     def within(self, below: float, above: float) -> Change:
         """Return the change with the interval that misses the truth at most this often on each side."""
@@ -168,6 +180,18 @@ def _change(base: Sequence[float], new: Sequence[float]) -> Change:
     return replace(found, error=error).within(SINGLE / 2, SINGLE / 2)
 
 
+def _paired(ratios: Sequence[float]) -> Change:
+    """Return the change from the ln(ratio) of each pair of agents: Student's t on their mean."""
+    count = len(ratios)
+    distinct = _without_copies(ratios)
+    is_copied = len(distinct) < count
+    found = Change(math.exp(fmean(ratios)), None, None, len(distinct), len(distinct), is_copied=is_copied, is_duet=True)
+    if len(distinct) < 2:
+        return found
+    variance = math.fsum((ratio - fmean(ratios)) ** 2 for ratio in ratios) / (count - 1)
+    return replace(found, error=math.sqrt(variance / count)).within(SINGLE / 2, SINGLE / 2)
+
+
 def _without_copies(side: Sequence[float]) -> Sequence[float]:
     """Return the logarithms of one side's runs; only one of them if all are the same.
 
@@ -181,26 +205,47 @@ def together(pairs: Sequence[Pair]) -> Change | None:
     """Return the geometric mean of the changes of several cases; None without any.
 
     The cases of a run share its process, so each run counts once, with the mean of its logarithms over all cases.
-    Runs that lack a case are left out; if none is left, the result is the mean ratio without an interval.
+    Runs that lack a case are left out; if none is left, the result is the mean ratio without an interval. Sides with
+    runs in common are a duet.
     """
     timed = [pair for pair in pairs if pair.base_ns and pair.new_ns]
     if not timed:
         return None
     base, new = (_means([getattr(pair, side) for pair in timed]) for side in ("base_ns", "new_ns"))
+    if both := base.keys() & new.keys():
+        return _paired([new[run] - base[run] for run in base if run in both])
     if base and new:
-        return _change(base, new)
+        return _change(list(base.values()), list(new.values()))
     ratios = [change(list(pair.base_ns.values()), list(pair.new_ns.values())) for pair in timed]
     difference = fmean(math.log(each.ratio) for each in ratios if each is not None)
     return Change(math.exp(difference), None, None, len(base), len(new))
 
 
-def _means(sides: Sequence[Mapping[str, float]]) -> list[float]:
+def _means(sides: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean logarithm of each run that has all cases."""
-    return [fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)]
+    return {run: fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)}
 
 
-Decide = Callable[[Judged, Change, float, float], Judged]
-"""Gives a verdict: the cases, their change, the band of their metric, and this verdict's share of `FALSE_WORDS`."""
+@dataclass(frozen=True)
+class Levels:
+    """How often a verdict may be false, each on one side of its interval or on both together."""
+
+    shared: float
+    """Share of `FALSE_WORDS` for this verdict, in a duet for this look."""
+    single: float = SINGLE
+    """`SINGLE`, in a duet the part of it for this look."""
+
+    def of_look(self, share: float) -> Levels:
+        """Return the levels of one look of a duet."""
+        return Levels(self.shared * share, self.single * share)
+
+    def p(self, p: float) -> float:
+        """Return a p-value that accounts for all verdicts and looks."""
+        return min(1.0, p * FALSE_WORDS / self.shared)
+
+
+Decide = Callable[[Judged, Change, float, Levels], Judged]
+"""Gives a verdict: the cases, their change, and the band of their metric."""
 
 
 def judge(
@@ -211,15 +256,34 @@ def judge(
 
     The verdicts share `FALSE_WORDS` in equal parts (Bonferroni), with those of `sharers` such comparisons. Holm's
     correction finds no more if one case has changed, and the intervals that go with it say little: those of the cases
-    that it calls different end at 1.
+    that it calls different end at 1. A duet is judged at its looks.
     """
     judged = [_unjudged(group, min_runs) for group in grouped(pairs)]
-    share = FALSE_WORDS / max(1, sharers * sum(not each.verdict for each in judged))
+    # In a duet, a case that has too few pairs of agents now may be judged at a later look.
+    count = sum(not each.verdict or (each.change is not None and each.change.is_duet) for each in judged)
+    levels = Levels(FALSE_WORDS / max(1, sharers * count))
     decide = decide or _decided
     return tuple(
-        decide(each, each.change, bands[each.metric], share) if not each.verdict and each.change is not None else each
+        each if each.verdict or each.change is None
+        else _at_looks(each, bands[each.metric], levels, decide) if each.change.is_duet
+        else decide(each, each.change, bands[each.metric], levels)
         for each in judged
-    )
+    )  # fmt: skip
+
+
+def _at_looks(each: Judged, band: float, levels: Levels, decide: Decide) -> Judged:
+    """Return the verdict of the first look that decides; later pairs of agents do not count."""
+    assert each.change is not None
+
+    def look(count: int, share: float) -> Judged:
+        pairs = tuple(pair.first(count) for pair in each.pairs)
+        found = together(pairs)
+        assert found is not None
+        if found.low is None:
+            return Judged(pairs, found, TOO_FEW)
+        return decide(replace(each, pairs=pairs), found, band, levels.of_look(share))
+
+    return first_word(each.change.base_runs, look, lambda found: found.verdict in (UNDECIDED, TOO_FEW))
 
 
 def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:
@@ -229,27 +293,29 @@ def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:
     found = together(group)
     if found is None:
         return Judged(group, None, NOT_COMPARABLE)
-    if found.low is None or min(found.base_runs, found.new_runs) < min_runs:
+    least = max(min_runs, FIRST_LOOK) if found.is_duet else min_runs
+    if found.low is None or min(found.base_runs, found.new_runs) < least:
         # Without its interval, which would promise what a verdict denies.
         return Judged(group, replace(found, low=None, high=None), TOO_FEW)
     return Judged(group, found, "")
 
 
-def _decided(each: Judged, found: Change, band: float, share: float) -> Judged:
+def _decided(each: Judged, found: Change, band: float, levels: Levels) -> Judged:
     """Return SAME if its own 95 % interval lies inside ± `band`; otherwise the word of its shared interval.
 
     SLOWER and FASTER: the interval does not contain 1. UNDECIDED: it does.
     """
-    p = min(1.0, 2 * min(found.p_above(1), 1 - found.p_above(1)) * FALSE_WORDS / share)
-    assert found.low is not None
-    assert found.high is not None
-    if 1 / (1 + band) <= found.low and found.high <= 1 + band:
-        return replace(each, verdict=SAME, p=p, confidence=1 - SINGLE)
-    wide = found.within(share / 2, share / 2)
+    p = levels.p(2 * min(found.p_above(1), 1 - found.p_above(1)))
+    own = found.within(levels.single / 2, levels.single / 2)
+    assert own.low is not None
+    assert own.high is not None
+    if 1 / (1 + band) <= own.low and own.high <= 1 + band:
+        return replace(each, change=own, verdict=SAME, p=p, confidence=1 - levels.single)
+    wide = found.within(levels.shared / 2, levels.shared / 2)
     assert wide.low is not None
     assert wide.high is not None
     verdict = SLOWER if wide.low > 1 else FASTER if wide.high < 1 else UNDECIDED
-    return replace(each, change=wide, verdict=verdict, p=p, confidence=1 - share)
+    return replace(each, change=wide, verdict=verdict, p=p, confidence=1 - levels.shared)
 
 
 def grouped(pairs: Sequence[Pair]) -> list[tuple[Pair, ...]]:
@@ -268,7 +334,10 @@ def _groups_of(pairs: list[Pair]) -> list[tuple[Pair, ...]]:
     sets: dict[object, list[Pair]] = {}
     for pair in pairs:
         alone = pair.case if pair.trouble else None
-        runs = frozenset(pair.base_ns), frozenset(pair.new_ns)
+        # In a duet, decided cases are no longer timed. They stay in the group in which they were judged.
+        is_duet = not pair.trouble and pair.base_ns.keys() == pair.new_ns.keys()
+        both = pair.first(FIRST_LOOK) if is_duet else pair
+        runs = frozenset(both.base_ns), frozenset(both.new_ns)
         sets.setdefault((pair.sweep, alone, runs), []).append(pair)
     sound = [each for each in sets.values() if not each[0].trouble]
     longest, length = max(map(len, sound), default=1), 1

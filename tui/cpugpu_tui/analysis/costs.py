@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.decide.stats import series_interval
+from cpugpu_tui.decide.interval import median_interval
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
 
@@ -190,12 +190,12 @@ class CostRatio:
 
 
 def cost_ratio(rounds: Sequence[tuple[float, float]]) -> CostRatio | None:
-    """Return the ratio of (off_ns, on_ns) per call, one pair a round in order of time; None for fewer than 5 rounds.
+    """Return the ratio of (off_ns, on_ns) per call, one pair a round in order of time; None below 6 rounds.
 
-    The t-interval of the mean of ln(on / off), widened for serial correlation: slow drift of the clock affects several
+    The interval of the median of ln(on / off), widened for serial correlation: slow drift of the clock affects several
     rounds alike.
     """
-    interval = series_interval([math.log(on_ns / off_ns) for off_ns, on_ns in rounds])
+    interval = median_interval([math.log(on_ns / off_ns) for off_ns, on_ns in rounds])
     if interval is None:
         return None
-    return CostRatio(math.exp(interval.mean), math.exp(interval.low), math.exp(interval.high), len(rounds))
+    return CostRatio(math.exp(interval.center), math.exp(interval.low), math.exp(interval.high), len(rounds))

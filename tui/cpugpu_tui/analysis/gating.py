@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import (
-    FALSE_WORDS,
     GATE_RUNS,
     NOT_COMPARABLE,
-    SINGLE,
     SLOWER,
     TOO_FEW,
     UNDECIDED,
     Change,
     Judged,
+    Levels,
     Pair,
-    change,
     judge,
+    together,
 )
+from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
 
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 
@@ -49,15 +49,13 @@ def judge_slowdowns(pairs: Sequence[Pair], limits: Mapping[str, float], sharers:
     return judge(pairs, limits, min_runs=GATE_RUNS, sharers=sharers, decide=_limited)
 
 
-def _limited(each: Judged, found: Change, limit: float, share: float) -> Judged:
-    count = FALSE_WORDS / share
-    found = found.within(share, SINGLE)
+def _limited(each: Judged, found: Change, limit: float, levels: Levels) -> Judged:
+    found = found.within(levels.shared, levels.single)
     assert found.low is not None
     assert found.high is not None
     verdict = SLOWER if found.low > 1 + limit else PASSED if found.high <= 1 + limit else UNDECIDED
-    return replace(
-        each, change=found, verdict=verdict, p=min(1.0, found.p_above(1 + limit) * count), confidence=1 - share
-    )  # fmt: skip
+    p = levels.p(found.p_above(1 + limit))
+    return replace(each, change=found, verdict=verdict, p=p, confidence=1 - levels.shared)
 
 
 def gated(judged: Sequence[Judged], limits: Mapping[str, float]) -> tuple[Gated, ...]:
@@ -77,15 +75,17 @@ def _gated(each: Judged, limit: float) -> Gated:
     if each.verdict == TOO_FEW:
         if each.pairs[0].is_chosen:
             return Gated(each, NOT_JUDGED, "the search chose it only in some runs")
-        why = "all runs are identical" if found.is_copied else f"a verdict needs {GATE_RUNS} runs on each side"
+        needed = f"{FIRST_LOOK} pairs of agents" if found.is_duet else f"{GATE_RUNS} runs on each side"
+        why = "all runs are identical" if found.is_copied else f"a verdict needs {needed}"
         if any(pair.is_starved for pair in each.pairs):
             why += ", and some runs had no free core"
         return Gated(each, TOO_FEW, why)
     if each.verdict == SLOWER:
         return Gated(each, SLOWER)
     if each.verdict == UNDECIDED:
-        return Gated(each, UNDECIDED, "more runs are needed")
-    ratios = [change(list(pair.base_ns.values()), list(pair.new_ns.values())) for pair in each.pairs]
+        why = "the times vary too much" if found.is_duet and found.base_runs >= MOST_PAIRS else "more runs are needed"
+        return Gated(each, UNDECIDED, why)
+    ratios = [together([pair]) for pair in each.pairs]
     worst = max((ratio.ratio for ratio in ratios if ratio is not None), default=1.0)
     if worst > 1 + limit:
         return Gated(each, UNDECIDED, f"one of its cases is at {100 * (worst - 1):+.1f} %")

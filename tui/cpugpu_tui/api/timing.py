@@ -166,7 +166,7 @@ def _run(subject: Subject, request: PlanRequest, *, save: bool) -> Result:
         stack.callback(_close, agents)
         session = Session(plan, agents, outbox, facts=facts(), ceilings=True)
         if save:  # without a history nothing shows the readings
-            stack.enter_context(telemetry(session, agents, plan))
+            stack.enter_context(telemetry((session,), plan, agents.pids))
         finished = session.run(see)
         if finished.status == "failed":
             raise _error(finished, session.error)

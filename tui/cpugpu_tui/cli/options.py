@@ -101,7 +101,7 @@ Resume = Annotated[
 REPEAT_HELP = "Repeat the whole run this many times."
 Repeat = Annotated[
     int | None,
-    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1; with several --python, 5 for each Python"),
+    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1"),
 ]
 MaxSeconds = Annotated[
     float | None,
@@ -173,8 +173,17 @@ Pythons = Annotated[
     typer.Option(
         "--python", metavar="PATH",
         help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU. "
-        "Repeat the option to run several in turn and compare them.  [env var: CPUGPU_PYTHON]",
+        "Repeat the option to compare several: their agents are visited in turn.  [env var: CPUGPU_PYTHON]",
         show_default="the Python of cpugpu-tui",
+    ),
+]  # fmt: skip
+Band = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PERCENT", envvar="CPUGPU_BAND",
+        help="Largest change to call SAME: 1%, or a band for each time: latency=1%,kernel-time=0.5%. In duets the "
+        "latency band is 0.7%.",
+        show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
 Simulate = Annotated[

@@ -36,6 +36,7 @@ def run(
     no_save: opt.NoSave = False,
     worker: opt.Worker = "process",
     python: opt.Pythons = None,
+    band: opt.Band = None,
     simulate: opt.Simulate = None,
     workloads: opt.Workloads = None,
     export: opt.Exports = None,
@@ -50,17 +51,18 @@ def run(
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.config.paths import absolute
+    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.planning import PlanRequest
 
     if resume:
         raise typer.Exit(modes.resume_run(context))
     several = python if python and len(python) > 1 else None
-    # Three runs of each interpreter are too few: they find a difference of 10 % among 25 cases in 28 % of trials.
-    runs = (5 if several else 1) if repeat is None else repeat
+    if not several and (source := context.get_parameter_source("band")) and source.name == "COMMANDLINE":
+        raise UsageError("--band needs two interpreters to compare.", "Repeat --python, or use `cpugpu-tui compare`.")
     request = PlanRequest(
         names=tuple(names or ["quick"]), sizes=size, dtype=dtype, threads=threads, variant=variant,
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
-        repeat=runs, cache=cache, scale=scale, mnist=absolute(str(mnist)) if mnist else None,
+        repeat=1 if repeat is None else repeat, cache=cache, scale=scale, mnist=absolute(str(mnist)) if mnist else None,
         simulation=simulation(simulate), find_crossover=find_crossover, max_size=max_size, full=full,
         parallel=parallel, energy=energy,
     )  # fmt: skip
@@ -71,5 +73,5 @@ def run(
     )  # fmt: skip
     outputs = Outputs(export or (), tensorboard)
     if several:
-        raise typer.Exit(modes.run_in_turn(request, options, tuple(several), outputs, as_json=json))
+        raise typer.Exit(modes.run_in_turn(request, options, tuple(several), outputs, as_json=json, band=band))
     raise typer.Exit(modes.run_headless(request, options, as_json=json, outputs=outputs))

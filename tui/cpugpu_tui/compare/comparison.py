@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import BANDS, Change, Judged, Pair, judge, together
+from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, Change, Judged, Pair, judge, together
 from cpugpu_tui.analysis.gating import judge_slowdowns
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
@@ -56,9 +56,24 @@ class SeriesComparison:
     bands: Mapping[str, float]
     """Metric → changes within ± this count as no change; for a gate, how much slower a case may be."""
 
+    @property
+    def is_duet(self) -> bool:
+        """Whether the runs of both sides belong together in pairs."""
+        return bool(common_pairs(self.base, self.new))
+
+
+def common_pairs(base: Series, new: Series) -> set[str]:
+    """Return the pairs of agents that two series of a duet share; empty for series that ran one after the other."""
+    return {run.duet for run in base.runs} & {run.duet for run in new.runs} - {""}
+
+
+def usual_bands(base: Series, new: Series) -> Mapping[str, float]:
+    """Return the bands for two series if the user sets none."""
+    return DUET_BANDS if common_pairs(base, new) else BANDS
+
 
 def compare_series(
-    base: Series, new: Series, bands: Mapping[str, float] = BANDS, *, is_gate: bool = False, sharers: int = 1
+    base: Series, new: Series, bands: Mapping[str, float] | None = None, *, is_gate: bool = False, sharers: int = 1
 ) -> SeriesComparison:
     """Compare two series; a gate looks only for slowdowns. `sharers`: see `judge`.
 
@@ -66,15 +81,21 @@ def compare_series(
         UsageError: they are the same series, only one is simulated, or they have no timed case in common.
         UnfitError: threads lacked a CPU core in every case that they have in common.
     """
-    pairs = comparable_pairs(base, new)
+    pairs, bands = comparable_pairs(base, new), bands or usual_bands(base, new)
     sound = [pair for pair in pairs if not pair.trouble]
     labels = dict.fromkeys(pair.label for pair in sound)
-    means = {label: together([pair for pair in sound if pair.label == label]) for label in labels}
+    means = {label: _mean([pair for pair in sound if pair.label == label]) for label in labels}
     return SeriesComparison(
         base, new, differences(base.runs, new.runs), pairs,
         judge_slowdowns(pairs, bands, sharers) if is_gate else judge(pairs, bands, sharers=sharers),
         {label: mean for label, mean in means.items() if mean is not None}, bands,
     )  # fmt: skip
+
+
+def _mean(pairs: Sequence[Pair]) -> Change | None:
+    """Return the geometric mean of the changes. That of a duet has no interval, because verdicts ended the duet."""
+    mean = together(pairs)
+    return replace(mean, low=None, high=None) if mean is not None and mean.is_duet else mean
 
 
 # ------------------------------------------------------------------ cases
@@ -109,7 +130,8 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
 
     A GPU's latencies are followed by its kernel times, of those cases whose latencies can be compared.
     """
-    sides = tuple(_cases(runs) for runs in (base, new))
+    is_duet = bool({run.duet for run in base} & {run.duet for run in new} - {""})
+    sides = tuple(_cases(runs, is_duet=is_duet) for runs in (base, new))
     caches = tuple("/".join(sorted({run.plan.cache for run in runs})) for runs in (base, new))
     keys = dict.fromkeys(key for side in sides for key in side)
     pairs = [pair for key in keys for device in _devices_of(side.get(key, {}) for side in sides)
@@ -117,11 +139,12 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
     return tuple(sorted(pairs, key=lambda pair: (pair.device, pair.metric == DEVICE)))
 
 
-def _cases(runs: Sequence[MeasuredRun]) -> dict[str, dict[str, MeasuredCase]]:
+def _cases(runs: Sequence[MeasuredRun], *, is_duet: bool) -> dict[str, dict[str, MeasuredCase]]:
+    """Return case → run, in a duet pair of agents → result."""
     found: dict[str, dict[str, MeasuredCase]] = {}
     for run in runs:
         for key, case in run.cases.items():
-            found.setdefault(key, {})[run.run_id] = case
+            found.setdefault(key, {})[run.duet if is_duet else run.run_id] = case
     return found
 
 
@@ -136,8 +159,8 @@ def _pairs(key: str, device: str, found: Sequence[Mapping[str, MeasuredCase]], c
     """Yield the latency of a case on a device, then the kernel time, if a side has one."""
     latency = _pair(key, device, *found)
     yield latency
-    sides = [{run: case.kernel_ns[device] for run, case in side.items() if device in case.kernel_ns}
-             for side in found]  # fmt: skip
+    sides = _together([{run: case.kernel_ns[device] for run, case in side.items() if device in case.kernel_ns}
+                       for side in found])  # fmt: skip
     if latency.trouble or not any(sides):
         return
     trouble = " and ".join(
@@ -147,21 +170,39 @@ def _pairs(key: str, device: str, found: Sequence[Mapping[str, MeasuredCase]], c
 
 
 def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> Pair:
+    is_failed = bool(base.keys() & new.keys()) and (_failed(base) or _failed(new))
     base_ns, new_ns = (
-        {run: case.median_ns[device] for run, case in side.items() if device in case.median_ns} for side in (base, new)
-    )
+        {run: case.median_ns[device] for run, case in side.items()
+         if device in case.median_ns and not (is_failed and _failed(side))}
+        for side in (base, new)
+    )  # fmt: skip
     untimed = [
         _why_untimed(side, name, device) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns
     ]
     cases = [*base.values(), *new.values()]
     # A case with status `ok` but without times was not timed on this device.
     lost, statuses = bool(base_ns) and not new_ns, {case.status for case in new.values()}
+    sides = _together((base_ns, new_ns))
     return Pair(
-        key, device, base_ns, new_ns, cases[0].case.sweep, cases[0].case.size,
+        key, device, *sides, cases[0].case.sweep, cases[0].case.size,
         " and ".join(untimed) or _other_work(base, new),
-        is_lost=lost and bool(statuses - {"ok", *UNREACHED}), is_unreached=lost and bool(statuses & {*UNREACHED}),
+        is_lost=is_failed or (lost and bool(statuses - {"ok", *UNREACHED})),
+        is_unreached=lost and bool(statuses & {*UNREACHED}),
         is_chosen=any(case.is_chosen for case in cases), is_starved=any(device in case.starved for case in cases),
     )  # fmt: skip
+
+
+def _failed(side: Mapping[str, MeasuredCase]) -> bool:
+    """Return whether a case failed in any run. A duet does not time it again then."""
+    return any(case.status not in ("ok", *UNREACHED) for case in side.values())
+
+
+def _together(sides: Sequence[Mapping[str, float]]) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Return the times of both sides; in a duet, only those of pairs of agents that timed the case on both."""
+    base, new = sides
+    if not base.keys() & new.keys():
+        return base, new
+    return {run: ns for run, ns in base.items() if run in new}, {run: ns for run, ns in new.items() if run in base}
 
 
 def _why_untimed(side: Mapping[str, MeasuredCase], name: str, device: str) -> str:

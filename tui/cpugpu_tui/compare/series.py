@@ -119,6 +119,17 @@ def other_series(store: Store, series_id: str, name: str, *, simulated: bool) ->
     return [(each, found.get(each) or baselines.get(each, "")) for each in dict.fromkeys(ordered) if each != series_id]
 
 
+def checked_baseline(name: str) -> str:
+    """Return the name of a new baseline.
+
+    Raises:
+        UsageError: the name could be mistaken for a run or a file, or is not printable.
+    """
+    if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
+        raise UsageError(f"Invalid baseline name {printable(name, 40)!r}.", "Use a word such as main.")
+    return name
+
+
 def numbers_text(numbers: Sequence[int]) -> str:
     """Return `run 3`, `runs 3-7`, `runs 3, 5-7`; empty without any."""
     ordered = sorted(set(numbers))

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from cpugpu_tui.config.parsing import check_device, full_dtype, parse_sizes, parse_threads
+from cpugpu_tui.config.parsing import check_device, full_dtype, parse_bands, parse_sizes, parse_threads
 from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
 from cpugpu_tui.config.validation import Text, Texts, TomlFile
 from cpugpu_tui.machine.text import printable
@@ -66,6 +66,8 @@ def _type(key: Key) -> Any:
 
 def _value(file: TomlFile, key: Key, given: Any) -> Value:
     """Return a value in its final form: lists as tuples, paths absolute."""
+    if key.name == "band":
+        file.parsed((key.name,), partial(parse_bands, given, {}))
     if not key.is_list and not key.is_path:
         return given  # type: ignore[no-any-return]  # `TomlFile.values` checked its type
     texts = [given] if isinstance(given, str) else given

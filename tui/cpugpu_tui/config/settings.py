@@ -47,6 +47,7 @@ KEYS = (
         "case_timeout", "CPUGPU_CASE_TIMEOUT", "seconds without progress after which a case fails", "no limit",
         is_number=True,
     ),
+    Key("band", "CPUGPU_BAND", "largest change that `compare` calls SAME", "latency=2%,kernel-time=0.5%"),
     Key("ceilings", "CPUGPU_CEILINGS", "measure peak rates after a machine's first run (3 s)", "true", is_flag=True),
     Key("mouse", "CPUGPU_MOUSE", "use the mouse in the app; without, the terminal selects text", "true", is_flag=True),
 )  # fmt: skip

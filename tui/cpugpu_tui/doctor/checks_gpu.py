@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
 from cpugpu_tui.machine.nvml.calls import LIBRARY_MISSING
 from cpugpu_tui.model import GpuProcess, GpuTelemetry
+from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.telemetry.reasons import REASONS
 
 NOT_LISTED = "not judged: the driver does not list its GPUs"
@@ -17,7 +18,8 @@ def driver(facts: Facts) -> Finding:
     found = facts.driver
     if found.problem is None:
         cuda = "" if found.setup.cuda is None else f", CUDA {version_text(found.setup.cuda)}"
-        return ok(f"NVIDIA driver {found.setup.version or 'of unknown version'}{cuda}, {count_text(len(found.gpus))}")
+        gpus = count_of(len(found.gpus), "GPU")
+        return ok(f"NVIDIA driver {found.setup.version or 'of unknown version'}{cuda}, {gpus}")
     cause, remedy = sentences(found.problem)
     if found.setup.init_code == LIBRARY_MISSING and found.has_hardware:
         return fail(
@@ -54,11 +56,6 @@ def known_name(gpu: GpuTelemetry) -> str:
 def version_text(version: tuple[int, int]) -> str:
     """Return `13.0` for (13, 0)."""
     return f"{version[0]}.{version[1]}"
-
-
-def count_text(count: float, noun: str = "GPU") -> str:
-    """Return `1 GPU` or `8 GPUs`."""
-    return f"{count:g} {noun}{'' if count == 1 else 's'}"
 
 
 # -------------------------------------------------------------------- gpus
@@ -142,7 +139,7 @@ def mig(facts: Facts) -> Finding:
         if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != "mig":
             return ok(f"GPU {gpu.index}: MIG mode is off")
         return warn(
-            f"GPU {gpu.index}: MIG mode is on, with {count_text(len(gpu.instances), 'slice')}",
+            f"GPU {gpu.index}: MIG mode is on, with {count_of(len(gpu.instances), 'slice')}",
             "Power, temperature and energy are those of the whole GPU. Utilisation is not reported.",
             f"To time the whole GPU, turn MIG off as root: nvidia-smi -i {gpu.index} -mig 0.",
         )
@@ -157,13 +154,13 @@ def ecc(facts: Facts) -> Finding:
         uncorrected, corrected = (_value(gpu, f"ecc_{kind}_count") for kind in ("uncorrected", "corrected"))
         if uncorrected:
             return fail(
-                f"GPU {gpu.index}: {count_text(uncorrected, 'uncorrected memory error')}",
+                f"GPU {gpu.index}: {count_of(uncorrected, 'uncorrected memory error')}",
                 "Results since the driver was loaded may be wrong.",
                 "Look for Xid errors in dmesg and reset the GPU. If errors return, have it replaced.",
             )
         if corrected:
             return warn(
-                f"GPU {gpu.index}: {count_text(corrected, 'corrected memory error')}",
+                f"GPU {gpu.index}: {count_of(corrected, 'corrected memory error')}",
                 "Results are correct, but the memory is wearing out or too hot.",
                 "Check whether the count grows: cpugpu-tui telemetry.",
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.doctor.checks_gpu import count_text
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, unknown, warn
+from cpugpu_tui.model.quantities import count_of
 
 _FLUSHING = ("x86_64", "amd64", "aarch64", "arm64")
 """Architectures on which torch can flush denormals to zero."""
@@ -15,10 +15,10 @@ _OLD_POWERSAVE = ("intel_pstate", "amd-pstate", "amd-pstate-epp")
 def threads(facts: Facts) -> Finding:
     """Compare the cgroup's CPU quota with the cores in the affinity mask."""
     host = facts.host
-    found = f"{count_text(host.threads, 'thread')} on {count_text(host.physical_cores, 'core')}"
+    found = f"{count_of(host.threads, 'thread')} on {count_of(host.physical_cores, 'core')}"
     if host.quota_cores is None:
         return ok(f"{found}; no CPU quota")
-    found = f"{found}; the CPU quota is {count_text(host.quota_cores, 'core')}"
+    found = f"{found}; the CPU quota is {count_of(host.quota_cores, 'core')}"
     if host.quota_cores >= host.physical_cores:
         return ok(found)
     return warn(
@@ -46,7 +46,7 @@ def smt(facts: Facts) -> Finding:
     """Report whether two hardware threads share a core; runs use one thread a core."""
     host = facts.host
     known = {True: "on (runs use one thread per core)", False: "off", None: "unknown"}
-    cpus, cores = count_text(host.logical_cores, "logical CPU"), count_text(host.physical_cores, "core")
+    cpus, cores = count_of(host.logical_cores, "logical CPU"), count_of(host.physical_cores, "core")
     return ok(f"SMT {known[host.smt]}; {cpus}, {cores}")
 
 

@@ -11,9 +11,10 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cpugpu_tui.doctor.checks_gpu import count_text, known_name, version_text
+from cpugpu_tui.doctor.checks_gpu import known_name, version_text
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn
 from cpugpu_tui.model import Device
+from cpugpu_tui.model.quantities import count_of
 
 _SIMULATED = "not needed: the machine is simulated"
 _NOT_ASKED = "not judged: torch could not be imported"
@@ -163,7 +164,7 @@ def _refusal(entry: str, before: Sequence[str], uuids: Sequence[str], slices: Se
     if before and (entry.isdecimal() or named) and entry.isdecimal() != before[0].isdecimal():
         return f"{entry!r} mixes numbers and UUIDs in one list."
     if entry.isdecimal():
-        listed = count_text(len(uuids))
+        listed = count_of(len(uuids), "GPU")
         return "" if int(entry) < len(uuids) else f"GPU {entry} does not exist; the driver lists {listed}."
     if entry.startswith("MIG-GPU-"):
         # MIG-GPU-<uuid>/<gpu instance>/<compute instance>: the form of drivers before 470.
@@ -197,7 +198,7 @@ def visible(facts: Facts) -> Finding:
         return fail(found, f"{read.problem} CUDA sees no GPU.", _UNSET)
     if read.problem:
         return warn(found, f"{read.problem} CUDA sees only {', '.join(read.entries)}.", _UNSET)
-    return ok(f"{found}: {count_text(len(read.entries))} of {len(gpus)} visible" if not slices else found)
+    return ok(f"{found}: {count_of(len(read.entries), 'GPU')} of {len(gpus)} visible" if not slices else found)
 
 
 def order(facts: Facts) -> Finding:

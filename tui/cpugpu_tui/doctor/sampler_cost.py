@@ -42,7 +42,7 @@ class MeasuredCost:
     """Name of the GPU."""
     rounds: int
     ratio: CostRatio | None
-    """None with fewer than five rounds."""
+    """None with fewer than six rounds."""
     pairs: tuple[tuple[float, float], ...] = field(default=(), repr=False)
     """(without, with telemetry), ns per call."""
 
@@ -212,7 +212,7 @@ def _finding(measured: MeasuredCost, limit_s: float) -> Finding:
     ratio = measured.ratio
     more = f"Allow more time: --max-seconds {max(120, 2 * limit_s):.0f}."
     if ratio is None:
-        return warn(f"{measured.rounds} rounds on {measured.label}", "An interval needs at least five rounds.", more)
+        return warn(f"{measured.rounds} rounds on {measured.label}", "An interval needs at least six rounds.", more)
     found = cost_text(ratio, measured.label)
     if ratio.low > ALLOWED:
         return warn(

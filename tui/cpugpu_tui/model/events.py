@@ -229,6 +229,9 @@ class Gap(Event):
     duration_ms: float
 
 
+TURN = "turn"
+"""Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
+
 CALIBRATION = "calibration"
 """Phase in which peak rates and overheads of a device are measured."""
 
@@ -241,7 +244,7 @@ class Progressed(Event):
     device: str
     phase: str
     """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `lines`, `kernels`, `energy`, `calibration`,
-    `peers`, `gap`."""
+    `peers`, `gap`, `turn`."""
     round_index: int = 0
     estimate_s: float | None = None
     """Expected length of this step, seconds; None if unknown."""

@@ -66,6 +66,9 @@ def torch_dtype(dtype: str) -> str:
     return "float32" if dtype == "tf32" else dtype
 
 
+DUET = "duet"
+"""Fact in the environment of a run in a duet: the duet and its pair of agents, the same for all runs of that pair."""
+
 SCALES = ("full", "small")
 """`full` runs the publication's sizes; `small` finishes in seconds on two cores and reports the reduction."""
 
@@ -225,6 +228,9 @@ class Plan:
     """Code that a person typed, a workload each. An agent runs it only if its command line allows that."""
     own_files: tuple[OwnFile, ...] = ()
     """Files that define the plan's own workloads; a record that is never loaded from."""
+    turns: int = 0
+    """In a duet, the number of agents that still load the cases, this one included: memory must suffice for all. The
+    agent waits for its turn before each case and each round. 0 for a run of its own."""
 
     @property
     def times_commands(self) -> bool:

@@ -111,6 +111,12 @@ def plus_minus(share: float) -> str:
     return f"± {half_width(share)} %"
 
 
+def count_of(number: float, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: `1 run`, `2,000 runs`, `1.5 cores`."""
+    text = f"{number:,.0f}" if number % 1 == 0 else f"{number:g}"
+    return f"{text} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def counted(labels: Iterable[str]) -> list[str]:
     """Return each label once, in order of first occurrence; `4 × NVIDIA H200` if it occurs four times."""
     return [label if count == 1 else f"{count} × {label}" for label, count in Counter(labels).items()]

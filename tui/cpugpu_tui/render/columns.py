@@ -114,7 +114,7 @@ def alone_plus_minus(row: Row) -> float | None:
     if len(row.times) != 1 or row.status == "mismatch":
         return None
     (times,) = row.times.values()
-    return verdict.plus_minus(times.round_ns)
+    return verdict.plus_minus(times.round_ns, row.others)
 
 
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:
@@ -194,7 +194,7 @@ def _columns() -> Iterator[Column]:
     )  # fmt: skip
     yield Column(
         Key.PLUS_MINUS, "±", _plus_minus,
-        "Half of the 95 % interval of the speedup; with one device, of its time. With fewer than 5 rounds, their"
+        "Half of the 95 % interval of the speedup; with one device, of its time. With fewer than 6 rounds, their"
         " number.",
     )  # fmt: skip
     yield Column(

@@ -23,6 +23,7 @@ from cpugpu_tui.analysis.compare import (
     change,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
+from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
@@ -127,7 +128,8 @@ def cells(each: Judged) -> dict[str, str]:
         sides = each.pairs[0].base_ns, each.pairs[0].new_ns
         found[BASE], found[NEW] = (time_text(geometric_mean(side.values())) for side in sides)
     found |= {CHANGE: percent_text(each.change.ratio), INTERVAL: interval_text(each.change)}
-    found |= {RUNS: f"{each.change.base_runs} vs {each.change.new_runs}"}
+    count = f"{each.change.base_runs} vs {each.change.new_runs}"
+    found |= {RUNS: f"{each.change.base_runs} pairs" if each.change.is_duet else count}
     if each.change.low is not None and each.change.high is not None:
         found |= {AT_LEAST: percent_text(each.change.low), AT_MOST: percent_text(each.change.high)}
     return found
@@ -155,7 +157,10 @@ def confidence_lines(judged: Sequence[Judged], bands: Mapping[str, float]) -> li
     words = {each.verdict for each in judged if each.confidence is not None}
     if not words:
         return []
-    same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {100 * (1 - SINGLE):g} % confidence."
+    # In a duet, an interval is that of its look, and those of all looks together have this confidence.
+    least = "at least " if any(each.change is not None and each.change.is_duet for each in judged) else ""
+    confidence = f"{least}{100 * (1 - SINGLE):g} % confidence"
+    same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {confidence}."
     others = f"SLOWER, FASTER and UNDECIDED: all intervals together have {100 * (1 - FALSE_WORDS):g} % confidence."
     return [*((same,) if SAME in words else ()), *((others,) if words - {SAME} else ())]
 
@@ -174,14 +179,18 @@ def summary(found: SeriesComparison) -> list[str]:
     lines += [mean_text(label, mean) for label, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.judged)
     if counts[TOO_FEW]:
+        needed = f"{FIRST_LOOK} pairs of agents" if found.is_duet else f"{MIN_RUNS} on each side"
+        better = "" if found.is_duet else ", 5 are better"
         lines.append(
-            f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {MIN_RUNS} on each side are needed, "
-            "5 are better. This does not mean `no change`."
+            f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {needed} are needed{better}. "
+            "This does not mean `no change`."
         )
     if any(each.change is not None and each.change.is_copied for each in found.judged):
         lines.append(COPIED)
-    if counts[UNDECIDED]:
+    if counts[UNDECIDED] and not found.is_duet:
         lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
+    elif counts[UNDECIDED]:
+        lines.append(f"{counts[UNDECIDED]} undecided: the times vary too much for {MOST_PAIRS} pairs of agents.")
     if any(each.is_group for each in found.judged):
         lines.append("Because there are many cases, neighbouring sizes share a verdict.")
     if counts[NOT_COMPARABLE] == len(found.judged):
@@ -214,7 +223,8 @@ def gate_sentence(report: GateReport) -> str:
     if outcome == SLOWER:
         return f"Not passed: {counts[SLOWER]} of {total} slower by more than {most}."
     if outcome == FAILED:
-        return f"Not passed: {counts[FAILED]} of {total} cases failed, although the baseline has times for them."
+        although = "" if report.found.is_duet else ", although the baseline has times for them"
+        return f"Not passed: {counts[FAILED]} of {total} cases failed{although}."
     if outcome == PASSED:
         others = f"; {left_out} {'was' if left_out == 1 else 'were'} not judged" if left_out else ""
         return f"Passed: none of {total} is slower by more than {most}{others}."
@@ -225,7 +235,8 @@ def gate_sentence(report: GateReport) -> str:
     reasons = {"with too few runs": counts[TOO_FEW], "not reached": len(untimed) - starved, "without a core": starved}
     why = ", ".join(f"{count} {words}" for words, count in reasons.items() if count)
     open_ones = counts[UNDECIDED] + counts[TOO_FEW]
-    why = why or "more runs are needed (--repeat 10)"
+    more = "the times vary too much" if report.found.is_duet else "more runs are needed (--repeat 10)"
+    why = why or more
     return f"Undecided: {open_ones} of {total} may be slower by more than {most}; {why}."
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cpugpu_tui.errors import shown
 from cpugpu_tui.model import CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
-from cpugpu_tui.model.quantities import percent, significant, time_text
+from cpugpu_tui.model.quantities import count_of, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
@@ -88,7 +88,7 @@ def line_words(cost: LineCost, device: str) -> str:
 
 
 def _reason(cost: LineCost) -> str:
-    operators = _count(cost.operators, "operator")
+    operators = count_of(cost.operators, "operator")
     match cost.reason:
         case line_costs.WAIT:
             return f"reads results on the host{_visits(cost)} (a GPU would have to finish first)"
@@ -98,9 +98,9 @@ def _reason(cost: LineCost) -> str:
             waits = "waits for the GPU and " if cost.bytes_to_host else ""
             return f"{waits}copies {moved or 'nothing'}{_visits(cost)}"
         case line_costs.FALLBACK:
-            return f"{_count(cost.on_cpu, 'operator')} on the CPU although the device is a GPU"
+            return f"{count_of(cost.on_cpu, 'operator')} on the CPU although the device is a GPU"
         case line_costs.LOOP:
-            reads = f", {_count(cost.synchronisations, 'result')} read on the host" if cost.synchronisations else ""
+            reads = f", {count_of(cost.synchronisations, 'result')} read on the host" if cost.synchronisations else ""
             return f"Python loop, {f'{operators} in ' if cost.operators else ''}{cost.visits:,} passes{reads}"
         case line_costs.SMALL:
             return f"{cost.operators:,} small operators"
@@ -116,12 +116,12 @@ def _visits(cost: LineCost) -> str:
 def _line(times: DeviceTimes, traced: CodeTraced) -> str:
     if traced.used is not None:
         return f"{traced.device}: {', '.join(_of_command(times, traced, traced.used))}."
-    parts = [_count(traced.operators, "operator")]
+    parts = [count_of(traced.operators, "operator")]
     if times.kernels is not None:
-        parts.append(f"{_count(times.kernels.count, 'kernel')} in {time_text(times.kernels.elapsed_ns)}")
+        parts.append(f"{count_of(times.kernels.count, 'kernel')} in {time_text(times.kernels.elapsed_ns)}")
     if traced.device != "cpu":
         parts += _copies(traced)
-        parts.append(_count(traced.synchronisations, "synchronisation") if traced.synchronisations else "no waits")
+        parts.append(count_of(traced.synchronisations, "synchronisation") if traced.synchronisations else "no waits")
     if traced.on_cpu:
         parts.append(f"on the CPU although it was given a GPU: {', '.join(traced.on_cpu)}")
     if traced.peak_bytes is not None:
@@ -136,7 +136,7 @@ def _line(times: DeviceTimes, traced: CodeTraced) -> str:
 
 
 def _of_command(times: DeviceTimes, traced: CodeTraced, used: CommandUse) -> list[str]:
-    parts = [_count(used.processes, "process", "processes")]
+    parts = [count_of(used.processes, "process", "processes")]
     if used.hides_gpus:
         parts.append("GPUs hidden by an empty CUDA_VISIBLE_DEVICES")
     if used.gpu_reason is not None:
@@ -157,7 +157,7 @@ def _of_command(times: DeviceTimes, traced: CodeTraced, used: CommandUse) -> lis
 
 def _copies(traced: CodeTraced) -> list[str]:
     found = [
-        f"{_count(number, 'copy', 'copies')} {where} ({_bytes(count_bytes)})"
+        f"{count_of(number, 'copy', 'copies')} {where} ({_bytes(count_bytes)})"
         for number, count_bytes, where in (
             (traced.copies_to_gpu, traced.bytes_to_gpu, "to the GPU"),
             (traced.copies_to_host, traced.bytes_to_host, "to the host"),
@@ -165,10 +165,6 @@ def _copies(traced: CodeTraced) -> list[str]:
         if number
     ]
     return found or ["no copies"]
-
-
-def _count(number: int, noun: str, plural: str = "") -> str:
-    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _bytes(count_bytes: float) -> str:

@@ -268,7 +268,7 @@ def _from(found: Crossover) -> str:
 
 def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
     """Return `no size`, or the largest judged size: `not up to 500`."""
-    winners = [point.size for point in found.points if point.comparison.verdict == CPU_WINS]
+    winners = [point.size for point in found.points if point.comparison.winner == CPU_WINS]
     return "no size" if winners[-1] == found.points[-1].size else f"{up_to} {_size(winners[-1])}"
 
 

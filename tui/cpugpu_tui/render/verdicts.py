@@ -54,7 +54,7 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     if "not-converged" not in marks:
         return marks
     devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
-    usable = is_usable([each.round_ns for each in devices], is_compared=row.comparison is not None)
+    usable = is_usable([each.round_ns for each in devices], row.others, is_compared=row.comparison is not None)
     return tuple(mark for mark in marks if mark != "not-converged" or not usable)
 
 
@@ -218,4 +218,4 @@ def end_to_end(row: Row, metric: str) -> Comparison | None:
     """Return the GPU's speedup including copies (`PAGEABLE` or `PINNED`); None if it was not measured."""
     if row.cpu is None or row.gpu is None or row.status == "mismatch" or row.comparison is None:
         return None
-    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}))
+    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}), row.others)

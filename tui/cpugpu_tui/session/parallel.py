@@ -122,6 +122,8 @@ class Merge:
             return []
         if isinstance(message, Gone):
             return self._gone(index, message)
+        if isinstance(message, model.WorkloadsLoading):
+            return [message]
         if isinstance(message, model.Hello):
             self._hellos[index] = message
             return [self._hellos[min(self._hellos)]] if len(self._hellos) == self._count else []

@@ -17,7 +17,7 @@ from cpugpu_tui.config.parsing import (
     parse_threads,
 )
 from cpugpu_tui.decide.crossover import grid
-from cpugpu_tui.decide.stats import MIN_ROUNDS
+from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.own_code import compiled

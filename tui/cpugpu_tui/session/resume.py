@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import (
+    DUET,
     ENERGY,
     MAX_SIZE,
     Case,
@@ -45,8 +46,11 @@ def repeat_text(run: RunStarted) -> str:
 
 
 def repeat_commands(run: RunStarted) -> tuple[str, ...]:
-    """Return the commands that repeat a run: one if it can name all cases; none if its code was an object."""
-    if any(code.target[:1] == (CALLER,) for code in run.plan.codes):
+    """Return the commands that repeat a run: one if it can name all cases.
+
+    None if its code was an object, or if it is one side of a duet.
+    """
+    if run.environment.get(DUET) or any(code.target[:1] == (CALLER,) for code in run.plan.codes):
         return ()
     return tuple(_command(run, request) for request in requests_for(run.plan))
 
@@ -256,7 +260,7 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
     """Return the named run or, without a name, this machine's newest run with missing cases.
 
     Raises:
-        UsageError: the run does not exist, is complete, is still running, or belongs to a fleet.
+        UsageError: the run does not exist, is complete, is still running, or belongs to a fleet or a duet.
     """
     if name is not None:
         run = store.summary(store.find(name))
@@ -268,6 +272,10 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
                 f"Cannot resume run {run.number}: a fleet measured it on {printable(str(host))}.",
                 f"Run it again on that host: `{repeat_text(found.started)}`.",
             )
+        if found is not None and found.started.environment.get(DUET):
+            raise UsageError(
+                f"Cannot resume run {run.number}: it is one side of a duet.", "Run both interpreters again."
+            )
         if found is None:
             raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")
         return found
@@ -277,7 +285,7 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
             continue  # imported, or merged from another machine
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
-            if found is not None and not found.started.environment.get("fleet_host"):
+            if found is not None and not {"fleet_host", DUET} & found.started.environment.keys():
                 return found
     raise UsageError("No unfinished run of this machine found.", "`cpugpu-tui history` lists all runs.")
 

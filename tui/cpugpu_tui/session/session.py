@@ -11,13 +11,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.model import CALIBRATION, CaseFailed, CaseFinished, Hello, Plan, RunFinished, RunStarted, TelemetryRead
+from cpugpu_tui.model import (
+    CALIBRATION,
+    DUET,
+    TURN,
+    CaseFailed,
+    CaseFinished,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+    RunStarted,
+    TelemetryRead,
+    WorkloadsLoading,
+)
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.agent_process import no_agent
+from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S, no_agent
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
@@ -33,6 +46,9 @@ CEILINGS_S = 3.0
 
 CEILINGS_HANG_S = 5 * CEILINGS_S
 """An agent hangs if it is silent for this long while it measures peak rates."""
+
+STOP_LIMIT_S = 3.0
+"""How long a person's code may continue after a stop, beyond its block in flight. It may never return."""
 
 KILL_AFTER_S = 1.0
 """A terminated agent is killed if it is still alive after this time."""
@@ -71,10 +87,13 @@ class Session:
         self.on_live: Callable[[bool], None] = lambda _live: None
         """Called with True before the plan is sent and with False at the end. Anything that would disturb timing must
         pause in between."""
+        self.on_turn: Callable[[Progressed], None] = lambda _turn: self.resume()
+        """Called when an agent that takes turns waits for the next one, which begins with `resume`."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._agent: Agent | None = None
         self._stop = threading.Event()
         self._kill = threading.Event()
+        self._kill_message = "Stopped at once."
         self._paused = False
         self._plan_sent = False
         self._stream = EventStream(plan, self.saver, saved)
@@ -186,7 +205,7 @@ class Session:
             if outcome.error is not None and not self._kill.is_set():
                 raise outcome.error  # no case caused it, and another agent would fail too
             if self._kill.is_set():
-                return RunFinished(status="stopped", message="Stopped at once.", exit_code=EXIT_INTERRUPTED)
+                return RunFinished(status="stopped", message=self._kill_message, exit_code=EXIT_INTERRUPTED)
             self._stream.settle_crash(outcome)
             fruitless = fruitless + 1 if len(self._stream.left.settled) == settled_before else 0
             if fruitless > FRUITLESS_AGENTS:
@@ -294,7 +313,9 @@ class Session:
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
         simulation = plan.simulation
         if simulation is not None and not simulation.drift_seed:
-            simulation = replace(simulation, drift_seed=zlib.crc32(self.run_id.encode()) or 1)
+            # The agents of a duet run on one machine at one time.
+            seed = str(self._facts.get(DUET) or self.run_id)
+            simulation = replace(simulation, drift_seed=zlib.crc32(seed.encode()) or 1)
         return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None, simulation=simulation)
 
     def _follow(self, plan: Plan) -> RunFinished | Gone:
@@ -308,23 +329,48 @@ class Session:
             self._agent.command("stop")
         elif self._paused:
             self._agent.command("pause")
-        silent_s, killed_s, asked = 0.0, 0.0, time.monotonic()
+        silent_s, stopping_s, killed_s, asked, importing = 0.0, 0.0, 0.0, time.monotonic(), ""
         while True:
             message = self._next(POLL_S)
             # A longer poll means that this process was suspended (ctrl+z), not that the agent was silent.
             waited_s = min(time.monotonic() - asked, 2 * POLL_S)
             asked = time.monotonic()
             silent_s = 0.0 if self._paused else silent_s + waited_s
+            stopping_s += waited_s if self._stop.is_set() else 0.0
             killed_s += waited_s if self._kill.is_set() else 0.0
             if message is None:
+                self._end_endless_code(min(silent_s, stopping_s))
+                self._limit_import(importing, silent_s)
                 if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
+            if isinstance(message, WorkloadsLoading):
+                importing = message.source
+                continue
             if not isinstance(message, TelemetryRead):
-                silent_s = 0.0
+                silent_s, importing = 0.0, ""
             if isinstance(message, (Gone, RunFinished)):
                 return message
-            self._stream.add(message)
+            if isinstance(message, Progressed) and message.phase == TURN:
+                self._paused = True
+                self.on_turn(message)
+            else:
+                self._stream.add(message)
+
+    def _end_endless_code(self, waited_s: float) -> None:
+        """Kill the agent if a person's code has not returned for this long after a stop: one ctrl+c has to do."""
+        estimate_s = (self._stream.blame.estimate_s if self._stream.blame is not None else None) or 0.0
+        is_own = self._plan.codes or self._plan.own_files
+        if is_own and not self._kill.is_set() and waited_s >= STOP_LIMIT_S + 2 * estimate_s:
+            self._kill_message = f"Stopped: the code did not return for {waited_s:.0f} s."
+            self.kill()
+
+    def _limit_import(self, place: str, silent_s: float) -> None:
+        """Raise an error if the import of a timed function takes too long; without a place, none is imported."""
+        limit_s = self._case_timeout_s or LOAD_LIMIT_S
+        if place and silent_s >= limit_s and not self._stop.is_set():
+            raise CpuGpuError(f"{place}: The import has not ended after {limit_s:g} s.",
+                              "Move the work into the function, or raise --case-timeout.")  # fmt: skip
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame

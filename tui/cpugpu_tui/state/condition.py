@@ -25,7 +25,7 @@ from cpugpu_tui.machine.device_state import (
     throttles_seen,
 )
 from cpugpu_tui.model import EDGES, CoreUse, CoreWait, Reading
-from cpugpu_tui.model.quantities import percent, time_text
+from cpugpu_tui.model.quantities import count_of, percent, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.host_watch import STARVED_SHARE
@@ -248,7 +248,7 @@ def waited_text(times: DeviceTimes, *, at_most: bool = False) -> str:
     if times.device != "cpu":
         return f"the launching thread waited for a core {share}."
     if cores.threads > cores.cores:
-        return f"{cores.threads} threads on {_count(cores.cores, 'core')} waited for a core {share}."
+        return f"{cores.threads} threads on {count_of(cores.cores, 'core')} waited for a core {share}."
     if cores.threads == 1:
         return f"the only thread waited for a core {share}."
     return f"the {cores.threads} threads waited for a core {share}."
@@ -272,7 +272,7 @@ def use_lines(use: CoreUse | None) -> list[str]:
         sentences.append(f"The hypervisor gave {_cores(use.stolen_cores)} to other virtual machines.")
     if use.throttled_periods:
         held = time_text(use.throttled_ns or 0.0)
-        sentences.append(f"The CPU quota paused threads for {held}, in {_count(use.throttled_periods, 'period')}.")
+        sentences.append(f"The CPU quota paused threads for {held}, in {count_of(use.throttled_periods, 'period')}.")
     return sentences
 
 
@@ -310,7 +310,3 @@ def _is_single_starved(cores: CoreWait) -> bool:
 def _cores(number: float) -> str:
     text = f"{min(number, MOST_CORES):.1f}"  # limited, so that any agent's number stays short
     return f"{text} core{'' if text == '1.0' else 's'}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

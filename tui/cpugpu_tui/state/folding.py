@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.decide.interval import NONE
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Event, GpuTelemetry, Plan, TelemetryRead
 from cpugpu_tui.state.condition import condition
@@ -21,23 +22,31 @@ from cpugpu_tui.state.state import Row, RunState
 def folded(events: Iterable[model.Event], state: RunState | None = None) -> RunState:
     """Return the same state as `RunState.apply` for each event in turn, starting from `state`. Telemetry is skipped."""
     state, alone = state or RunState(), dict[str, RunState]()
+    shared = state.correlation
     for event in events:
         if isinstance(event, model.TelemetryRead):
             continue
         case = "" if isinstance(event, model.Progressed) else getattr(event, "case", "")
         if case in state.rows:
             before = alone.get(case) or RunState(rows={case: state.rows[case]})
+            if isinstance(event, model.CaseFinished):
+                before = replace(before, correlation=shared)
             alone[case] = before.apply(event)
+            if isinstance(event, model.CaseFinished):
+                shared = alone[case].correlation
             continue
         if isinstance(event, model.RunStarted):
             alone.clear()
+            shared = NONE
         state = state.apply(event)
-    return replace(
+    state = replace(
         state,
         rows={**state.rows, **{case: own.rows[case] for case, own in alone.items()}},
         settled=state.settled + sum(own.settled for own in alone.values()),
         failed=state.failed + sum(own.failed for own in alone.values()),
+        correlation=shared,
     )
+    return state.with_shared_correlation() if state.finished is not None else state
 
 
 # ------------------------------------------------------------------ cases left after an agent died
@@ -131,6 +140,8 @@ class MeasuredRun:
     """GPU → median SM clock, MHz."""
     gpu_models: tuple[str, ...] = ()
     """Model of each GPU, in the order of the run."""
+    duet: str = ""
+    """Pair of agents that it belongs to, in a duet; empty for a run of its own."""
 
     @property
     def name(self) -> str:
@@ -170,6 +181,7 @@ def measured_state(
         cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
         facts={} if times_only else facts_of(run, power_limits_mw or {}),
         clocks_mhz={} if times_only else _clocks(run, names), gpu_models=tuple(gpu.label for gpu in run.gpus),
+        duet=str(run.run.environment.get(model.DUET) or ""),
     )  # fmt: skip
 
 

@@ -46,6 +46,27 @@ def same(whole: H) -> H:
     return whole
 
 
+class Made(Mapping[str, T]):
+    """Key → value, made from that of another mapping when it is first asked for."""
+
+    __slots__ = ("_made", "_make", "_values")
+
+    def __init__(self, values: Mapping[str, T], make: Callable[[T], T]) -> None:
+        self._values, self._make = values, make
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, key: str) -> T:
+        if key not in self._made:
+            self._made[key] = self._make(self._values[key])
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
 class Series(Mapping[str, tuple[float, ...]]):
     """Key → tuple of numbers."""
 

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
-from cpugpu_tui.decide.verdict import Comparison, compare
+from cpugpu_tui.decide.interval import NONE, Correlation
+from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.packed import Comparisons, prime, slot_cached_property
+from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
 T = TypeVar("T")
 
@@ -42,6 +43,10 @@ class Row:
     """Start event, with FLOPs and bytes per call."""
     saved: bool = True
     """False for a settled case that should be in the history but is not."""
+    correlation: Correlation = NONE
+    """Correlation of its rounds, once it has finished."""
+    others: Correlation = NONE
+    """That of the cases that finished before it, and of all others once the run has ended."""
 
     @property
     def cpu(self) -> DeviceTimes | None:
@@ -80,7 +85,7 @@ class Row:
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
             return None
-        return compare(self.cpu.round_ns, self.gpu.round_ns)
+        return compare(self.cpu.round_ns, self.gpu.round_ns, self.others)
 
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
@@ -94,7 +99,7 @@ class Row:
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds))
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.others)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -127,6 +132,8 @@ class RunState:
     """Device → its energy while idle."""
     peers: Mapping[tuple[str, str], model.PeerMeasured] = field(default_factory=dict)
     """(source, target) → copies between two GPUs, including GPUs that run no case."""
+    correlation: Correlation = NONE
+    """Correlation of the rounds of all finished cases."""
 
     @property
     def status(self) -> str:
@@ -205,7 +212,7 @@ class RunState:
             case model.Progressed():
                 return replace(self, current=event)
             case model.RunFinished():
-                return replace(self, finished=event, current=None)
+                return replace(self, finished=event, current=None).with_shared_correlation()
             case model.CasesChosen():
                 return replace(self, rows=_with_cases(self.rows, event.cases))
             case model.EnergyMeasured(case=""):
@@ -216,7 +223,11 @@ class RunState:
                 return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
             case _:  # about a case, or without an effect
                 row = self.rows.get(getattr(event, "case", ""))
-                return self if row is None else self._with_row(row, _apply_to_row(row, event))
+                if row is None:
+                    return self
+                if isinstance(event, model.CaseFinished):
+                    return self._with_finished(row, event)
+                return self._with_row(row, _apply_to_row(row, event))
 
     def _with_ceilings(self, found: model.Ceilings) -> RunState:
         """Add peak rates that were measured after the cases; `limited by` needs them."""
@@ -224,6 +235,24 @@ class RunState:
             return self
         plan = replace(self.run.plan, ceilings=(*self.run.plan.ceilings, found))
         return replace(self, run=replace(self.run, plan=plan))
+
+    def _with_finished(self, row: Row, event: model.CaseFinished) -> RunState:
+        """Finish a row, whose correlation joins that of the cases before it."""
+        others = self.correlation.minus(row.correlation)
+        devices = sorted(row.times.values(), key=lambda each: model.place(each.device))
+        is_compared = row.cpu is not None and row.gpu is not None
+        own = case_correlation([each.round_ns for each in devices], is_compared=is_compared)
+        done = replace(_apply_to_row(row, event), correlation=own, others=others)
+        return replace(self._with_row(row, done), correlation=others.plus(own))
+
+    def with_shared_correlation(self) -> RunState:
+        """Base the intervals of all rows on all finished cases."""
+        whole = self.correlation
+
+        def based(row: Row) -> Row:
+            return replace(row, others=whole.minus(row.correlation))
+
+        return replace(self, rows=Made(self.rows, based))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)

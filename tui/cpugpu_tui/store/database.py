@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,8 +14,9 @@ from cpugpu_tui.store import row_mapping, schema, summary
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
 from cpugpu_tui.store.row_mapping import find_run, load_run
+from cpugpu_tui.store.run_summary import RunSummary
 from cpugpu_tui.store.saved_runs import SavedRuns
-from cpugpu_tui.store.summary import FinishedCases, RunSummary, TimedRun, finished_cases, timed_runs
+from cpugpu_tui.store.summary import FinishedCases, RoundTimes, TimedRun, finished_cases, timed_runs
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
@@ -238,10 +239,13 @@ class Store(SavedRuns):
     ) -> list[RunSummary]:
         """Return runs, newest first; with `before` only those with a lower number.
 
-        A run has all the `tags`, and each word of `text` in its name, status, host, id, tags or devices.
+        A run has all the `tags` and matches `text`, a filter such as `gpu:h200 dtype:bf16 n>1000`.
+
+        Raises:
+            UsageError: the filter is invalid.
         """
         with self._reading() as connection:
-            return [RunSummary.of_row(row) for row in connection.execute(*summary.query(limit, before, text, tags))]
+            return summary.summaries(connection, limit, before, text, tags)
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the current summary of a run.
@@ -250,8 +254,17 @@ class Store(SavedRuns):
             StoreError: the run is not in the database.
         """
         with self._reading() as connection:
-            number = number_of(connection, run_id)
-            return RunSummary.of_row(connection.execute(*summary.query(1, number + 1)).fetchone())
+            return summary.summaries(connection, 1, number_of(connection, run_id) + 1, "", ())[0]
+
+    def round_times(self, runs: Iterable[int]) -> dict[int, RoundTimes]:
+        """Return the latencies of these runs, by number."""
+        with self._reading() as connection:
+            return {number: summary.round_times(connection, number) for number in runs}
+
+    def runs_before(self, runs: Iterable[RunSummary]) -> dict[int, int | None]:
+        """Return the number of each run → the number of the run before it that can be compared with it."""
+        with self._reading() as connection:
+            return {run.number: summary.run_before(connection, run) for run in runs}
 
     def count(self) -> int:
         """Return the number of runs."""

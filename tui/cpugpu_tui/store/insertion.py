@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.errors import LostRunError
-from cpugpu_tui.model import WIRE_TAGS, Case, DevicesFound, Event, RunStarted
+from cpugpu_tui.model import DUET, WIRE_TAGS, Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import row_mapping
 
 
@@ -130,6 +130,7 @@ MACHINE = ("hostname", "cpu", "physical_cores", "memory_total_bytes", "last_leve
 
 OF_THE_RUN = (
     "argv", "torch_import_s", "worker", "python_option", "case_timeout_s", "face", "fleet", "fleet_host", "launcher",
+    DUET,
 )  # fmt: skip
 """Facts that may differ from run to run."""
 

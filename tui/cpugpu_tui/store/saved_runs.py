@@ -83,6 +83,15 @@ class SavedRuns(Connected):
         """Return the id of a baseline's series; None if the baseline does not exist."""
         return self.baselines().get(name)
 
+    def baseline_for(self, plan_name: str) -> tuple[str, str] | None:
+        """Return name and series of the newest baseline of a preset or workload, else of the newest one at all."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT baseline.name, series_id FROM baseline JOIN series USING (series_id) "
+                "ORDER BY series.name = ? DESC, baseline.wall_ns DESC LIMIT 1", (plan_name,),
+            ).fetchone()  # fmt: skip
+            return None if found is None else (str(found[0]), str(found[1]))
+
     def baselines(self) -> dict[str, str]:
         """Return the baselines as name → id of the series, sorted by name."""
         with self._reading() as connection:

@@ -3,109 +3,104 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-_TEXT = """
-    lowered(run.name || char(10) || run.status || char(10) || run.hostname || char(10) || run.run_id
-        || char(10) || ifnull((SELECT hostname FROM machine WHERE machine_id = run.machine_id), '')
-        || char(10) || ifnull(json_extract(run.environment, '$.fleet_host'), '')
-        || char(10) || ifnull((SELECT group_concat(tag, char(10)) FROM tag WHERE run_number = run.number), '')
-        || char(10) || ifnull((SELECT group_concat(device.label, char(10)) FROM run_device JOIN device USING (device_id)
-            WHERE run_device.run_number = run.number), ''))
-"""
-"""The text that a filter searches."""
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.model import LATENCY, NO_CORE
+from cpugpu_tui.store.filtering import FLEET_HOST, Condition, parse_filter
+from cpugpu_tui.store.row_mapping import from_blob
+from cpugpu_tui.store.run_summary import RunSummary
 
-_HAS_WORDS = f"AND NOT EXISTS (SELECT 1 FROM json_each(?) AS word WHERE NOT instr({_TEXT}, word.value))"
-_HAS_TAGS = """
-    AND NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
-        SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
-"""
-"""Words are bound as one JSON list, because SQLite refuses a thousand conditions."""
-
-_SELECT = """
-    WITH chosen AS (
-        SELECT run.number FROM run WHERE run.number < ? {conditions} ORDER BY run.number DESC LIMIT ?
-    )
-    SELECT run.number, run.run_id, run.series_id, run.name, run.status, run.simulated, run.wall_ns,
-        run.finished_wall_ns, run.devices_found, run.hostname,
-        json_extract(run.environment, '$.fleet_host') AS fleet_host,
-        coalesce(sum(result.status = 'ok'), 0) AS cases_ok,
-        coalesce(sum(result.status = 'skipped'), 0) AS cases_skipped,
-        count(result.status) AS cases,
-        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag))
-            AS tags,
+_SELECT = f"""
+    SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
+        machine.hostname, {FLEET_HOST},
+        -- Subqueries that need indexes only. Joining the results took three times as long.
+        (SELECT ifnull(sum(status = 'ok'), 0) || ' ' || ifnull(sum(status = 'skipped'), 0) || ' ' || count(*)
+            FROM case_result WHERE run_number = run.number),
+        (SELECT group_concat(case_key, char(10)) FROM case_result WHERE run_number = run.number),
+        -- CROSS JOIN keeps the order of the index, which is that of the positions; sorting takes twice the time.
+        (SELECT json_group_array(json_array(name, label)) FROM run_device CROSS JOIN device USING (device_id)
+            WHERE run_number = run.number),
+        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
         (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
-            ORDER BY name)) AS baselines
-    FROM chosen JOIN run ON run.number = chosen.number LEFT JOIN case_result AS result ON result.run_number = run.number
-    GROUP BY run.number ORDER BY run.number DESC
+            ORDER BY name))
+    FROM run LEFT JOIN machine USING (machine_id) WHERE {{which}} ORDER BY number DESC LIMIT ?
+"""
+
+_HAS_TAGS = """
+    NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
+        SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
 """
 
 LAST = 2**63 - 1
 """Above every run number."""
 
 
-def query(
-    limit: int | None, before: int | None, text: str = "", tags: Sequence[str] = ()
-) -> tuple[str, tuple[object, ...]]:
-    """Return the query for `RunSummary.of_row`, newest first, and its parameters.
+def summaries(
+    connection: sqlite3.Connection, limit: int | None, before: int | None, text: str, tags: Sequence[str]
+) -> list[RunSummary]:
+    """Return the newest runs with a number below `before` that match a filter and have all the `tags`.
 
-    Each word of `text` must be in a run's name, status, host, id, tags or devices; case is ignored.
+    Raises:
+        UsageError: the filter is invalid.
     """
-    words = list(dict.fromkeys(text.lower().split()))
-    conditions = (_HAS_WORDS if words else "") + (_HAS_TAGS if tags else "")
-    wanted = [json.dumps(list(each)) for each in (words, tags) if each]
-    values = (LAST if before is None else before, *wanted, -1 if limit is None else min(limit, LAST))
-    return _SELECT.format(conditions=conditions), values
+    conditions = [Condition(None, "run.number < ?", (LAST if before is None else before,))]
+    if tags:
+        conditions.append(Condition(None, _HAS_TAGS, (json.dumps(list(tags)),)))
+    conditions += parse_filter(text).conditions
+    values = [value for condition in conditions for value in condition.values]
+    which = " AND ".join(condition.sql for condition in conditions)
+    rows = connection.execute(_SELECT.format(which=which), (*values, LAST if limit is None else min(limit, LAST)))
+    return [RunSummary.of_row(tuple(row)) for row in rows]
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """One run of the history."""
+# ------------------------------------------------------------------ their times
 
-    number: int
-    """Number of the run; never reused."""
-    run_id: str
-    series_id: str
-    name: str
-    """Preset or workload that was run."""
-    status: str
-    """`running`, `done`, `stopped`, `failed`, or `interrupted` if its process died before the end."""
-    started_wall_ns: int
-    duration_ns: int | None
-    """None while it runs, or if it was interrupted."""
-    hostname: str
-    """Host that saved the run."""
-    cases_ok: int
-    cases_failed: int
-    cases_skipped: int
-    devices: tuple[str, ...]
-    """Labels, in the order of timing."""
-    simulated: bool
-    """Whether a simulated machine made the numbers."""
-    tags: tuple[str, ...] = ()
-    """Tags, in alphabetical order."""
-    baselines: tuple[str, ...] = ()
-    """Names of its series as a baseline."""
-    fleet_host: str | None = None
-    """Host of the fleet that it ran on, as named in the inventory; None outside a fleet."""
+RoundTimes = dict[str, dict[str, dict[int, float]]]
+"""`Case.key` → device → round → median latency, ns."""
 
-    @classmethod
-    def of_row(cls, row: sqlite3.Row) -> RunSummary:
-        """Return the summary in a row of `query`."""
-        finished_wall_ns = row["finished_wall_ns"]
-        devices = json.loads(row["devices_found"])["devices"] if row["devices_found"] else []
-        return cls(
-            number=row["number"], run_id=row["run_id"], series_id=row["series_id"], name=row["name"],
-            status=row["status"], started_wall_ns=row["wall_ns"],
-            duration_ns=None if finished_wall_ns is None else max(0, finished_wall_ns - row["wall_ns"]),
-            hostname=row["hostname"], cases_ok=row["cases_ok"],
-            cases_failed=row["cases"] - row["cases_ok"] - row["cases_skipped"], cases_skipped=row["cases_skipped"],
-            devices=tuple(device["label"] for device in devices), simulated=bool(row["simulated"]),
-            tags=tuple(row["tags"].split("\n")) if row["tags"] else (),
-            baselines=tuple(row["baselines"].split("\n")) if row["baselines"] else (), fleet_host=row["fleet_host"],
-        )  # fmt: skip
+_LATENCIES = """
+    SELECT result.case_key, measurement.device, measurement.round_index, measurement.marks, measurement.samples
+    FROM case_result AS result JOIN measurement USING (case_result_id)
+    WHERE result.run_number = ? AND result.status = 'ok' AND measurement.metric = ? AND measurement.round_index > 0
+"""
+
+_EARLIER = """
+    SELECT number FROM run AS earlier WHERE number < ? AND number >= ? AND name = ? AND simulated = ?
+        AND machine_id IS (SELECT machine_id FROM run WHERE number = ?)
+        AND EXISTS (SELECT 1 FROM case_result AS mine JOIN case_result AS theirs USING (case_key)
+            WHERE mine.run_number = ? AND theirs.run_number = earlier.number
+                AND (mine.status, theirs.status) = ('ok', 'ok'))
+    ORDER BY number DESC LIMIT 1
+"""
+MOST_EARLIER = 500
+"""Runs among which the one before is searched."""
+
+
+def round_times(connection: sqlite3.Connection, number: int) -> RoundTimes:
+    """Return the latencies of a run's finished cases, without devices whose threads lacked a core."""
+    found: RoundTimes = {}
+    starved: set[tuple[str, str]] = set()
+    for key, device, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
+        if NO_CORE in marks and NO_CORE in json.loads(marks):
+            starved.add((key, device))
+        values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
+        if values:
+            found.setdefault(key, {}).setdefault(device, {})[index] = median(values)
+    return {
+        key: {device: rounds for device, rounds in devices.items() if (key, device) not in starved}
+        for key, devices in found.items()
+    }
+
+
+def run_before(connection: sqlite3.Connection, run: RunSummary) -> int | None:
+    """Return the last earlier run of the same name on the same machine that has a finished case in common."""
+    values = (run.number, run.number - MOST_EARLIER, run.name, run.simulated, run.number, run.number)
+    found = connection.execute(_EARLIER, values).fetchone()
+    return None if found is None else int(found[0])
 
 
 # ------------------------------------------------------------------ past runs

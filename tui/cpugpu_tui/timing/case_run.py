@@ -8,7 +8,8 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.crossover import is_clear
-from cpugpu_tui.decide.verdict import Comparison, compare, is_converged, is_usable
+from cpugpu_tui.decide.interval import Correlation, Pool
+from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
@@ -44,14 +45,16 @@ class CaseRun:
         should_stop: Callable[[], bool] = lambda: False,
         *,
         without_cpu: bool = False,
+        pool: Pool | None = None,
     ) -> None:
-        """`should_stop` is polled by long operations; `without_cpu` leaves the CPU out of this case."""
+        """`should_stop` is polled by long operations; `without_cpu` leaves the CPU out; `pool` is that of the run."""
         self.case = case
         self._plan = plan
         self._machine = machine
         self._emit = emit
         self._control = control
         self._should_stop = should_stop
+        self._pool = pool or Pool()
         self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
         self.runs: list[DeviceRun] = []
         self.comparisons: dict[str, Comparison] = {}
@@ -268,8 +271,11 @@ class CaseRun:
         if run.lack.stays and is_starved(run.waited):
             event = replace(event, marks=(*event.marks, model.NO_CORE))
         if is_last:
-            self.converged = self._is_converged()
-            usable = self.converged or is_usable([each.round_ns for each in self.runs], is_compared=self.is_compared)
+            rounds = [each.round_ns for each in self.runs]
+            correlation = case_correlation(rounds, is_compared=self.is_compared)
+            others = self._pool.others(self.case.key, correlation)
+            self.converged = self._is_converged(others)
+            usable = self.converged or is_usable(rounds, others, is_compared=self.is_compared)
             if self.done and self._may_converge and not self.is_starved and not usable:
                 event = replace(event, marks=(*event.marks, "not-converged"))
         self._emit(event)
@@ -298,18 +304,20 @@ class CaseRun:
         is_fixed = self._plan.max_rounds <= self._plan.rounds
         return not is_fixed and not self.is_timed_once
 
-    def _is_converged(self) -> bool:
-        if len(self.runs[0].round_ns) < self._plan.rounds:
+    def _is_converged(self, others: Correlation) -> bool:
+        # A search also uses sizes whose budget allows fewer rounds: a device may be observed as faster there.
+        least = self._plan.rounds if self._plan.search is None else min(run.rounds for run in self.runs)
+        if len(self.runs[0].round_ns) < least:
             return False
         if self._plan.search is None or not self.is_compared:
-            return is_converged([run.round_ns for run in self.runs])
+            return is_converged([run.round_ns for run in self.runs], others)
         cpu, *gpus = self.runs
         if self.is_starved:
             self.comparisons.clear()
             self.moved_comparisons.clear()
             return False
         for gpu in gpus:
-            found, moved = compare(cpu.round_ns, gpu.round_ns), compare(cpu.round_ns, gpu.moved_ns)
+            found, moved = (compare(cpu.round_ns, each, others) for each in (gpu.round_ns, gpu.moved_ns))
             self.comparisons |= {gpu.name: found} if found is not None else {}
             self.moved_comparisons |= {gpu.name: moved} if moved is not None else {}
         return all(is_clear(self.comparisons.get(gpu.name)) for gpu in gpus) and all(

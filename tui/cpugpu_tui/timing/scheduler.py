@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import chain
 
+from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
-from cpugpu_tui.model import ENERGY, KERNELS, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
+from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
@@ -41,6 +42,7 @@ class Scheduler:
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
         self._active: list[CaseRun] = []
+        self._pool = Pool()
         self._waiting: list[CaseRun] = []
         """Cases of a search that are done, but whose interval is wide: they get its spare seconds."""
         self._left_ns = self._granted_ns = 0.0
@@ -65,6 +67,9 @@ class Scheduler:
             self._pending.extend(self._later.popleft())
             if not self._run_group():
                 return self._wind_up()
+        if self._plan.turns:
+            self._await_turn()  # a process that ends would disturb the last round of another one
+            return "done"
         measure_peers(self._plan.cases, self._machine, self._emit, self._should_stop_between)
         if ENERGY in self._plan.metrics:
             EnergyPass(self._machine, self._emit, self._should_stop, self._control).run(self._to_measure)
@@ -84,8 +89,12 @@ class Scheduler:
                 return True
             room = not self._active or (passes % enter_every == 0 and len(self._active) < self._plan.window)
             if self._pending and room and not (self._is_crowded and self._active):
+                self._await_turn(self._pending[0][1])
+                if self._should_stop():
+                    return False
                 self._enter()
             for case_run in list(self._active):
+                self._await_turn(case_run.case, case_run.round_index + 1)
                 if self._should_stop():
                     return False
                 self._advance(case_run)
@@ -133,7 +142,14 @@ class Scheduler:
         index, case = self._pending.popleft()
         without_cpu = self._search is not None and self._search.is_left_out(case)
         case_run = CaseRun(
-            case, self._plan, self._machine, self._emit, self._control, self._should_stop, without_cpu=without_cpu
+            case,
+            self._plan,
+            self._machine,
+            self._emit,
+            self._control,
+            self._should_stop,
+            without_cpu=without_cpu,
+            pool=self._pool,
         )
         try:
             case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
@@ -230,6 +246,16 @@ class Scheduler:
         if self._control.paused:
             self._gap(force=True)
             self._control.wait_while_paused()
+
+    def _await_turn(self, case: Case | None = None, round_index: int = 0) -> None:
+        """In a duet, wait until this agent may prepare a case, time its next round, or end (without a case)."""
+        if not self._plan.turns:
+            return
+        self._control.obey("pause")
+        key = case.key if case is not None else ""
+        self._emit(Progressed(case=key, device="", phase=TURN, round_index=round_index))
+        self._emit.flush()
+        self._control.wait_while_paused()
 
     def _should_stop_between(self) -> bool:
         self._between()

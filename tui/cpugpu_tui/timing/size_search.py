@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_hopeless, next_size
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TOO_FEW, Comparison, word
+from cpugpu_tui.decide.verdict import TOO_FEW, Comparison, word
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
@@ -116,7 +116,7 @@ class SizeSearch:
         found = crossover(points)
         if found.low is not None and found.high is not None:
             return found.low <= size <= found.high
-        decided = [p.size for p in found.points if p.comparison.verdict in (CPU_WINS, GPU_WINS)]
+        decided = [p.size for p in found.points if p.comparison.winner is not None]
         return bool(decided) and size >= max(decided)
 
     def next_case(self) -> Case | None:

@@ -45,6 +45,7 @@ class TorchMachine:
         """
         self._cold = plan.cache == "cold"
         self._seed = plan.seed
+        self._agents = max(1, plan.turns)
         self._timers: dict[str, Timer] = {}
         self._touched: set[str] = set()
         self._threads = int(environment["threads"])
@@ -143,15 +144,16 @@ class TorchMachine:
         for device in self.devices:
             if not device.is_cpu:
                 self.timer(device.name)
-                require_memory(device, catalogue.case_costs(case).memory_bytes)
+                require_memory(device, catalogue.case_costs(case).memory_bytes, self._agents)
         workload = catalogue.find(case.workload)
         generator = torch.Generator().manual_seed(self._seed)
         return as_inputs(workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator))
 
     def _require_host_memory(self, case: Case) -> None:
-        need_bytes, free_bytes = catalogue.case_costs(case).memory_bytes, procfs.available_memory_bytes()
+        need_bytes = self._agents * catalogue.case_costs(case).memory_bytes
+        free_bytes = procfs.available_memory_bytes()
         if free_bytes is not None and need_bytes > free_bytes:
-            raise out_of_memory("the host", need_bytes, free_bytes)
+            raise out_of_memory("the host", need_bytes, free_bytes, self._agents)
 
     def placement(self, operation: Operation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
         """Return shape, dtype and device of an operation's inputs and result, one line per tensor."""

@@ -256,9 +256,14 @@ class AgentProcess:
             return
         while self._inbox.is_full and self.alive and not has_ended(self._process.pid):
             time.sleep(LOOK_AGAIN_S)
-        self._watch_loading(event.source if isinstance(event, WorkloadsLoading) else "")
         if isinstance(event, WorkloadsLoading):
+            if not self._is_ready:
+                self._watch_loading(event.source)
+            else:  # the import of a plan's function, which the session limits: the driver has not been asked yet
+                self._was_stopped = True
+                self._inbox.put(event)
             return
+        self._watch_loading("")
         self._is_ready = self._is_ready or isinstance(event, Hello)
         self._is_awaited = self._is_awaited and isinstance(event, Hello)
         if isinstance(event, Hello) and self._on_ready is not None:

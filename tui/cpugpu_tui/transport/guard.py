@@ -208,7 +208,8 @@ class StreamGuard:
             self._step(event, self._plan)
 
     def _before_the_plan(self, event: model.Hello | model.WorkloadsLoading) -> None:
-        if self._hello is not None:
+        imports = isinstance(event, model.WorkloadsLoading) and self._plan is not None and bool(self._plan.codes)
+        if self._hello is not None and not (imports and self._devices is None):
             raise MisbehavedError("The agent said hello twice.")
         if isinstance(event, model.Hello):
             self._hello = event

@@ -228,7 +228,7 @@ FACTS: dict[str, Any] = {
     ),
     **dict.fromkeys(("torch", "torch_error", "torch_git", "torch_cuda", "matmul_precision", "python_option"), TEXT),
     "cuda_visible_devices": TEXT,
-    **dict.fromkeys(("fleet", "fleet_host", "launcher"), TEXT),
+    **dict.fromkeys(("fleet", "fleet_host", "launcher", model.DUET), TEXT),
     **dict.fromkeys(("affinity_cores", "physical_cores", "threads"), WHOLE),
     **dict.fromkeys(("memory_total_bytes", "last_level_cache_bytes", "cache_flush_bytes"), WHOLE),
     **dict.fromkeys(("quota_cores", "torch_import_s", "case_timeout_s"), NUMBER),

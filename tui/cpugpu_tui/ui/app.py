@@ -140,6 +140,7 @@ class CpuGpuApp(Shell[AppResult]):
             TimingTable.RowChosen: (self.timings.open_row,),
             TimingTable.HeadingClicked: (self.timings.sort_by,),
             messages.ClaimWanted: (running.measure_claim,),
+            messages.PairChosen: (self.comparing.open_pair,),
         }  # fmt: skip
         if recording is not None:
             from cpugpu_tui.ui.controllers.demo import DemoRunning

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import UsageError
@@ -176,6 +176,15 @@ def last_line(trace: TracebackType | None, path: str | None) -> int | None:
     """Return the innermost line of a file in a traceback; None if the file is not in it."""
     lines = [line for frame, line in traceback.walk_tb(trace) if frame.f_code.co_filename == path]
     return lines[-1] if lines else None
+
+
+def running_line(frame: FrameType | None, source: str) -> str:
+    """Return a file or module with its innermost line at or above a frame; without a line if it does not run."""
+    while frame is not None:
+        if source in (frame.f_code.co_filename, frame.f_globals.get("__name__")):
+            return f"{source}, line {frame.f_lineno}"
+        frame = frame.f_back
+    return source
 
 
 def checked(name: str, item: object) -> WorkloadInfo:

@@ -59,13 +59,13 @@ def test_the_chart_opens_and_closes_and_has_two_axes() -> None:
 
 def test_what_is_highlighted_is_what_runs() -> None:
     port = FakePort()
-    Preparing(port, FakeBridge()).highlight(WorkloadPane.Highlighted(PlanRequest(("copy",))))
+    Preparing(port, FakeBridge(), lambda request: None).highlight(WorkloadPane.Highlighted(PlanRequest(("copy",))))
     assert port.state.request.names == ("copy",)
 
 
 def test_a_run_tells_the_devices_once_and_paints_nothing_by_that() -> None:
     port = FakePort()
-    preparing = Preparing(port, FakeBridge())
+    preparing = Preparing(port, FakeBridge(), lambda request: None)
     preparing.meet_run_devices(RunAdvanced((DevicesFound(devices=DEVICES),)))
     preparing.meet_run_devices(RunAdvanced((DevicesFound(devices=DEVICES[:1]),)))
     assert port.state.devices == DEVICES
@@ -76,7 +76,7 @@ def test_a_run_tells_the_devices_once_and_paints_nothing_by_that() -> None:
 
 def test_a_better_interpreter_is_searched_for_once_offered_and_used() -> None:
     port, bridge = FakePort(environment={**ENVIRONMENT, "torch": None}), FakeBridge()
-    preparing = Preparing(port, bridge)
+    preparing = Preparing(port, bridge, lambda request: None)
     preparing.consider_python(None)
     preparing.consider_python(None)
     assert [group for group, _ in port.threads] == ["search"]
@@ -91,7 +91,7 @@ def test_a_better_interpreter_is_searched_for_once_offered_and_used() -> None:
 
 def test_a_key_that_finds_no_interpreter_says_so() -> None:
     port = FakePort(environment=ENVIRONMENT)
-    preparing = Preparing(port, FakeBridge())
+    preparing = Preparing(port, FakeBridge(), lambda request: None)
     preparing.use_python()
     preparing.offer_python(InterpreterFound(None, is_complete=True))
     assert len(port.said) == 2

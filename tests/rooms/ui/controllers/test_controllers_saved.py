@@ -172,7 +172,7 @@ def test_pages_of_comparisons_open_and_close() -> None:
 def test_the_run_on_the_screen_becomes_the_baseline_and_the_next_is_compared_with_it() -> None:
     shelf = Shelf()
     shelf.port.change(run=folded(stream("old")))
-    comparing(shelf).set_baseline()
+    comparing(shelf).name_baseline(BASELINE)
     assert shelf.store.baseline(BASELINE) == "of-old"
     assert shelf.port.state.baseline[0] == "of-old"
     shelf.port.change(run=folded(stream("new")))

@@ -223,7 +223,7 @@ async def test_while_it_plays_any_of_its_runs_can_be_opened(short: Recording) ->
 async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: tuple[int, int]) -> None:
     async with demo(short, size=size) as pilot:
         await settled(pilot, lambda: "demo has ended" in screen_text(pilot))
-        await settled(pilot, lambda: "both axes logarithmic" in screen_text(pilot))
+        await settled(pilot, lambda: "GPU against 16 CPU threads" in screen_text(pilot))
         assert "215" in screen_text(pilot), "the crossover"
         app, played = pilot.app, []
         expect = app.bridge.expect_series

@@ -84,7 +84,7 @@ def test_a_slow_gpu_has_a_sign_in_its_cell_and_among_the_bars(eight: RunState, g
     assert bars[7] == glyphs.dot, "the only one of its model is beside nobody"
     assert next(text for text, _ in cells[rows.gpu_key("cuda:6")]) == "!"
     assert "!" not in "".join(text for text, _ in cells[rows.gpu_key("cuda:5")])
-    assert "".join(text for text, _ in cells[Key.GPU]) == f"880 {glyphs.micro}s"
+    assert "".join(text for text, _ in cells[Key.GPU]) == f"879 {glyphs.micro}s"
 
 
 # ------------------------------------------------------------------ answer and detail

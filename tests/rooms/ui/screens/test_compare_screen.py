@@ -41,6 +41,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.change_cells import change_lines
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.status import StatusPane
+from cpugpu_tui.ui.screens.baseline import BaselineBox
 from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -155,9 +156,15 @@ async def test_without_another_series_it_says_what_to_do(tmp_path: Path, words: 
 async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(store: Store) -> None:
     async with opened(new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
-        await pilot.press("b")
+        await pilot.press("b", "enter")
         await settled(pilot, lambda: "is baseline main" in status_of(pilot))
         assert store.baselines() == {"main": "slow"}
+        await pilot.press("b", "ctrl+u", "4", "2", "enter")
+        assert isinstance(pilot.app.screen, BaselineBox)
+        assert "'42'" in text_of(pilot, "#hint")
+        await pilot.press("ctrl+u", *"v2", "enter")
+        await settled(pilot, lambda: "is baseline v2" in status_of(pilot))
+        assert store.baselines() == {"main": "slow", "v2": "slow"}
 
 
 async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Store) -> None:
@@ -191,7 +198,7 @@ async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> Non
     async with opened(new_app(backend=backend)) as pilot:
         await open_newest(pilot)
         backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
-        await pilot.press("b")
+        await pilot.press("b", "enter")
         await settled(pilot, lambda: pilot.app.state.problem is not None)
         assert "disk is full" in str(pilot.app.state.problem)
         assert store.baselines() == {}

@@ -219,6 +219,28 @@ async def test_no_line_is_wider_than_the_screen(size: tuple[int, int]) -> None:
             assert max(map(len, text_of(pilot, "#list, #about, #heads").splitlines())) <= size[0] - 2
 
 
+@pytest.mark.parametrize("names", ["gpu[1-2]", "rack-12-node-[1-2]"])
+async def test_forty_columns_tell_host_state_and_speedup(names: str) -> None:
+    async with opened(names, size=(40, 12)) as (pilot, fleet):
+        hosts = list(fleet._asked.hosts)
+        fleet.put(hosts[0].host, *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
+        fleet.put(hosts[1].host, LOST)
+        await shown(pilot, "1 done")
+        lines = [line.split() for line in text_of(pilot, "#list").splitlines()[:2]]
+        assert lines[0][-2:] == ["done", "2/2"]
+        assert lines[0][1][-1] == "1"
+        assert lines[1][0][-1] == "2"
+        assert "unreachable" in text_of(pilot, "#list")
+        assert text_of(pilot, "#heads").split() == ["host", "state", "cases"]
+        assert len(text_of(pilot, "#about").splitlines()) <= 3
+        await pilot.press("z")
+        await settled(pilot, lambda: text_of(pilot, "#heads").split() == ["case", "host", "GPU", "speedup"])
+        rows = text_of(pilot, "#list").splitlines()
+        assert [row.split()[-1] for row in rows[:2]] == ["0.500×", "0.200×"]
+        assert " 2,048 " in text_of(pilot, "#list")
+        assert max(map(len, text_of(pilot, "#list, #about, #heads, #page-title").splitlines())) <= 40
+
+
 async def test_a_terminal_without_utf8_gets_ascii() -> None:
     async with opened(glyphs=ASCII) as (pilot, fleet):
         fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 5e6), *timed(1, 1e9, 1e7, 1e7), *done())
@@ -242,7 +264,7 @@ def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) 
 def test_a_name_of_wide_letters_moves_no_column() -> None:
     state = FleetState.of(hosts_of(["gpu1,計算機一号"]))
     lines = [
-        plain(host_line(each, name_width(state), 100, UNICODE, chosen=chosen))
+        plain(host_line(each, name_width(state, 100), 100, UNICODE, chosen=chosen))
         for each in state.hosts.values()
         for chosen in (False, True)
     ]

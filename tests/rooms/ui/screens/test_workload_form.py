@@ -19,6 +19,7 @@ from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.estimate_lines import plan_of
+from cpugpu_tui.ui.panes.fields import DeviceChoice
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, texts_of
 
@@ -87,6 +88,27 @@ async def test_a_gpu_is_chosen_by_its_name_from_what_an_agent_reported() -> None
         await pilot.press("down", "space", "down", "down", "down", "space", "enter")  # past `cuda`, every GPU
         session = await session_of(pilot)
         assert session.plan.devices == ("cpu", "cuda:1")
+
+
+async def test_a_click_opens_the_devices_and_the_next_ones_choose_them() -> None:
+    backend = FakeBackend()
+    backend.devices = TWO
+    async with opened(new_app(backend=backend), size=(80, 24)) as pilot:
+        form = await open_form(pilot)
+        await pilot.click("#devices")
+        await settled(pilot, lambda: "[ ] cuda:1" in said(pilot))
+        assert "[x] auto" in said(pilot), "the first click opens only"
+        for line, name in ((1, "cpu"), (4, "cuda:1")):
+            await pilot.click("#devices", offset=(3, line))
+            await settled(pilot, lambda name=name: f"[x] {name}" in said(pilot))  # type: ignore[misc]
+        assert form.query_one(DeviceChoice).chosen == ("cpu", "cuda:1")
+        await pilot.click("#devices", offset=(3, 1))
+        await settled(pilot, lambda: form.query_one(DeviceChoice).chosen == ("cuda:1",))
+        form.query_one("#repeat").focus()
+        await settled(pilot, lambda: "[x]" not in said(pilot))
+        await pilot.click("#devices")
+        await settled(pilot, lambda: "[ ] auto" in said(pilot))
+        assert form.query_one(DeviceChoice).chosen == ("cuda:1",), "this click opens only"
 
 
 async def test_what_was_asked_for_and_is_not_there_can_be_seen_and_taken_out() -> None:

@@ -45,7 +45,7 @@ def test_a_key_typed_at_the_first_frame_is_obeyed(tmp_path: Path) -> None:
         until_done(app)
 
 
-def run_slowly(app: PtyApp, until: str = r"\d of 5") -> None:
+def run_slowly(app: PtyApp, until: str = r"\d of 6") -> None:
     """Start a run and wait until rounds are timed."""
     app.send("r")
     app.until(lambda app: re.search(until, app.text) is not None)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import closing
+from pathlib import Path
+from random import Random
 from typing import Any
 
+import psutil
 import pytest
 from tests.helpers.app.fake_run import opened, settled
+from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.app.saved_runs import app_with, list_runs, stream
 from tests.rooms.ui.test_layouts import done, screen_lines
 from textual import events
 from textual.pilot import Pilot
+from textual.widget import Widget
 
 from cpugpu_tui.render.columns import Key
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import PagedList, key_at
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -91,11 +100,35 @@ async def test_the_wheel_moves_through_a_list_of_one_line() -> None:
     async with opened(size=(40, 12)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         options = pilot.app.screen.query_one(PagedList)
-        x, y = options.region.offset
-        place = {"delta_x": 0, "button": 0, "shift": False, "meta": False, "ctrl": False}
-        turn = events.MouseScrollDown(options, x, y, delta_y=1, screen_x=x, screen_y=y, **place)
-        pilot.app.post_message(turn)
+        await turn(pilot, events.MouseScrollDown, options)
         await settled(pilot, lambda: options.highlighted == 1)
+
+
+async def turn(pilot: Pilot[Any], kind: type[events.MouseScrollDown | events.MouseScrollUp], widget: Widget) -> None:
+    """Turn the wheel over a widget by one line."""
+    x, y = widget.region.offset
+    pilot.app.post_message(
+        kind(widget, x, y, 0, 1, button=0, shift=False, meta=False, ctrl=False, screen_x=x, screen_y=y)
+    )
+    await pilot.pause()
+
+
+async def test_the_wheel_moves_the_cursor_of_the_palette_and_of_pages(tmp_path: Path) -> None:
+    with closing(Store.open(tmp_path / "results.db")) as store:
+        for name in ("old", "new"):
+            store.import_run(stream(name))
+        async with opened(app_with(store), size=(80, 24)) as pilot:
+            await pilot.press(":")
+            await wheel_goes_there_and_back(pilot, "#found", "_index")
+            await pilot.press("escape")
+            await list_runs(pilot)
+            await wheel_goes_there_and_back(pilot, "#list", "index")
+
+
+async def wheel_goes_there_and_back(pilot: Pilot[Any], list_id: str, cursor: str) -> None:
+    for kind, place in ((events.MouseScrollDown, 1), (events.MouseScrollUp, 0)):
+        await turn(pilot, kind, pilot.app.screen.query_one(list_id))
+        assert getattr(pilot.app.screen, cursor) == place
 
 
 @pytest.mark.parametrize(
@@ -105,6 +138,8 @@ async def test_the_wheel_moves_through_a_list_of_one_line() -> None:
         (b"\x1b[M \xff\xfe\x1b[M#!!q", ["q"]),
         (b"\x1b[<0;-3;5Mr", ["\x1b[<0;-3;5M", "r"]),  # one sequence, not keys
         (b"\x1b[<0;5;5M\x1b[<0;5;5m", ["\x1b[<0;5;5M", "\x1b[<0;5;5m"]),
+        (b"\x1b[<0;5\x1b[<0;5;5Mr", ["\x1b[<0;5", "\x1b[<0;5;5M", "r"]),  # half a click, then a whole one
+        (b"\x1b[<0;5;r", ["\x1b[<0;5;", "r"]),
     ],
 )
 @pytest.mark.parametrize("step", [1, 100])
@@ -115,6 +150,40 @@ def test_invalid_clicks_press_no_keys_however_they_are_cut(sent: bytes, keys: li
             assert not isinstance(piece, Paste)
             found += keys_of(piece)
     assert found == keys
+
+
+def flood(count: int, columns: int, rows: int) -> bytes:
+    """Return so many movements, presses, releases and turns of the wheel; some are nowhere, some are cut."""
+    random = Random(7)
+    found = []
+    for _ in range(count):
+        button, x, y = random.choice((0, 1, 2, 35, 64, 65, 999)), random.randint(1, columns), random.randint(1, rows)
+        if random.random() < 0.1:
+            x, y = random.randint(-(10**9), 10**9), random.randint(-(10**9), 10**9)
+        end = random.choice("MMm") if random.random() < 0.9 else ""
+        found.append(f"\x1b[<{button};{x};{y}{end}")
+    return "".join(found).encode()
+
+
+def test_a_flood_of_mouse_events_during_a_run_presses_no_key_and_the_next_key_acts(tmp_path: Path) -> None:
+    with PtyApp([sys.executable, REAL_APP, tmp_path, "1", "endless"], columns=100, rows=30) as app:
+        app.until_text("Press r")
+        app.send("r")
+        app.until_text(" of 499 cases")
+        app.send("?")
+        app.until_text("Keys of the timings")
+        process = psutil.Process(app.pid)
+        before = process.memory_info().rss
+        data = flood(10_000, 100, 28)  # without the last lines, whose keys a click presses
+        assert app.send(data) == len(data)
+        app.bytes_until_quiet()
+        app.send("?")
+        app.until_text("All keys")  # help is still open: no half of a click pressed escape
+        assert process.memory_info().rss - before < 50_000_000
+        app.send("\x1b")
+        app.until_text(" of 499 cases")
+        app.send("x")
+        app.until_text("stopped")
 
 
 def test_a_label_belongs_to_the_key_before_it_and_a_dimmed_key_to_none() -> None:

@@ -34,7 +34,7 @@ def baseline(
     """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.table_style import tell
-    from cpugpu_tui.compare.series import open_history
+    from cpugpu_tui.compare.series import checked_baseline, open_history
 
     if name is not None and run_name is not None:
         _set_baseline(name, run_name, database, as_json=json)
@@ -42,7 +42,7 @@ def baseline(
     with open_history(database, say_remark) as store:
         known = store.baselines()
         if name is not None and name not in known:
-            _check_name(name)
+            checked_baseline(name)
             raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `cpugpu-tui baseline {name} latest`.")
         for each, series_id in known.items():
             if name in (None, each):
@@ -54,10 +54,10 @@ def baseline(
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
     from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.cli.output.table_style import plain, tell
-    from cpugpu_tui.compare.series import series_of_id
+    from cpugpu_tui.compare.series import checked_baseline, series_of_id
     from cpugpu_tui.render.comparison import left_out, said
 
-    _check_name(name)
+    checked_baseline(name)
     with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
         series = series_of_id(store, series_id)
@@ -82,18 +82,6 @@ def _require_times(series: Series) -> None:
             f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.",
             "Stop other work on this machine and run again, or run with --threads 1.",
         )
-
-
-def _check_name(name: str) -> None:
-    """Check the name of a baseline.
-
-    Raises:
-        UsageError: the name could be mistaken for a run or a file, or is not printable.
-    """
-    from cpugpu_tui.machine.text import printable
-
-    if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
-        raise UsageError(f"Invalid baseline name {printable(name)!r}.", "Use a word such as main.")
 
 
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:

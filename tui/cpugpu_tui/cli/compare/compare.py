@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import SERIES, Database, Json
+from cpugpu_tui.cli.options import SERIES, Band, Database, Json
 
 commands = typer.Typer()
 
@@ -17,14 +17,7 @@ def compare(
     new: Annotated[
         str, typer.Argument(metavar="NEW", help="Series to judge. It takes the same forms as BASE.")
     ] = "latest",
-    band: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PERCENT",
-            help="Largest change to call SAME: 1%, or a band for each time: latency=1%,kernel-time=0.5%.",
-            show_default="latency=2%,kernel-time=0.5%",
-        ),
-    ] = None,
+    band: Band = None,
     json: Json = False,
     database: Database = None,
 ) -> None:
@@ -33,17 +26,17 @@ def compare(
     Prints how their machines differ, then for each case the change and verdict of latency and of kernel time, then the
     geometric means of the changes.
     """
-    from cpugpu_tui.analysis.compare import BANDS
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.tables import show_comparison
-    from cpugpu_tui.compare.comparison import compare_series
+    from cpugpu_tui.compare.comparison import compare_series, usual_bands
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
 
-    bands = parse_bands(band, BANDS) if band is not None else BANDS
     first, second = (series_in(name, database, say_remark) for name in (base, new))
+    usual = usual_bands(first, second)
+    bands = parse_bands(band, usual) if band is not None else usual
     found = compare_series(first, second, bands)
     if json:
         print_json(comparison_data(found))

@@ -1,21 +1,23 @@
-"""`cpugpu-tui gate`: compare a new or saved series with a baseline, and return the result as exit code."""
+"""`cpugpu-tui gate`: compare a series with a baseline, or two interpreters; the exit code is the result."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.errors import EXIT_UNFIT, UnfitError, print_notice
+from cpugpu_tui.errors import EXIT_UNFIT, CpuGpuError, UnfitError, UsageError, print_notice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from cpugpu_tui.cli.compare.gate_request import GateRequest
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.compare.comparison import Difference
+    from cpugpu_tui.compare.gate import GateReport
     from cpugpu_tui.compare.series import Series
     from cpugpu_tui.store.outbox import Outbox
 
@@ -24,10 +26,13 @@ commands = typer.Typer()
 
 @commands.command()
 def gate(
+    context: typer.Context,
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="what the baseline ran"
+            metavar="PRESET|WORKLOAD",
+            help="Presets or workloads to run.",
+            show_default="those of the baseline, or quick",
         ),
     ] = None,
     baseline_name: Annotated[
@@ -38,6 +43,14 @@ def gate(
             help="Baseline to compare against. It takes the same forms as BASE in `cpugpu-tui compare`.",
         ),
     ] = "main",
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="PYTHON",
+            help="Compare with this Python instead of a baseline: agents of both are visited in turn.",
+        ),
+    ] = None,
     max_slowdown: opt.MaxSlowdown = "5%",
     repeat: Annotated[
         int,
@@ -67,7 +80,9 @@ def gate(
     simulate: opt.Simulate = None,
     workloads: opt.Workloads = None,
 ) -> None:
-    """Run a series and fail if a case is slower than the baseline.
+    """Run a series and fail if a case became slower.
+
+    It is compared with a baseline, or with another Python that runs at the same time.
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
@@ -87,6 +102,9 @@ def gate(
         worker=worker, python=None if new is not None else found_python(python, worker, request.simulation),
         database=database, save=not no_save, workloads=tuple(map(str, workloads or ())),
     )  # fmt: skip
+    if against is not None:
+        _check_against(context)
+        raise typer.Exit(_play(request, options, against, as_json=json))
     base = series_in(baseline_name, database, say_remark)
     if new is not None:
         raise typer.Exit(_judge(request, base, series_in(new, database, say_remark), as_json=json))
@@ -110,6 +128,66 @@ def _judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) ->
     print_report(report, as_json=as_json)
     request.write(junit(report), markdown(report))
     return EXIT_CODES.get(report.verdict, EXIT_UNFIT)
+
+
+OF_A_SERIES = ("baseline_name", "new", "repeat", "any_machine")
+"""Parameters that have no meaning with --against."""
+
+
+def _check_against(context: typer.Context) -> None:
+    """Refuse options of a series.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in OF_A_SERIES and source is not None and source.name == "COMMANDLINE":
+            raise UsageError(f"{parameter.opts[0]} cannot be combined with --against.", "Leave one of them out.")
+
+
+def _play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
+    """Judge this interpreter against another one in a duet, and return the exit code."""
+    from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
+    from cpugpu_tui.cli.compare.gate_request import EXIT_CODES
+    from cpugpu_tui.cli.running.duet import duet_plan, play
+    from cpugpu_tui.cli.running.options import with_own
+    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.compare.gate import gate_series
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.transport.agent_pool import Agents
+
+    pythons = (against, options.python or sys.executable)
+    asked = PlanRequest(request.names or ("quick",), simulation=request.simulation)
+    asked = with_own(asked, options.workloads, options.python)
+    plan = duet_plan(asked, pythons, options.worker)
+    agents = [Agents(python, simulated=plan.simulation is not None, own=asked.own.words()) for python in pythons]
+
+    def judge(series: Sequence[Series]) -> GateReport:
+        base, new = series
+        return gate_series(base, new, request.limits)
+
+    with saving(options) as outbox:
+        try:
+            played = play(
+                plan, agents, pythons, outbox, lambda series: judge(series).found.judged,
+                case_timeout_s=request.case_timeout_s,
+            )  # fmt: skip
+        finally:
+            for each in agents:
+                each.close()
+        if remark := remark_of(outbox):
+            print_notice(remark)
+        if played.is_over:
+            return save_rest(outbox, played.exit_code or EXIT_UNFIT)
+        try:
+            report = judge(played.series)
+        except CpuGpuError as error:  # no case was timed on both sides
+            print_notice(f"cpugpu-tui: {error}")
+            return save_rest(outbox, played.exit_code or EXIT_UNFIT)
+        print_report(report, as_json=as_json, duet=played)
+        request.write(junit(report), markdown(report))
+        return save_rest(outbox, EXIT_CODES.get(report.verdict, EXIT_UNFIT))
 
 
 def _check_machine(differences: Iterable[Difference]) -> None:

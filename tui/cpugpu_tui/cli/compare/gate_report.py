@@ -13,6 +13,7 @@ from cpugpu_tui.cli.fleet.running import hosts_table, trouble_lines
 from cpugpu_tui.cli.output.json_lines import print_json
 from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain, table_of
 from cpugpu_tui.cli.output.tables import differences_table
+from cpugpu_tui.cli.running.duet import Played
 from cpugpu_tui.compare.gate import FleetGate, GateReport, GpuGate
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
@@ -42,10 +43,10 @@ def _cells(each: Gated) -> tuple[str, ...]:
     return tuple(found[name] for name in GATED)
 
 
-def print_report(report: GateReport, *, as_json: bool) -> None:
-    """Print the report on stdout."""
+def print_report(report: GateReport, *, as_json: bool, duet: Played | None = None) -> None:
+    """Print the report on stdout, and how long a duet took."""
     if as_json:
-        print_json(report_data(report))
+        print_json(report_data(report) | ({"duet": duet.data} if duet is not None else {}))
         return
     found, out = report.found, console()
     out.print(plain(against(found)), soft_wrap=True)
@@ -58,6 +59,8 @@ def print_report(report: GateReport, *, as_json: bool) -> None:
     for label, mean in found.means.items():
         out.print(plain(mean_text(label, mean)), soft_wrap=True)
     out.print(plain(gate_sentence(report)), soft_wrap=True)
+    if duet is not None:
+        out.print(plain(duet.text), soft_wrap=True)
 
 
 def report_data(report: GateReport) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
         )  # fmt: skip
         made = build_plan(asked)
         return made if made.search is None else _fixed(made, base)
-    plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=())
+    plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=(), turns=0)
     return plan if plan.search is None else _fixed(plan, base)
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, in_range
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.outcomes import Outcome
+    from cpugpu_tui.store import RunSummary, Store
 
 commands = typer.Typer()
 
@@ -17,7 +22,11 @@ def history(
     text: Annotated[
         str,
         typer.Option(
-            "--filter", metavar="WORDS", help="Only runs with these words in name, status, machine, tags or devices."
+            "--filter",
+            metavar="FILTER",
+            help="Only runs that match, for example 'gpu:h200 dtype:bf16 n>1000'. "
+            "Conditions: n>, n<, gpu:, cpu:, dtype:, name:, status:, date:, host:, tag:, baseline:. Other words are "
+            "searched in name, status, machine, tags and devices.",
         ),
     ] = "",
     tag: Annotated[
@@ -39,12 +48,15 @@ def history(
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
+        results = _results(store, runs) if runs and not json else {}
     if json:
         for run in runs:
             print_json(msgspec.to_builtins(run))
         return
     if runs:
-        console().print(history_table(runs))
+        console().print(history_table(runs, results))
+    if len(results) < len(runs):
+        tell(f"Answers of the newest {len(results):,} runs only. `cpugpu-tui show RUN` tells those of the others.")
     if not total:
         tell("No runs yet. Start one with `cpugpu-tui run`.")
     elif text or tag:
@@ -54,3 +66,10 @@ def history(
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
         tell(f"{newest}{runs_text(total)}. Database: {store.path}, {megabytes(size)}.")
+
+
+def _results(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
+    """Return the outcomes of the newest runs. Its imports take 15 ms, which an empty list does without."""
+    from cpugpu_tui.compare.outcomes import affordable, outcomes
+
+    return outcomes(store, affordable(runs))

@@ -5,10 +5,11 @@ Import neither agents nor the tables of a run here: a list took 0.6 s with them,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -17,6 +18,9 @@ from cpugpu_tui.errors import print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.outcomes import Outcome
 
 
 @contextmanager
@@ -54,11 +58,13 @@ def say_remark(store: Store) -> None:
         print_notice(f"cpugpu-tui: {store.remark}")
 
 
-def history_table(runs: Sequence[RunSummary]) -> Table:
-    """Return a table with one row per run, in the given order."""
+def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
+    """Return a table with one row per run, in the given order; `results` adds answers and changes of some."""
     table = new_table()
     add_columns(table, "run", justify="right")
-    add_columns(table, "started", "what", "status")
+    add_columns(
+        table, "started", "what", "dtype", "sizes", "status", *(("answer", "change") if results is not None else ())
+    )
     add_columns(table, "cases", "took", justify="right")
     add_columns(table, "devices")
     with_hosts = any(run.fleet_host for run in runs)
@@ -71,12 +77,23 @@ def history_table(runs: Sequence[RunSummary]) -> Table:
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
         table.add_row(
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, run.status, cases,
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, plain(", ".join(run.dtypes) or "–"),
+            plain("–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))), run.status,
+            *(_result(results.get(run.number)) if results is not None else ()), cases,
             plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
             plain(" · ".join(counted(run.devices))), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
             *([plain(", ".join(tags))] if any(words) else []),
         )  # fmt: skip
     return table
+
+
+def _result(found: Outcome | None) -> tuple[str, str]:
+    """Return the answer of a run, and its change against the run before with the number of that run."""
+    if found is None:
+        return "", ""
+    change = f"{found.widest} vs {found.before}" if found.widest else "–"
+    more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
+    return plain(f"{found.answer or '–'}{more}"), plain(change)
 
 
 def runs_text(count: int) -> str:

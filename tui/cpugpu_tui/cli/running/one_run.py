@@ -7,7 +7,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.cli.output.json_lines import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice, shown
-from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished
+from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
 from cpugpu_tui.model.quantities import duration
 from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
@@ -27,6 +27,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
 if TYPE_CHECKING:
+    from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.fleet_running import Fleet
 
 TELEMETRY_S = 1.0
@@ -51,7 +52,7 @@ def watched(session: Session, agents: Agents, plan: Plan, see: See) -> tuple[Run
         see(state, event)
         progress.show(state, event)
 
-    with signals_stop(session), telemetry(session, agents, plan):
+    with signals_stop(session), telemetry((session,), plan, agents.pids):
         finished = session.run(deliver)
     progress.clear()
     return state, finished
@@ -100,22 +101,28 @@ def run_once(
 
 
 @contextmanager
-def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
-    """Read telemetry during the session. The readings become events of the run."""
+def telemetry(sessions: Sequence[Session], plan: Plan, pids: Callable[[], set[int]]) -> Iterator[None]:
+    """Read telemetry during the sessions. The readings become events of each run; `pids` are those of the agents."""
     if plan.simulation is not None and plan.simulation.pace == 0:
         yield
         return
+
+    def add(read: TelemetryRead) -> None:
+        for session in sessions:
+            session.add_telemetry(read)
+
     sampler = (
-        Sampler(TELEMETRY_S, session.add_telemetry, agents.pids)
+        Sampler(TELEMETRY_S, add, pids)
         if plan.simulation is None
-        else SimulatedSampler(TELEMETRY_S, session.add_telemetry, plan.simulation.gpus)
+        else SimulatedSampler(TELEMETRY_S, add, plan.simulation.gpus)
     )
 
     def hush(live: bool) -> None:
         """Skip readings that take the driver milliseconds while the plan runs."""
         sampler.quiet = live
 
-    session.on_live = hush
+    for session in sessions:
+        session.on_live = hush
     sampler.start()
     try:
         yield
@@ -124,7 +131,7 @@ def telemetry(session: Session, agents: Agents, plan: Plan) -> Iterator[None]:
 
 
 @contextmanager
-def signals_stop(session: Session | Fleet) -> Iterator[None]:
+def signals_stop(session: Session | Fleet | Duet) -> Iterator[None]:
     """Stop after the block on ctrl+c, at once on a second one, and at once on SIGTERM and SIGHUP (exit 143, 129)."""
 
     def obey(number: int) -> None:
@@ -159,15 +166,12 @@ class RanOnce:
     """Whether no further run should start: this one was stopped, or cannot run here."""
 
 
-def run_quietly(
-    session: Session, agents: Agents, plan: Plan, label: str, see: See = lambda _state, _event: None
-) -> RanOnce:
+def run_quietly(session: Session, agents: Agents, plan: Plan, label: str) -> RanOnce:
     """Run a session with a line of progress below `label`."""
     events: list[Event] = []
 
-    def keep(state: RunState, event: Event) -> None:
+    def keep(_state: RunState, event: Event) -> None:
         events.append(event)
-        see(state, event)
 
     if sys.stderr.isatty():
         print_notice(label)

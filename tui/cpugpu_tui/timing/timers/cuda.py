@@ -332,8 +332,8 @@ def spin(cycles: int) -> None:
     cuda._sleep(cycles)
 
 
-def require_memory(device: Device, need_bytes: float) -> None:
-    """Check that a case fits into GPU memory before it is allocated.
+def require_memory(device: Device, need_bytes: float, agents: int = 1) -> None:
+    """Check that a case fits into GPU memory before it is allocated by each of so many agents.
 
     Raises:
         CaseError: `oom`, with needed and free memory.
@@ -341,19 +341,21 @@ def require_memory(device: Device, need_bytes: float) -> None:
     import torch
 
     free_bytes, _ = torch.cuda.mem_get_info(device.name)
+    need_bytes *= agents
     if need_bytes > free_bytes:
         # torch's cached blocks become usable once they are freed; a fragmented cache has no room for large tensors.
         torch.cuda.empty_cache()
         free_bytes, _ = torch.cuda.mem_get_info(device.name)
     if need_bytes > free_bytes:
-        raise out_of_memory(device.name, need_bytes, free_bytes)
+        raise out_of_memory(device.name, need_bytes, free_bytes, agents)
 
 
-def out_of_memory(where: str, need_bytes: float, free_bytes: float) -> CaseError:
-    """Return the failure of a case that does not fit into memory; arguments in bytes."""
+def out_of_memory(where: str, need_bytes: float, free_bytes: float, agents: int = 1) -> CaseError:
+    """Return the failure of a case that does not fit into memory; `need_bytes` is that of all `agents` together."""
+    who = "Needs" if agents == 1 else f"{agents} agents together need"
     return CaseError(
         "oom",
-        f"Needs {significant(need_bytes / 1e9)} GB on {where}, {significant(free_bytes / 1e9)} GB free.",
+        f"{who} {significant(need_bytes / 1e9)} GB on {where}, {significant(free_bytes / 1e9)} GB free.",
         "Choose smaller sizes, or free memory.",
     )
 

@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -273,7 +273,8 @@ def _drawn(
         if len(curve.points) == 1:
             continue
         marker = curve.sign.lower() if glyphs is ASCII else "braille"
-        for row, signs in zip(cells, _line(curve, horizontal, vertical, marker), strict=True):
+        thinned = replace(curve, points=tuple(_thinned(curve.points, horizontal)))
+        for row, signs in zip(cells, _line(thinned, horizontal, vertical, marker), strict=True):
             for column, sign in enumerate(signs):
                 if not sign.isspace():
                     row[column] = (_overlaid(row[column][0], sign), curve.role)
@@ -322,7 +323,8 @@ def load() -> None:
 def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> tuple[str, ...]:
     """Draw a curve's line with plotext: rows of cells of braille dots, or of a letter in ASCII.
 
-    Cached, because a move of the selected row changes no line, and plotext takes most of the time.
+    Cached, because a move of the selected row changes no line, and plotext takes most of the time. Give it a
+    thinned curve: those of 10,000 cases would keep 16 MB.
     """
     import plotext
 
@@ -335,9 +337,8 @@ def _line(curve: Curve, horizontal: Axis, vertical: Axis, marker: str) -> tuple[
     figure.canvas("default")
     figure.ruler("x").lim(*horizontal.limits).frequency(0)
     figure.ruler("y").lim(*vertical.limits).frequency(0)
-    points = _thinned(curve.points, horizontal)
-    xs = [horizontal.scaled(size) for size, _ in points]
-    ys = [vertical.scaled(ns) for _, ns in points]
+    xs = [horizontal.scaled(size) for size, _ in curve.points]
+    ys = [vertical.scaled(ns) for _, ns in curve.points]
     figure.draw(figure.signal(xs, ys, marker=marker).lines(True))
     text: str = figure.build().string(colorless=True)
     rows = text.split("\n")[:height]

@@ -9,14 +9,14 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.controllers.app_port import Port, toggle
 from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.messages import SeriesEnded
+from cpugpu_tui.ui.live.messages import PairChosen, SeriesEnded
 from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader
 
 if TYPE_CHECKING:
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
     from cpugpu_tui.ui.screens.compare import Compared
 
-IS_BASELINE = f"is baseline {BASELINE}"
+IS_BASELINE = "is baseline {name}"
 
 NONE_BEFORE = "{name} has only this series. Run it again to compare."
 
@@ -45,17 +45,34 @@ class Comparing:
         read = self._bridge.backend.claim_points
         toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
 
+    def open_pair(self, message: PairChosen) -> None:
+        """Open the comparison of two saved runs."""
+        from cpugpu_tui.ui.screens.compare import PairScreen
+
+        def read(_: int) -> Compared:
+            return compared_pair(self._bridge.history(), message.base, message.new)
+
+        self._port.push_screen(PairScreen(self._port.state, self._port.glyphs, read))
+
     def set_baseline(self) -> None:
-        """Make the series of the shown run the baseline."""
+        """Ask for a name, and make the series of the shown run the baseline of this name."""
+        from cpugpu_tui.ui.screens.baseline import BaselineBox
+
+        if self._port.state.run.run is not None:
+            self._port.push_screen(BaselineBox(BASELINE), self.name_baseline)
+
+    def name_baseline(self, name: str | None) -> None:
+        """Make the series of the shown run the baseline `name`; None changes nothing."""
         run = self._port.state.run
         started = run.run
-        if started is None:
+        if started is None or name is None:
             return
 
         def body() -> tuple[str, str]:
-            self._bridge.history().store.set_baseline(BASELINE, started.series_id)
+            self._bridge.history().store.set_baseline(name, started.series_id)
             starved = sum(row.is_starved for row in run.rows.values())
-            return started.series_id, IS_BASELINE + (f", without {starved} that lacked a core" if starved else "")
+            without = f", without {starved} that lacked a core" if starved else ""
+            return started.series_id, IS_BASELINE.format(name=name) + without
 
         self._in_background(body)
 
@@ -98,6 +115,21 @@ def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -
         return Compared(None, str(error), place, count)
 
 
+def compared_pair(saved: SavedRuns, base: int, new: int) -> Compared:
+    """Compare two saved runs, which may belong to one series."""
+    from cpugpu_tui.compare.comparison import compare_series
+    from cpugpu_tui.compare.series import series_from
+    from cpugpu_tui.state.folding import measured
+    from cpugpu_tui.ui.screens.compare import Compared
+
+    try:
+        runs = [measured(saved.store.load(saved.summary(number).run_id)) for number in (base, new)]
+        before, after = (series_from("", [run]) for run in runs)
+        return Compared(compare_series(before, after), "", 0, 1)
+    except CpuGpuError as error:
+        return Compared(None, str(error), 0, 0)
+
+
 def against_baseline(reader: QuietReader, run: RunState) -> str:
     """Return the status line's text about the baseline; empty without one."""
     from cpugpu_tui.compare.comparison import compare_series
@@ -105,12 +137,13 @@ def against_baseline(reader: QuietReader, run: RunState) -> str:
 
     started = run.run
     try:
-        baseline = reader.baseline(BASELINE)
-        if started is None or baseline is None:
+        found = reader.baseline_for(started.plan.name) if started is not None else None
+        if started is None or found is None:
             return ""
+        name, baseline = found
         if baseline == started.series_id:
-            return IS_BASELINE
+            return IS_BASELINE.format(name=name)
         base, new = (reader.series(each) for each in (baseline, started.series_id))
-        return f"vs {BASELINE}: {in_short(compare_series(base, new))}"
+        return f"vs {name}: {in_short(compare_series(base, new))}"
     except CpuGpuError:
         return ""

@@ -113,6 +113,14 @@ class NoticeGiven(Report):
 
 
 @dataclass
+class PairChosen(Report):
+    """Two saved runs are to be compared, by number."""
+
+    base: int
+    new: int
+
+
+@dataclass
 class SavedRunChosen(Report):
     """A saved run was chosen, to be shown or run again."""
 

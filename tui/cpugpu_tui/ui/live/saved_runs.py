@@ -22,7 +22,7 @@ FIRST_PAGE, NEXT_PAGE = 200, 1000
 """Number of runs on the first page, which is shown first, and on the others."""
 
 BASELINE = "main"
-"""Name of the baseline that `b` sets, which is the default of `gate`."""
+"""Name of the baseline that `b` proposes, which is the default of `gate`."""
 
 RUNNING = "running"
 """Status of a run whose process is alive, in another terminal: this one lists no runs during its own."""
@@ -192,10 +192,10 @@ class QuietReader:
         with self._between_runs() as saved:
             return saved.store.runs_of(series_id)
 
-    def baseline(self, name: str) -> str | None:
-        """Return the id of a baseline's series."""
+    def baseline_for(self, plan_name: str) -> tuple[str, str] | None:
+        """Return name and series of the baseline for a preset or workload; None without any."""
         with self._between_runs() as saved:
-            return saved.store.baseline(name)
+            return saved.store.baseline_for(plan_name)
 
     def measured(self, run_id: str) -> MeasuredRun | None:
         """Return a run with its medians; None if it never began."""

@@ -235,6 +235,7 @@ class DeviceChoice(Chooser):
         self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
+        self._is_opening = False
 
     @property
     def value(self) -> str:
@@ -287,6 +288,18 @@ class DeviceChoice(Chooser):
         self.chosen = toggled(self.chosen, name)
         self.redraw()
         self.post_message(self.Changed())
+
+    def focus_on_click(self) -> bool:
+        """Take the focus; remember whether this click only opens the list."""
+        self._is_opening = not self.has_focus
+        return True
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Select or clear the device under the mouse."""
+        place = event.get_content_offset(self)
+        if not self._is_opening and place is not None and place.y < len(option_names(self._asked, self._state.devices)):
+            self._cursor = place.y
+            self.action_choose()
 
 
 def option_names(asked: Sequence[str], devices: Sequence[Device]) -> list[str]:

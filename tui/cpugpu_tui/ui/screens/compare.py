@@ -12,6 +12,7 @@ from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Ju
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, RUNS, cells, said, summary
+from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
@@ -101,6 +102,23 @@ class CompareScreen(Page):
             ("{back}", "back"), ("j k", "scroll"), ("o n", "an older or newer series"),
             ("{baseline}", "set as baseline"),
         )  # fmt: skip
+
+
+class PairScreen(CompareScreen):
+    """Compares two marked runs of the history, which has no run in the panes to act on."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *keys.bindings([*(name for name in keys.OF_RUN if name != "compare"), "baseline"], "nothing"),
+        *keys.bindings(["compare"], "app.pop_screen"),
+    ]
+    TOPIC = "pair"
+
+    def action_nothing(self) -> None:
+        """Do nothing: this key acts on the run in the panes."""
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return the keys of this page."""
+        return (("{back}", "back to the history"), ("j k", "scroll"))
 
 
 def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> list[Spans]:

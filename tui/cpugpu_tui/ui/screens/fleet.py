@@ -41,6 +41,15 @@ NAMED_WIDTH = (6, 24)
 CASE_WIDTH, GPU_WIDTH = (20, 32), 4
 """Fewest and most cells of a case's name, and those of a GPU's number."""
 
+NARROW = 60
+"""Columns below which a host's line ends with its cases, and a case's line has no times and no interval."""
+
+NARROW_NAME, NARROW_SPEEDUP = 10, 8
+"""Most cells of a host's name there, and those of a speedup; the case has the rest."""
+
+LOW, MOST_FACTS = 16, (3, 6)
+"""Lines of a terminal below which a host has few lines of facts, and their number there and elsewhere."""
+
 FEWEST_OF_WORKLOAD = 4
 """Fewest useful cells of a workload's name."""
 
@@ -71,15 +80,27 @@ def state_sign(each: HostState, glyphs: Glyphs) -> str:
     return {DONE: glyphs.yes, RUNNING: glyphs.arrow, WAITING: glyphs.none}.get(each.state, glyphs.dot)
 
 
-def name_width(state: FleetState) -> int:
-    """Return the cells of the hosts' names."""
+def name_width(state: FleetState, width: int) -> int:
+    """Return the cells of the hosts' names for this width of the screen."""
     fewest, most = NAMED_WIDTH
-    return min(max(fewest, *map(cell_len, state.hosts)), most)
+    return min(max(fewest, *map(cell_len, state.hosts)), NARROW_NAME if width < NARROW else most)
 
 
-def case_width(width: int) -> int:
-    """Return the cells of the cases' names for this width of the screen."""
+def host_name(name: str, width: int, glyphs: Glyphs) -> str:
+    """Return a host's name in `width` cells, cut in the middle: names differ at the end, or before the domain."""
+    if cell_len(name) <= width:
+        return set_cell_size(name, width)
+    room, tail = width - len(glyphs.ellipsis), name
+    while cell_len(tail) > 2 * room // 3:
+        tail = tail[1:]
+    return set_cell_size(name, room - cell_len(tail)) + glyphs.ellipsis + tail
+
+
+def case_width(names: int, width: int) -> int:
+    """Return the cells of the cases' names beside hosts' names of `names` cells, 0 for one host."""
     fewest, most = CASE_WIDTH
+    if width < NARROW:
+        return min(width - (2 + 1 + (names + 1 if names else 0) + GPU_WIDTH + 1 + NARROW_SPEEDUP), most)
     return min(max(fewest, width // 5), most)
 
 
@@ -96,44 +117,47 @@ def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
 
 def host_heads(state: FleetState, width: int) -> Spans:
     """Return the headings of the hosts."""
-    text = f"  {'host':<{name_width(state)}} {'state':<{STATE_WIDTH}} {'cases':>9} {'GPUs':<20} now, or result"
+    text = f"  {'host':<{name_width(state, width)}} {'state':<{STATE_WIDTH}} {'cases':>9}"
+    text += "" if width < NARROW else f" {'GPUs':<20} now, or result"
     return ((text[:width], "muted"),)
 
 
 def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
     """Return a host in one line: state, progress, GPUs, and its current work or result."""
     state = f"{state_sign(each, glyphs)} {each.state:<{STATE_WIDTH - 2}}"
-    before = f"{glyphs.cursor if chosen else ' '} {cut(each.host.host, names, glyphs)} "
+    before = f"{glyphs.cursor if chosen else ' '} {host_name(each.host.host, names, glyphs)} "
     cases = f"{each.run.done}/{len(each.run.rows)}" if each.run.rows else ""
     if each.failed:
         cases = f"{cases} {each.failed}{glyphs.no}"
     machine = cut(spelled(machine_text(each), glyphs), 20, glyphs)
     told = each.message if each.in_trouble else (says(each) if each.is_over else doing_text(each))
     room = max(width - cell_len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
-    rest = f" {cases:>9} {machine} {cut(spelled(told, glyphs), room, glyphs)}"
+    rest = f" {cases:>9}" + ("" if width < NARROW else f" {machine} {cut(spelled(told, glyphs), room, glyphs)}")
     if chosen:
         return ((f"{before}{state}{rest}", "chosen"),)
     return ((before, "text"), (state, state_role(each)), (rest, "text"))
 
 
-def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the facts of a host: launcher, run, result or reason, and slow GPUs."""
+def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs, most: int = 6) -> list[Spans]:
+    """Return the facts of a host in up to `most` lines: launcher, run, result or reason, and slow GPUs."""
     facts = [f"{each.host.host}, by {each.host.launcher}", machine_text(each), cases_text(each)]
     facts.append(numbers_text(numbers_of(each)))
-    lines: list[Spans] = [
-        ((f" {glyphs.dot} ".join(spelled(fact, glyphs) for fact in facts if fact)[:width], "strong"),)
-    ]
+    text = f" {glyphs.dot} ".join(spelled(fact, glyphs) for fact in facts if fact)
+    lines: list[Spans] = [((cut(text, width, glyphs).rstrip(), "strong"),)]
     if each.why:
-        return lines + wrapped(spelled(each.why, glyphs), width, "bad" if each.in_trouble else "warn", lines=4)
-    lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=2) if slow else []
-    lines += wrapped(spelled(says(each) or doing_text(each), glyphs), width, "text", lines=5 - len(lines))
-    odd = " ".join(conditions(each.run))
-    return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=6 - len(lines)) if odd else [])
+        role = "bad" if each.in_trouble else "warn"
+        return lines + wrapped(spelled(each.why, glyphs), width, role, lines=min(4, most - 1))
+    lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=min(2, most - 2)) if slow else []
+    lines += wrapped(spelled(says(each) or doing_text(each), glyphs), width, lines=max(min(5, most) - len(lines), 1))
+    odd = " ".join(conditions(each.run)) if len(lines) < most else ""
+    return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=most - len(lines)) if odd else [])
 
 
 def timed_columns(names: int, width: int) -> list[str]:
     """Return the columns that fit beside case, host and GPU."""
-    columns, room = list(TIMED), width - (2 + case_width(width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
+    if width < NARROW:
+        return [Key.SPEEDUP]
+    columns, room = list(TIMED), width - (2 + case_width(names, width) + 1 + (names + 1 if names else 0) + GPU_WIDTH)
     for name in OPTIONAL:
         if sum(TIMED[each][1] + 1 for each in columns) <= room:
             break
@@ -144,32 +168,37 @@ def timed_columns(names: int, width: int) -> list[str]:
 def case_heads(names: int, width: int) -> Spans:
     """Return the headings of cases; `names` are the cells of hosts' names, 0 for one host."""
     host = f"{'host':<{names}} " if names else ""
-    text = f"  {'case':<{case_width(width)}} {host}{'GPU':<{GPU_WIDTH}}"
+    text = f"  {'case':<{case_width(names, width)}} {host}{'GPU':<{GPU_WIDTH}}"
     for key in timed_columns(names, width):
-        heading, cells, _ = TIMED[key]
+        heading, cells = TIMED[key][0], _cells(key, width)
         text += f" {heading:<{cells}}" if key == Key.VERDICT else f" {heading:>{cells}}"
     return ((text[:width], "muted"),)
 
 
 def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
     """Return a case on one GPU of one host."""
-    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(width), glyphs)} "
-    before += f"{cut(row.host, names, glyphs)} " if names else ""
+    before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(names, width), glyphs)} "
+    before += f"{host_name(row.host, names, glyphs)} " if names else ""
     before += f"{glyphs.none if row.gpu is None else row.gpu.name.removeprefix('cuda:'):<{GPU_WIDTH}}"
     if row.why:
         why = spelled(row.why, glyphs)
         spans: Spans = ((f"{before} ", "text"), (cut(why, max(width - cell_len(before) - 1, 0), glyphs), "bad"))
     else:
-        spans = ((before, "text"), *(_cell(key, row, glyphs) for key in timed_columns(names, width)))
+        spans = ((before, "text"), *(_cell(key, row, width, glyphs) for key in timed_columns(names, width)))
     return ((set_cell_size("".join(text for text, _ in spans), width).rstrip(), "chosen"),) if chosen else spans
 
 
-def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
+def _cells(key: str, width: int) -> int:
+    """Return the cells of a column of times for this width of the screen."""
+    return NARROW_SPEEDUP if width < NARROW else TIMED[key][1]
+
+
+def _cell(key: str, row: FleetRow, width: int, glyphs: Glyphs) -> tuple[str, str]:
     """Return a case's text in a column, with a leading space, and its role."""
-    _, cells, role = TIMED[key]
+    cells, role = _cells(key, width), TIMED[key][2]
     if key != Key.VERDICT:
         times = {Key.CPU: row.row.cpu, Key.GPU: row.row.gpu}.get(key)
-        text = row.text(key)
+        text = row.text(key).partition(" ±")[0] if width < NARROW else row.text(key)
         sign = ODD if times is not None and text != NONE and is_odd(row.row, times) else ""
         return f" {sign + spelled(text, glyphs):>{cells}}", role
     said = row.text(Key.VERDICT)
@@ -177,10 +206,11 @@ def _cell(key: str, row: FleetRow, glyphs: Glyphs) -> tuple[str, str]:
     return f" {cut(word, cells, glyphs)}", {"GPU": "gpu", "CPU": "cpu"}.get(word, "muted")
 
 
-def title_text(state: FleetState, *, stopping: bool) -> str:
-    """Return the state of a fleet in one line."""
+def title_text(state: FleetState, width: int, *, stopping: bool) -> str:
+    """Return the state of a fleet in one line: hosts, and cases where they fit."""
     counts = ", ".join(f"{count} {word}" for word, count in state.counts.items())
-    return f"{'stopping: ' if stopping and not state.is_over else ''}{counts}; {state.cases_text}"
+    text = f"{'stopping: ' if stopping and not state.is_over else ''}{counts}"
+    return text if width < NARROW else f"{text}; {state.cases_text}"
 
 
 class FleetList(ListPage):
@@ -208,7 +238,7 @@ class FleetList(ListPage):
         """Return the state of the fleet."""
         is_simulated = any(each.run.simulated for each in self.fleet.hosts.values())
         tag: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if is_simulated else ()
-        text = title_text(self.fleet, stopping=self.state.situation.stopping)
+        text = title_text(self.fleet, self.size.width, stopping=self.state.situation.stopping)
         return (*tag, ("Fleet  ", "title"), (text, "text"))
 
     def about_lines(self, width: int) -> list[Spans]:
@@ -219,7 +249,7 @@ class FleetList(ListPage):
             if self._judged is None or self._judged[0] is not self.fleet:
                 self._judged = self.fleet, standing_of(fleet_rows(self.fleet))
             slow = self._judged[1].slow_of(each.host.host)
-        return host_facts(each, slow, width, self.glyphs)
+        return host_facts(each, slow, width, self.glyphs, MOST_FACTS[self.size.height >= LOW])
 
 
 class FleetScreen(FleetList):
@@ -259,11 +289,11 @@ class FleetScreen(FleetList):
 
     def list_heads(self, width: int) -> Spans:
         """Return the headings of hosts or cases."""
-        return case_heads(name_width(self.fleet), width) if self._shows_cases else host_heads(self.fleet, width)
+        return case_heads(name_width(self.fleet, width), width) if self._shows_cases else host_heads(self.fleet, width)
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
         """Return a host or a case."""
-        names = name_width(self.fleet)
+        names = name_width(self.fleet, width)
         if self._shows_cases:
             return case_line(self._rows[index], names, width, self.glyphs, chosen=chosen)
         each = list(self.fleet.hosts.values())[index]

@@ -89,7 +89,8 @@ PANES: dict[str, PaneKeys] = {
         (OwnKey("{run}", RUN, "Run the plan of this run again, with its seed."),
          OwnKey("enter", LOOK, "Open the run in the panes; {history} returns to this list."),
          OwnKey("l", LOOK, "Change the tags of the run."),
-         OwnKey("{baseline}", COMPARE, "Make the run's series the baseline."),
+         OwnKey("{pause}", COMPARE, "Mark the run; with two marks, enter compares them."),
+         OwnKey("{baseline}", COMPARE, "Make the run's series a baseline; asks for its name."),
          OwnKey("d", TAKE_AWAY, "Delete the run; asks first."), MOVE),
     ),
     "compare": PaneKeys(
@@ -97,6 +98,11 @@ PANES: dict[str, PaneKeys] = {
         ("history", "baseline", "claims", "export", "copy-command", *OPEN),
         (OwnKey("o n", COMPARE, "Compare with an older or a newer series."),
          OwnKey("{back} {compare}", GO, "Return to the panes."), SCROLL),
+    ),
+    "pair": PaneKeys(
+        "the comparison of two marked runs",
+        ("claims", *OPEN),
+        (OwnKey("{back} {compare}", GO, "Return to the history."), SCROLL),
     ),
     "claims": PaneKeys(
         "the claims page",
@@ -172,7 +178,10 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
          " {what-if} goes to the next."),
     ),
     "history": (
-        ("{filter}", "Type a name, a status, a device, a date or #tag."),
+        ("{filter}", "Type words, #tag, or conditions: gpu:h200 cpu:xeon dtype:bf16 n>1000 name:matmul status:done"
+         " date:2026-01 host:node1 tag:nightly baseline:main. A run must match all of them."),
+        ("change", "Time against the run before (same name and machine): geometric mean over common cases."),
+        ("type", "dtype: f32 float32, bf16 bfloat16, f16 float16; 2x: two of them."),
     ),
     "compare": (
         ("time", "CPU and GPU: latency. GPU kernels: kernel time."),
@@ -206,7 +215,7 @@ HISTORIES = (
 )
 """What the telemetry page shows and its pane does not."""
 
-WORDS |= {"gpu": HISTORIES + WORDS["telemetry"], "host": WORDS["fleet"]}
+WORDS |= {"gpu": HISTORIES + WORDS["telemetry"], "host": WORDS["fleet"], "pair": WORDS["compare"]}
 
 TERMS: dict[str, tuple[str, ...]] = {
     "workload": ("workload", "preset", "size", "variant", "case", "series", "crossover"),
@@ -216,6 +225,7 @@ TERMS: dict[str, tuple[str, ...]] = {
     "chart": ("latency", "crossover", "bracket"),
     "history": ("run", "series", "baseline", "simulated"),
     "compare": ("series", "baseline", "kernel time", "verdict", "band", "interval, `±`"),
+    "pair": ("kernel time", "verdict", "band", "interval, `±`"),
     "claims": ("claim", "paper's clock", "paper's error"),
     "fleet": ("fleet", "host", "agent"),
     "host": ("fleet", "host", "case"),

@@ -10,16 +10,24 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
 
+from cpugpu_tui.compare.series import checked_baseline
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.store.filtering import EXAMPLE
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.live.messages import SavedRunChosen
-from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, ago
+from cpugpu_tui.ui.live.messages import PairChosen, SavedRunChosen
+from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, age_text
 from cpugpu_tui.ui.screens.page import ConfirmScreen
-from cpugpu_tui.ui.screens.run_list import Place, RunList, named, with_baseline
+from cpugpu_tui.ui.screens.run_line import named, with_baseline
+from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
+
+
+BASELINE_SIGN = "baseline:"
+"""Before the line in which the name of a baseline is typed."""
 
 
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
@@ -32,32 +40,61 @@ class HistoryScreen(RunList):
     """Opens runs, runs them again, tags and deletes them."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *keys.bindings(["open"], "choose(False)"),
+        *keys.bindings(["open"], "open"),
         *keys.bindings(["run"], "choose(True)"),
         *keys.bindings(["baseline"], "baseline"),
         ("d", "delete"),
         *keys.bindings(["back"], "close_one"),
         # Elsewhere these act on the run in the panes; here they would miss the run under the cursor.
-        *keys.bindings(keys.OF_RUN, "nothing"),
+        *keys.bindings([name for name in keys.OF_RUN if name != "pause"], "nothing"),
+        *keys.bindings(["pause"], "mark"),
     ]
     TOPIC = "history"
 
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         super().__init__(state, glyphs, saved, place)
-        self._tagged: RunSummary | None = None
-        """The run whose tags are being typed."""
+        self._asked: RunSummary | None = None
+        """The run whose tags or baseline are being typed."""
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys for the run under the cursor, or for the line being typed."""
         if self._line.typing:
-            return (("enter", "keep"), ("esc", "cancel"))
+            return (("enter", "set" if self._line.sign != "/" else "keep"), ("esc", "cancel"))
+        if len(self._place.marked) == 2:
+            return (("enter", "compare both"), ("esc", "clear marks"), ("{pause}", "mark"), ("j k", "move"))
         again = (("{run}", "again"),) if self.state.situation.may_start else ()
         return (
-            ("enter", "open"), *again, ("{filter}", "filter"), ("l", "tags"), ("{baseline}", "baseline"),
-            ("d", "delete"), ("esc", "all" if self._place.wanted else "back"), ("j k", "move"),
+            ("enter", "open"), ("{pause}", "mark"), ("esc", self._escape_label), ("{filter}", "filter"), *again,
+            ("d", "delete"), ("l", "tags"), ("{baseline}", "baseline"), ("j k", "move"),
         )  # fmt: skip
 
+    @property
+    def _escape_label(self) -> str:
+        return "clear mark" if self._place.marked else "all" if self._place.wanted else "back"
+
     # ---------------------------------------------------------------- wishes
+
+    def action_open(self) -> None:
+        """Compare the two marked runs, or show the run under the cursor."""
+        if len(self._place.marked) == 2:
+            self.post_message(PairChosen(*sorted(self._place.marked)))
+        else:
+            self.action_choose(False)
+
+    def action_mark(self) -> None:
+        """Mark the run under the cursor, or remove its mark. A third mark replaces the oldest."""
+        run, marked = self.chosen, self._place.marked
+        if run is None:
+            return
+        if run.number in marked:
+            marked.remove(run.number)
+        else:
+            marked[:] = [*marked[-1:], run.number]
+        text = "Mark another run, then press {open} to compare both." if marked else ""
+        if len(marked) == 2:
+            text = f"Press {{open}} to compare runs {min(marked)} and {max(marked)}."
+        self._said = (self.state.keymap.with_keys(text), "text")
+        self.redraw()
 
     def action_choose(self, again: bool) -> None:
         """Show the run under the cursor in the panes, or run its plan again."""
@@ -72,20 +109,23 @@ class HistoryScreen(RunList):
         self.redraw()
 
     def action_baseline(self) -> None:
-        """Make the series of the run under the cursor the baseline."""
-        run, shown = self.chosen, tuple(self._runs.values())
-        if run is None:
-            return
+        """Ask for the name of the baseline that the series of the run under the cursor becomes."""
+        if self.chosen is not None:
+            self._asked = self.chosen
+            self._ask(BASELINE_SIGN, "a word such as main", BASELINE)
+
+    def _set_baseline(self, run: RunSummary, name: str) -> None:
+        shown = tuple(self._runs.values())
 
         def set_baseline(saved: SavedRuns) -> Message:
             from cpugpu_tui.compare.series import series_of_id
             from cpugpu_tui.render.comparison import left_out
 
-            saved.store.set_baseline(BASELINE, run.series_id)
+            saved.store.set_baseline(name, run.series_id)
             without = left_out(series_of_id(saved.store, run.series_id))
             return self.Read(
-                with_baseline(shown, BASELINE, run.series_id),
-                done=f"The series of run {run.number} is now baseline {BASELINE}. {without}".rstrip(),
+                with_baseline(shown, name, run.series_id),
+                done=f"The series of run {run.number} is now baseline {name}. {without}".rstrip(),
             )
 
         self._do(set_baseline)
@@ -104,8 +144,9 @@ class HistoryScreen(RunList):
             if yes:
                 self._do(delete)
 
-        age = ago(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
-        question = f"Delete run {run.number} ({named(run.name, self.glyphs)}, {age}) and its samples?"
+        age = age_text(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
+        old = f", {age} ago" if age else ""
+        question = f"Delete run {run.number} ({named(run.name, self.glyphs)}{old}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing
@@ -121,13 +162,12 @@ class HistoryScreen(RunList):
             self.open_filter()
         elif event.character == "l" and self.chosen is not None:
             event.stop()
-            self._tagged = self.chosen
+            self._asked = self.chosen
             self._ask(f"tags of run {self.chosen.number}:", "words separated by spaces", " ".join(self.chosen.tags))
 
     def open_filter(self) -> None:
         """Open the filter."""
-        hint = "name, status, device, date or #tag; enter keeps, esc shows all"
-        self._ask("/", hint, self._place.wanted)
+        self._ask("/", f"words, #tag, or conditions such as {EXAMPLE} status:done date:2026-01", self._place.wanted)
 
     def _ask(self, sign: str, hint: str, value: str) -> None:
         self._line.ask(sign, hint, value)
@@ -139,33 +179,52 @@ class HistoryScreen(RunList):
         if self._line.sign == "/" and event.value != self._place.wanted:
             self._place.wanted = event.value
             self._narrow()
+        elif self._line.sign == BASELINE_SIGN:
+            self._baseline_error(event.value)
+
+    def _baseline_error(self, name: str) -> bool:
+        """Show what is wrong with the name of a baseline; return whether anything is."""
+        error = None
+        try:
+            checked_baseline(name.strip())
+        except UsageError as found:
+            error = found
+        self.show_wrong(error)
+        return error is not None
 
     @on(Input.Submitted, "#line-field")
     def _kept(self, event: Input.Submitted) -> None:
         event.stop()
-        run = self._tagged
+        run = self._asked
         if self._line.sign == "/" and event.value.strip():
             self.set_focus(None)
             self.redraw()
             return
-        if self._line.sign != "/" and run is not None:
+        if self._line.sign == BASELINE_SIGN and self._baseline_error(event.value):
+            return
+        if self._line.sign == BASELINE_SIGN and run is not None:
+            self._set_baseline(run, event.value.strip())
+        elif self._line.sign != "/" and run is not None:
             tags = list(dict.fromkeys(word.removeprefix("#") for word in event.value.replace(",", " ").split()))
             self._do(lambda saved: self.Read([saved.tag(run, tags)]))
         self._close_line()
 
     def action_close_one(self) -> None:
-        """Close the line for typing and the filter, or close the page."""
-        if self._line.sign:
+        """Close the line for typing, remove the marks, show all runs, or close the page."""
+        if self._place.marked and not self._line.typing:
+            self._place.marked.clear()
+            self._said = ("", "muted")
+            self.redraw()
+        elif self._line.sign:
             self._close_line()
         else:
             self.app.pop_screen()
 
     def _close_line(self) -> None:
         """Close the line for typing; a filter that was there before tags were typed comes back."""
-        was_filter = self._line.sign == "/"
-        self.set_focus(None)
-        if was_filter:
+        if self._line.sign == "/":
             self._place.wanted = ""
-            self._narrow()
+        self.set_focus(None)
+        self._narrow()  # which also shows again what is wrong with the filter, or nothing
         self._line.show_sign("/" if self._place.wanted else "", self._place.wanted)
         self.call_after_refresh(self.redraw)

@@ -103,7 +103,8 @@ class MainScreen(Screen[None]):
         """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
         workload, timings = self.query_one(WorkloadPane), self.query_one(TimingsPane)
         if not self.has_class("-tall") or not self.has_class("-normal") or self._zoomed:
-            workload.styles.clear_rule("height")
+            if workload.styles.clear_rule("height"):
+                workload.refresh(layout=True)  # clearing a rule does not ask for it
             return
         centre, answer = self.query_one("#centre").outer_size.height, self.query_one("#answer").outer_size.height
         if not centre:  # not laid out yet

@@ -102,7 +102,23 @@ class Page(Screen[None]):
         getattr(self.query_one("#page"), f"scroll_{where}")(animate=False)
 
 
-class ListPage(Page, inherit_bindings=False):
+class WheelMoves:
+    """Moves the cursor of a screen's list with the wheel."""
+
+    def action_move(self, step: int) -> None:
+        """Move the cursor and keep it visible."""
+        raise NotImplementedError
+
+    def on_mouse_scroll_down(self) -> None:
+        """Move the cursor with the wheel."""
+        self.action_move(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        """Move the cursor with the wheel."""
+        self.action_move(-1)
+
+
+class ListPage(WheelMoves, Page, inherit_bindings=False):
     """A list with a cursor that draws only visible lines, so that thousands are as fast as ten."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -175,14 +191,6 @@ class ListPage(Page, inherit_bindings=False):
             self.action_move(self._in_sight[event.y] - self.index)
             if event.chain == 2:
                 press(self, "enter")
-
-    def on_mouse_scroll_down(self) -> None:
-        """Move the cursor with the wheel."""
-        self.action_move(1)
-
-    def on_mouse_scroll_up(self) -> None:
-        """Move the cursor with the wheel."""
-        self.action_move(-1)
 
     def action_move_page(self, pages: int) -> None:
         """Move by one screen of lines."""

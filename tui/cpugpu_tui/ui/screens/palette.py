@@ -19,7 +19,7 @@ from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
-from cpugpu_tui.ui.screens.page import Box
+from cpugpu_tui.ui.screens.page import Box, WheelMoves
 
 COMMAND, WORKLOAD, THEME = "command", "workload", "theme"
 """Kinds of entries."""
@@ -118,7 +118,7 @@ AROUND = 4 + ABOUT_ROWS
 """Rows of the box without entries: border, field, description and the last line."""
 
 
-class PaletteScreen(Box[Entry | None]):
+class PaletteScreen(WheelMoves, Box[Entry | None]):
     """Returns the chosen entry, or None if cancelled. Impossible entries are dimmed and show why."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -168,14 +168,6 @@ class PaletteScreen(Box[Entry | None]):
             self.action_move(self._top + event.y - self._index)
             if event.chain == 2:
                 press(self, "enter")
-
-    def on_mouse_scroll_down(self) -> None:
-        """Move the cursor with the wheel."""
-        self.action_move(1)
-
-    def on_mouse_scroll_up(self) -> None:
-        """Move the cursor with the wheel."""
-        self.action_move(-1)
 
     def action_move(self, step: int) -> None:
         """Move the cursor."""

@@ -1,11 +1,9 @@
-"""A list of saved runs that fills while it is read, and the lines of its visible runs."""
+"""A list of saved runs that fills while it is read, and the outcomes of its visible runs."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -13,150 +11,27 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from cpugpu_tui.compare.outcomes import Outcome, outcomes
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model.quantities import counted, duration
+from cpugpu_tui.store.filtering import parse_while_typed, searched_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns, ago
+from cpugpu_tui.ui.live.saved_runs import RUNNING, SavedRuns
 from cpugpu_tui.ui.panes.fields import TypingLine
-from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
-from cpugpu_tui.ui.panes.status import replay_tag, status_sign
+from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.screens.page import ListPage
+from cpugpu_tui.ui.screens.run_line import about, heads, run_line
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
 
-NUMBER, STATUS, CASES, TOOK = 5, 13, 7, 7
-"""Cells of the columns with a fixed width."""
-AGE, DATE = 10, 16
-"""Cells of `59 min ago` and of `2026-01-31 14:05`."""
-DATE_WIDTH = 100
-"""Columns from which dates are shown instead of ages."""
+LOW = 16
+"""Lines of a terminal below which a line being typed takes the place of the facts of the run under the cursor."""
 
-
-@dataclass(frozen=True)
-class Widths:
-    """Cells of the columns at one width of the terminal."""
-
-    gap: str
-    """Between two columns."""
-    when: int
-    what: int
-    devices: int
-    """The rest of the line; tags come before the devices."""
-
-    @classmethod
-    def of(cls, width: int) -> Widths:
-        """Return the columns for a line of `width` cells."""
-        when, gap = (DATE, "  ") if width >= DATE_WIDTH else (AGE, " ")
-        left = max(width - 2 - NUMBER - when - STATUS - CASES - TOOK - 6 * len(gap), 12)
-        what = min(left // 2, 24)
-        return cls(gap, when, what, left - what)
-
-
-def heads(width: int) -> Spans:
-    """Return the headings."""
-    widths = Widths.of(width)
-    cells = (
-        f"{'run':>{NUMBER}}", f"{'started':<{widths.when}}", f"{'what':<{widths.what}}", f"{'end':<{STATUS}}",
-        f"{'cases':>{CASES}}", f"{'took':>{TOOK}}", f"{'tags, devices':<{widths.devices}}",
-    )  # fmt: skip
-    return ((f"  {widths.gap.join(cells)}"[:width], "muted"),)
-
-
-def run_line(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int, *, chosen: bool) -> Spans:
-    """Return a run in one line of the list."""
-    widths = Widths.of(width)
-    pad = widths.gap
-    sign, role = status_sign(run.status, glyphs)
-    failed = run.cases_failed > 0
-    total = run.cases_ok + run.cases_failed + run.cases_skipped
-    cases = str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}"
-    took = glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9)
-    devices = cut(f"{_tags_text(run, glyphs)} {_short_devices(run, glyphs)}".strip(), widths.devices, glyphs)
-    what = cut(named(run.name, glyphs), widths.what, glyphs)
-    parts: list[tuple[str, str]] = [
-        (f"{glyphs.cursor if chosen else ' '} {run.number:>{NUMBER}}{pad}", "text"),
-        (f"{_when(run, width, now_ns):<{widths.when}}{pad}", "muted"),
-        (f"{what}{pad}", "text"),
-        (f"{f'{sign} {run.status}':<{STATUS}}{pad}", role),
-        (f"{cases:>{CASES}}{pad}", "warn" if failed else "text"),
-        (f"{took:>{TOOK}}{pad}", "text"),
-        (devices, "muted"),
-    ]
-    return (("".join(text for text, _ in parts), "chosen"),) if chosen else tuple(parts)
-
-
-def about(run: RunSummary, width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return two lines about a run with the facts that its line has no room for."""
-    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-    elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
-    simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
-    parts = [f"run {run.number}", named(run.run_id, glyphs), f"{started:%Y-%m-%d %H:%M:%S}{elsewhere}"]
-    first = f" {glyphs.dot} ".join(parts)
-    cases = ", ".join(
-        f"{count} {word}"
-        for count, word in ((run.cases_ok, "ok"), (run.cases_failed, "failed"), (run.cases_skipped, "skipped"))
-        if count or word == "ok"
-    )
-    parts = [cases, *(named(device, glyphs) for device in counted(run.devices)), _tags_text(run, glyphs)]
-    second = f" {glyphs.dot} ".join(part for part in parts if part)
-    return [*wrapped(first + simulated, width, lines=1), *wrapped(second, width, "muted", lines=1)]
-
-
-def haystack(run: RunSummary) -> str:
-    """Return the text that a filter searches, in lower case."""
-    started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-    words = [
-        str(run.number), run.run_id, run.name, run.status, run.hostname, f"{started:%Y-%m-%d}", *run.devices,
-        *(f"#{tag}" for tag in run.tags), *(f"baseline {name}" for name in run.baselines),
-        "simulated" if run.simulated else "",
-    ]  # fmt: skip
-    return " ".join(words).lower()
-
-
-def matching(runs: Sequence[RunSummary], haystacks: Mapping[int, str], wanted: str) -> list[RunSummary]:
-    """Return the runs whose text has every word, ignoring case; `haystacks` maps run number → text."""
-    words = wanted.lower().split()
-    return [run for run in runs if all(word in haystacks[run.number] for word in words)]
-
-
-def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list[RunSummary]:
-    """Return the runs that change when series `series_id` becomes baseline `name`, with the change."""
-    changed = []
-    for run in runs:
-        others = {each for each in run.baselines if each != name}
-        baselines = tuple(sorted(others | {name} if run.series_id == series_id else others))
-        if baselines != run.baselines:
-            changed.append(replace(run, baselines=baselines))
-    return changed
-
-
-def named(text: str, glyphs: Glyphs) -> str:
-    """Return a name from the database, which may not be trusted, as this terminal can show it."""
-    return stranger(spelled(text, glyphs), 200, glyphs)
-
-
-def _when(run: RunSummary, width: int, now_ns: int) -> str:
-    if width >= DATE_WIDTH:
-        return f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}"
-    return ago(run.started_wall_ns, now_ns)
-
-
-def _tags_text(run: RunSummary, glyphs: Glyphs) -> str:
-    """Return a run's baselines and tags."""
-    baselines = (f"baseline {named(name, glyphs)}" for name in run.baselines)
-    return " ".join((*baselines, *(f"#{named(tag, glyphs)}" for tag in run.tags)))
-
-
-def _short_devices(run: RunSummary, glyphs: Glyphs) -> str:
-    """Return the devices, GPUs first, because all runs of a machine share its CPU."""
-    if run.simulated:
-        return "SIMULATED"
-    names = counted(named(device, glyphs).removeprefix("NVIDIA ") for device in reversed(run.devices))
-    return f" {glyphs.dot} ".join(names)
-
+TOLD_AT_ONCE = 8
+"""Runs whose outcomes are read at once. Those of large runs take a second each, so the first must not wait for all."""
 
 LOOK_S = 1.0
 """How often the first page is read again while another terminal runs one of its runs."""
@@ -172,6 +47,8 @@ class Place:
     """Run under the cursor; None for the newest."""
     wanted: str = ""
     """Text of the filter."""
+    marked: list[int] = field(default_factory=list)
+    """Numbers of the runs to compare, at most two."""
 
 
 class RunList(ListPage):
@@ -191,7 +68,14 @@ class RunList(ListPage):
             super().__init__()
             self.runs, self.is_last, self.gone, self.notice, self.done = tuple(runs), is_last, gone, notice, done
             # Built here, on a thread: for 10,000 runs it takes 0.3 s, which would delay the first letter of a filter.
-            self.haystacks = {run.number: haystack(run) for run in runs}
+            self.haystacks = {run.number: searched_text(run) for run in runs}
+
+    @dataclass
+    class Told(Message):
+        """Outcomes of runs were read, for the summaries in `of`."""
+
+        of: Sequence[RunSummary]
+        outcomes: Mapping[int, Outcome]
 
     @dataclass
     class Failed(Message):
@@ -206,6 +90,9 @@ class RunList(ListPage):
         self._runs: dict[int, RunSummary] = {}
         self._haystacks: dict[int, str] = {}
         self._shown: list[RunSummary] = []
+        self._outcomes: dict[int, tuple[RunSummary, Outcome]] = {}
+        """Number → outcome, and the summary at the time of reading it."""
+        self._telling = False
         self._whole = self._looking = False
         self._said: tuple[str, str] = ("", "muted")
         """Notice of the last key press, and its role."""
@@ -214,10 +101,11 @@ class RunList(ListPage):
     # ---------------------------------------------------------------- reading
 
     def compose(self) -> ComposeResult:
-        """Yield title, list, the run under the cursor, the line for typing and the keys."""
+        """Yield title, list, the run under the cursor, the line for typing, what is wrong with it, and the keys."""
         *above, keys = super().compose()
         yield from above
         yield TypingLine()
+        yield Lines(id="wrong")
         yield keys
 
     def on_mount(self) -> None:
@@ -273,6 +161,41 @@ class RunList(ListPage):
         self._looking = False
         self._narrow()
 
+    # ---------------------------------------------------------------- outcomes
+
+    def _outcome(self, run: RunSummary) -> Outcome | None:
+        known = self._outcomes.get(run.number)
+        return known[1] if known is not None else None
+
+    def _tell(self) -> None:
+        """Read the outcomes of the visible runs on a thread; those of thousands would take a minute."""
+        wanted = [run for run in self._shown[self._in_sight.start : self._in_sight.stop]
+                  if self._outcomes.get(run.number, (None,))[0] != run][:TOLD_AT_ONCE]  # fmt: skip
+        if not wanted or self._telling:
+            return
+        self._telling = True
+
+        def body() -> None:
+            try:
+                found = outcomes(self._saved().store, wanted)
+            except CpuGpuError:
+                found = {}
+            self.post_message(self.Told(wanted, found))
+
+        self.run_worker(body, thread=True, exit_on_error=False, group="history-outcomes")
+
+    @on(Told)
+    def _show_told(self, message: Told) -> None:
+        message.stop()
+        self._telling = False
+        self._outcomes |= {run.number: (run, message.outcomes.get(run.number, Outcome())) for run in message.of}
+        self.redraw()
+
+    def draw_body(self) -> None:
+        """Write the visible runs, and read the outcomes that they lack."""
+        super().draw_body()
+        self._tell()
+
     @on(Failed)
     def _refuse(self, message: Failed) -> None:
         message.stop()
@@ -314,12 +237,17 @@ class RunList(ListPage):
 
     def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
         """Return a run."""
-        now_ns = self._now_ns() if self._now_ns is not None else 0
-        return run_line(self._shown[index], width, self.glyphs, now_ns, chosen=chosen)
+        run, now_ns = self._shown[index], self._now_ns() if self._now_ns is not None else 0
+        is_marked = run.number in self._place.marked
+        return run_line(run, self._outcome(run), width, self.glyphs, now_ns, chosen=chosen, marked=is_marked)
 
     def about_lines(self, width: int) -> list[Spans]:
         """Return the facts of the run under the cursor, and the notice of the last key press."""
-        facts = about(self.chosen, width, self.glyphs) if self.chosen is not None else []
+        run, now_ns = self.chosen, self._now_ns() if self._now_ns is not None else 0
+        if run is None or (self._line.typing and self.size.height < LOW):
+            facts = []
+        else:
+            facts = about(run, self._outcome(run), width, self.glyphs, now_ns)
         return facts + wrapped(spelled(self._said[0], self.glyphs), width, self._said[1], lines=4)
 
     @property
@@ -335,10 +263,18 @@ class RunList(ListPage):
         self._place.number = self.chosen.number if self.chosen is not None and self.index else None
 
     def _narrow(self) -> None:
-        """Show the runs that match the filter; the cursor stays on its run."""
+        """Show the runs that match the filter; the cursor stays on its run. Wrong parts are left out."""
+        wanted, error = parse_while_typed(self._place.wanted)
+        self.show_wrong(error)
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
-        self._shown = matching(newest_first, self._haystacks, self._place.wanted)
-        wanted = self._place.number
-        places = {run.number: index for index, run in enumerate(self._shown)} if wanted is not None else {}
-        self.index = places.get(wanted or 0, min(self.index, max(len(self._shown) - 1, 0)))
+        self._shown = [run for run in newest_first if wanted.matches(run, self._haystacks[run.number])]
+        under = self._place.number
+        places = {run.number: index for index, run in enumerate(self._shown)} if under is not None else {}
+        self.index = places.get(under or 0, min(self.index, max(len(self._shown) - 1, 0)))
         self.redraw()
+
+    def show_wrong(self, error: CpuGpuError | None) -> None:
+        """Show below the field what is wrong with the typed text; None: nothing is."""
+        line, text = self.query_one("#wrong", Lines), stranger(str(error or ""), 400, self.glyphs)
+        line.display = bool(text)
+        line.show(wrapped(spelled(text, self.glyphs), self.text_width, "bad", lines=3))

@@ -48,9 +48,9 @@ _MOUSE = "\x1b[<"
 _OLD_MOUSE = re.compile(rb"\x1b\[M[ -\xff]{3}")
 """A click as terminals without SGR encoding send it. Its last three bytes would be keys: the first is often a space."""
 _UNFINISHED = re.compile(rb"\x1b(?:\[(?:\[|M[ -\xff]{0,2}|<[-\d;]{0,28}|[0-?]{0,31}[ -/]{0,4})|O)?\Z")
-_TOKEN = re.compile(r"\x1b\[(?:<[-\d;]*[Mm]|\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]")
-"""A sequence or a character; includes the non-standard `ESC[3$` of rxvt, `ESC[[A` of the Linux console, and clicks at
-negative positions, which some terminals send."""
+_TOKEN = re.compile(r"\x1b\[(?:<[-\d;]*[Mm]?|\d+\$|\[[A-E]|[0-?]*[ -/]*[@-~])|\x1bO[ -~]|\x1b[^\x1b\[O]|[\s\S]")
+"""A sequence or a character; includes the non-standard `ESC[3$` of rxvt, `ESC[[A` of the Linux console, clicks at
+negative positions, which some terminals send, and half a click, whose escape and digits would be keys."""
 _CODES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[^\[\]]?)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )

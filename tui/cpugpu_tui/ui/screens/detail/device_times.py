@@ -8,7 +8,7 @@ from itertools import groupby
 
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import Device, plans
-from cpugpu_tui.model.quantities import faster, percent, time_text
+from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
 from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
 from cpugpu_tui.render.verdicts import device_marks, mark_words
@@ -193,15 +193,11 @@ def _how(device: Device, times: DeviceTimes) -> list[Spans]:
     how = (
         "timed once: a call takes longer than the budget"
         if once
-        else f"{_count(max(len(times.round_ns), 1), 'round')} of {_count(calibrated.blocks, 'block')}"
-        f" of {_count(calibrated.calls_per_block, 'call')}"
+        else f"{count_of(max(len(times.round_ns), 1), 'round')} of {count_of(calibrated.blocks, 'block')}"
+        f" of {count_of(calibrated.calls_per_block, 'call')}"
     )
-    threads = f", {_count(calibrated.threads, 'thread')}" if device.is_cpu else ""
+    threads = f", {count_of(calibrated.threads, 'thread')}" if device.is_cpu else ""
     return [((f"  {how}{threads}", "muted"),)]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _words(run: RunState, row: Row) -> dict[str, str]:

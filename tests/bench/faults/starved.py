@@ -95,7 +95,7 @@ def add(seen: Seen, told: dict[str, object]) -> None:
 
 def one_run() -> dict[str, object]:
     """Run `quick` in a new process; return its result."""
-    command = [sys.executable, "-m", "tests.bench.starved"]
+    command = [sys.executable, "-m", "tests.bench.faults.starved"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
     return found

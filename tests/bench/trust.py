@@ -1,0 +1,158 @@
+"""Share of simulated intervals that cover the truth, of false winners at a tie, and of words without an interval."""
+
+from __future__ import annotations
+
+import math
+import os
+
+from tests.helpers.bench.interval_study import (
+    METHODS,
+    NO_CORRECTION,
+    OWN,
+    POOLED,
+    RHOS,
+    SHAPES,
+    agreement,
+    study,
+)
+from tests.helpers.bench.ratios import table
+from tests.helpers.bench.trust_trials import clopper_pearson, coverage, false_winners, observed, wrongly_observed
+from tests.helpers.runs.planted_crossover import DRIFT, NOISE, record
+
+from cpugpu_tui.demo.recording import shipped
+from cpugpu_tui.state.folding import folded
+
+CASES = int(os.environ.get("BENCH_TRIALS", "1000"))
+FIXED = (5, 8, 12, 20, 40)
+LEAST_RECORDED = 12
+SIZES = (7, 20)
+"""Sizes of a search: the grid of `quick`, the most of any search."""
+FEW = (2, 3, 4, 5)
+DEVICES = ("cpu", "cuda:0")
+
+
+def main() -> None:
+    """Print the tables."""
+    covered()
+    ties()
+    brackets()
+    observations()
+    candidates()
+    recorded()
+
+
+def covered() -> None:
+    """Measure the intervals of the product at the stopping time."""
+    rows = [
+        (shape, f"{rho:g}", f"{3 * noise:g} %", *(
+            coverage(shape, rho, together=together, cases=CASES, noise=noise).text() for together in (1, 20)
+        ))
+        for shape in SHAPES for rho in RHOS for noise in (0.3, 1.0)
+    ]  # fmt: skip
+    table(
+        f"Intervals at the stopping time: share that covers the truth, median half-width, median rounds; {CASES} cases",
+        ("rounds", "ρ", "noise", "one case alone", "twenty at once"), [*rows, ("required", "", "", "≥ 93 %", "≥ 93 %")],
+    )  # fmt: skip
+
+
+def ties() -> None:
+    """Measure how often a search names a winner although the devices are equal at every size."""
+    searches = max(1, 2 * CASES // 5)
+
+    def named(shape: str, rho: float, noise: float, sizes: int) -> str:
+        count = false_winners(shape, rho, sizes=sizes, searches=searches, noise=noise)
+        low, high = clopper_pearson(count, searches)
+        return f"{100 * count / searches:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+
+    rows = [
+        (shape, f"{rho:g}", f"{3 * noise:g} %", *(named(shape, rho, noise, sizes) for sizes in SIZES))
+        for shape in SHAPES for rho in RHOS for noise in (1.0, 5.0)
+    ]  # fmt: skip
+    table(
+        f"Searches with equal devices at all sizes that name a winner, with Clopper–Pearson bounds; {searches} each",
+        ("rounds", "ρ", "noise", *(f"{sizes} sizes" for sizes in SIZES)), [*rows, ("required", "", "", "≤ 5 %")],
+    )  # fmt: skip
+
+
+def brackets() -> None:
+    """Measure how often the bracket of a search contains the planted crossover, through the whole protocol."""
+    searches = max(1, CASES // 10)
+    rows = []
+    for rho in RHOS:
+        found = record(rho, range(searches))
+        rows.append(
+            (f"{rho:g}", f"{100 * found.covered:.1f} %", f"{found.median_ratio:.3f}",
+             f"{100 * found.error_p95:.1f} %", str(found.most_cases))
+        )  # fmt: skip
+    table(
+        f"{searches} searches each, noise {NOISE:.0%}, independent drift of {DRIFT:.0%} on both devices",
+        ("autocorrelation", "bracket contains crossover", "median U/L", "|error| p95", "most cases"),
+        [*rows, ("required", "≥ 95 %", "≤ 1.15", "≤ 3 %", "≤ 20")],
+    )
+
+
+def observations() -> None:
+    """Measure how often few rounds show a winner without an interval although the devices are equal."""
+    rows = [
+        (shape, f"{rho:g}", f"{3 * noise:g} %", *(
+            f"{100 * wrongly_observed(shape, rho, count=count, trials=2 * CASES, noise=noise):.1f} %" for count in FEW
+        ))
+        for shape in SHAPES for rho in (0.0, 0.8) for noise in (1.0, 3.0)
+    ]  # fmt: skip
+    series = [each for device in DEVICES for each in _recorded(device)]
+    real = []
+    for count in FEW:
+        pairs = [
+            (each[start : start + 2 * count : 2], each[start + 1 : start + 2 * count : 2])
+            for each in series for start in range(len(each) - 2 * count + 1)
+        ]  # fmt: skip
+        real.append(f"{sum(observed(*pair) for pair in pairs)} of {len(pairs)}")
+    table(
+        f"Equal devices of which one is shown as faster without an interval; {2 * CASES} pairs each",
+        ("rounds", "ρ", "noise", *(f"{count} rounds" for count in FEW)),
+        [*rows, ("recorded, every other round of a device", "", "", *real), ("required", "", "", "", "≤ 5 %", "", "")],
+    )  # fmt: skip
+
+
+def candidates() -> None:
+    """Compare candidates for the interval, at the stopping time and after a fixed number of rounds."""
+    for together, correction, noise in (
+        (1, NO_CORRECTION, 1.0), (1, OWN, 1.0), (1, POOLED, 1.0), (20, POOLED, 1.0), (1, POOLED, 0.3), (20, POOLED, 0.3)
+    ):  # fmt: skip
+        rows = [
+            (shape, f"{rho:g}", *(
+                study(shape, rho, name, correction, together=together, cases=CASES, noise=noise).text()
+                for name in METHODS
+            ))
+            for shape in SHAPES for rho in RHOS
+        ]  # fmt: skip
+        table(
+            f"Coverage and median half-width at the stopping time (8 to 40 rounds, ± 1 %), noise of {3 * noise:g} %, "
+            f"{together} at once, correction for autocorrelation: {correction}",
+            ("rounds", "ρ", *METHODS), rows,
+        )  # fmt: skip
+    rows = [
+        (f"{count} normal", f"{rho:g}", *(
+            study("normal", rho, name, POOLED, together=20, stops=(count,), cases=CASES).text() for name in METHODS
+        ))
+        for count in FIXED for rho in RHOS
+    ]  # fmt: skip
+    table("After a fixed number of rounds, 20 at once, pooled", ("rounds", "ρ", *METHODS), rows)
+
+
+def recorded() -> None:
+    """Compare the halves of the longest series of the recording of a GPU server that the demo plays."""
+    rows = []
+    for device in DEVICES:
+        long = [each for each in _recorded(device) if len(each) >= LEAST_RECORDED]
+        results = (agreement(long, name) for name in METHODS)
+        rows.append((device, *(f"{agreed} of {count}, ± {100 * half:.1f} %" for agreed, count, half in results)))
+    table("Recorded series of 12 and more rounds: both halves agree, median half-width", ("device", *METHODS), rows)
+
+
+def _recorded(device: str) -> list[list[float]]:
+    """Return ln(time) of the rounds of each recorded case, in order of time."""
+    return [
+        [math.log(ns) for _, ns in sorted(row.times[device].round_ns.items())]
+        for run in shipped().runs for row in folded(run.events).rows.values() if device in row.times
+    ]  # fmt: skip

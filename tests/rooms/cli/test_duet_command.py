@@ -1,0 +1,217 @@
+"""`run --python A --python B` and `gate --against` as a person meets them: words, files, history, exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Outcome
+from tests.helpers.golden import GoldenWords
+from tests.helpers.machine.fake_interpreters import interpreter
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.model import DUET, RunFinished, RunStarted
+
+SIMULATED = f"{FAST},noise=0.002"
+SLOWER = f"{SIMULATED},duet_factor=1.02"
+RUN = ("run", "matmul", "--size", "2048")
+GATE = ("gate", "matmul-square")
+
+
+@pytest.fixture(scope="module")
+def pythons(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """This interpreter under two names."""
+    folder = tmp_path_factory.mktemp("pythons")
+    old, new = (interpreter(folder / name, f'exec {sys.executable} "$@"') for name in ("old", "new"))
+    return old, new
+
+
+@pytest.fixture
+def both(pythons: tuple[str, str]) -> tuple[str, ...]:
+    return "--python", pythons[0], "--python", pythons[1]
+
+
+def comparison(done: Outcome) -> dict[str, object]:
+    found: dict[str, object] = json.loads(done.out.splitlines()[-1])
+    assert found["event"] == "Comparison"
+    return found
+
+
+def words_of(told: dict[str, object]) -> dict[str, str]:
+    verdicts = told["verdicts"]
+    assert isinstance(verdicts, list)
+    return {f"{each['device']} {each['metric']}": each["verdict"] for each in verdicts}
+
+
+# ------------------------------------------------------------------ run
+
+
+def test_equal_interpreters_are_called_the_same_and_the_table_says_how_long_it_took(
+    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
+) -> None:
+    done = cpugpu.here(*RUN, "--simulate", SIMULATED, *both)
+    assert (done.code, done.err) == (EXIT_OK, "")
+    assert done.out.count("SAME") == 4, "three verdicts, and the sentence that explains them"
+    assert re.search(r"5 pairs +SAME", done.out)
+    words(re.sub(r"\d+:\d\d", "TIME", done.out.splitlines()[-1]))
+    words(next(line for line in done.out.splitlines() if line.startswith("SAME means")))
+
+
+def test_two_percent_are_found_and_every_run_is_in_the_history(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
+    done = cpugpu.here(*RUN, "--simulate", SLOWER, *both, "--json")
+    told = comparison(done)
+    assert done.code == EXIT_OK, done.err
+    assert words_of(told) == {"CPU latency": "SAME", "GPU latency": "SLOWER", "GPU device": "SLOWER"}
+    assert told["bands"] == {"latency": 0.007, "device": 0.005}
+    duet = told["duet"]
+    assert isinstance(duet, dict)
+    assert duet["start_up_s"] > duet["timing_s"] > 0
+    started = [event for event in done.events if isinstance(event, RunStarted)]
+    assert len(started) == 2 * duet["pairs"]
+    keys = [event.environment[DUET] for event in started]
+    assert keys[::2] == keys[1::2], "both runs of a pair carry its key"
+    assert len(set(keys)) == duet["pairs"]
+    assert [event.plan.turns for event in started[:2]] == [2, 1]
+    # The saved series belong together, too.
+    numbers = (told[side]["numbers"][0] for side in ("base", "new"))  # type: ignore[index]
+    saved = comparison(cpugpu.here("compare", *numbers, "--json"))
+    assert words_of(saved) == words_of(told)
+    assert saved["bands"] == told["bands"]
+    assert saved["verdicts"] == told["verdicts"]
+
+
+def test_the_events_of_a_run_stay_together(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
+    events = cpugpu.here(*RUN, "--simulate", SIMULATED, *both, "--json", "--no-save").events
+    runs, numbers = 0, list[int]()
+    for event in events:
+        runs += isinstance(event, RunStarted)
+        numbers.append(event.seq)
+        if isinstance(event, RunFinished):
+            assert numbers == list(range(1, len(numbers) + 1))
+            numbers = []
+    assert runs == 10
+
+
+def test_a_case_that_kills_its_agent_is_said_once_and_not_tried_again(
+    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
+) -> None:
+    simulated = f"{SIMULATED},crash_size=64"
+    done = cpugpu.here("run", "matmul", "--size", "64,2048", "--simulate", simulated, *both)
+    assert done.code == EXIT_CASES_FAILED
+    assert done.err.count("matmul/default/64/") == 2, "once for each side"
+    assert "NOT COMPARABLE: crashed in the base series and crashed in the new series" in done.out
+    assert done.out.count("SAME") == 4
+    only = cpugpu.here("run", "matmul", "--size", "64", "--simulate", simulated, *both)
+    assert only.code == EXIT_CASES_FAILED
+    words(re.sub(r"/\S+/(old|new)( \(run \d+\))?", r"\1", only.err))
+
+
+def test_an_interpreter_without_torch_or_that_is_not_there_ends_it_at_once(
+    cpugpu: CommandLine, bare_python: Path, pythons: tuple[str, str]
+) -> None:
+    done = cpugpu.here(*RUN, "--device", "cpu", "--python", pythons[0], "--python", bare_python)
+    assert done.code == EXIT_UNFIT
+    assert f"{bare_python} cannot import torch" in done.err
+    gone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--python", pythons[0], "--python", "no-such-python")
+    assert gone.code == EXIT_USAGE
+    assert "'no-such-python'" in gone.err
+
+
+@pytest.mark.parametrize(
+    "option", [("--repeat", "3"), ("--rounds", "9"), ("--energy",), ("--parallel",), ("--worker", "thread")]
+)
+def test_an_option_that_a_duet_cannot_follow_is_refused(
+    cpugpu: CommandLine, both: tuple[str, ...], option: tuple[str, ...], words: GoldenWords
+) -> None:
+    done = cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *option)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    words(done.err)
+
+
+def test_a_band_is_for_comparisons_only(cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords) -> None:
+    alone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--band", "1%")
+    assert alone.code == EXIT_USAGE
+    words(alone.err)
+    told = comparison(cpugpu.here(*RUN, "--simulate", SLOWER, *both, "--band", "latency=4%", "--json", "--no-save"))
+    assert words_of(told)["GPU latency"] == "SAME"
+
+
+def test_max_seconds_ends_it_after_a_pair(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
+    done = cpugpu.here(*RUN, "--simulate", SIMULATED, *both, "--max-seconds", "0.01", "--json")
+    told = comparison(done)
+    assert set(words_of(told).values()) == {"TOO FEW RUNS"}
+    assert told["duet"]["pairs"] == 1  # type: ignore[index]
+
+
+def test_ctrl_c_stops_both_and_one_side_is_not_resumed(
+    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
+) -> None:
+    process = cpugpu.start("run", "matmul", "--size", "2048,4096", "--simulate", f"{FAST},pace=1", *both)
+    try:
+        while True:
+            with cpugpu.store() as store:
+                if len(store.runs(2)) == 2:
+                    break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == EXIT_INTERRUPTED, err
+    assert b"SAME" not in out
+    with cpugpu.store() as store:
+        assert {run.status for run in store.runs(9)} == {"stopped"}
+    refused = cpugpu.here("run", "--resume", "1")
+    assert refused.code == EXIT_USAGE
+    words(refused.err)
+    assert cpugpu.here("run", "--resume").code == EXIT_USAGE
+
+
+# ------------------------------------------------------------------ gate
+
+
+def test_a_gate_against_another_interpreter_passes_and_writes_its_reports(
+    cpugpu: CommandLine, pythons: tuple[str, str], tmp_path: Path
+) -> None:
+    old, new = pythons
+    files = ("--junit", tmp_path / "gate.xml", "--summary", tmp_path / "gate.md")
+    done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", SLOWER, *files)
+    assert done.code == EXIT_OK, done.err
+    assert f"{old} (runs" in done.out.splitlines()[0]
+    assert "PASSED" in done.out
+    tests = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert int(tests.get("failures", "-1")) == 0
+    assert "5 pairs" in (tmp_path / "gate.md").read_text()
+
+
+def test_a_gate_that_is_exceeded_is_1_and_json_has_the_seconds(cpugpu: CommandLine, pythons: tuple[str, str]) -> None:
+    old, new = pythons
+    limit = ("--max-slowdown", "latency=50%,kernel-time=1%", "--json", "--no-save")
+    done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", SLOWER, *limit)
+    assert done.code == EXIT_CHECK_SAID_NO
+    (told,) = done.objects
+    assert (told["event"], told["verdict"]) == ("Gate", "SLOWER")
+    assert {each["verdict"] for each in told["verdicts"] if each["metric"] == "latency"} == {"PASSED"}
+    assert told["duet"]["start_up_s"] > 0
+
+
+def test_a_gate_with_a_case_that_fails_on_both_sides_does_not_pass(
+    cpugpu: CommandLine, pythons: tuple[str, str], words: GoldenWords
+) -> None:
+    done = cpugpu.here("gate", "matmul", "--against", pythons[0], "--simulate", f"{SIMULATED},error_size=64")
+    assert done.code == EXIT_CASES_FAILED
+    assert done.err.count("planted error") == 2
+    words(done.out.splitlines()[-2])
+
+
+def test_a_gate_with_a_baseline_and_an_interpreter_is_refused(
+    cpugpu: CommandLine, pythons: tuple[str, str], words: GoldenWords
+) -> None:
+    done = cpugpu.here("gate", "--against", pythons[0], "--baseline", "main")
+    assert done.code == EXIT_USAGE
+    words(done.err)

@@ -1,0 +1,79 @@
+"""The result of a saved run in a few words: who wins, and the change against the run before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from tests.helpers.app.saved_runs import HOUR_NS, SWEEP, stream
+
+from cpugpu_tui.compare.outcomes import MOST_CASES, Outcome, affordable, change_text, outcome_of, outcomes
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.store import Store
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with closing(Store.in_memory()) as store:
+        yield store
+
+
+def times(cases: Mapping[int, Mapping[str, float]], rounds: int = 8) -> dict[str, dict[str, dict[int, float]]]:
+    """The same time in every round, by size and device."""
+    return {
+        f"matmul/default/{size}/float32/t1": {
+            device: dict.fromkeys(range(1, rounds + 1), ns) for device, ns in devices.items()
+        }
+        for size, devices in cases.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("cases", "answer"),
+    [
+        ({64: {"cpu": 1e6, "cuda:0": 2e6}, 128: {"cpu": 4e6, "cuda:0": 2e6}}, "GPU from"),
+        ({64: {"cpu": 1e6, "cuda:0": 5e5}, 128: {"cpu": 4e6, "cuda:0": 1e6}}, "GPU 4.00× at 128"),
+        ({64: {"cpu": 1e6, "cuda:0": 2e6}, 128: {"cpu": 1e6, "cuda:0": 4e6}}, "CPU 4.00× at 128"),
+        ({64: {"cpu": 1e6}, 128: {"cpu": 4.1e6}}, "CPU 4.10 ms at 128"),
+        ({64: {"cuda:1": 1e6}}, "GPU 1.00 ms at 64"),
+        ({}, ""),
+    ],
+)
+def test_the_answer_is_told_in_a_few_words(cases: Mapping[int, Mapping[str, float]], answer: str) -> None:
+    assert outcome_of(times(cases), None, {}).answer.startswith(answer)
+
+
+def test_the_widest_change_comes_from_the_cases_in_common() -> None:
+    before = times({64: {"cpu": 1e6, "cuda:0": 2e6}, 999: {"cpu": 1.0, "cuda:0": 1.0}})
+    after = times({64: {"cpu": 1.1e6, "cuda:0": 1e6}, 128: {"cpu": 1.0, "cuda:0": 1.0}})
+    found = outcome_of(after, 3, {3: before})
+    assert found.changes == {"CPU": pytest.approx(1.1), "GPU": pytest.approx(0.5)}
+    assert found.widest == "GPU -50 %"
+    assert Outcome().widest == ""
+
+
+@pytest.mark.parametrize(("ratio", "text"), [(1.0, "+0.0 %"), (1.031, "+3.1 %"), (0.88, "-12 %"), (25.0, "25.0×")])
+def test_a_change_is_short(ratio: float, text: str) -> None:
+    assert change_text(ratio) == text
+
+
+def test_the_run_before_has_the_same_name_and_a_case_in_common(store: Store) -> None:
+    other = build_plan(PlanRequest(("matmul",), sizes="7,9"))
+    plans = (SWEEP, replace(SWEEP, name="another"), other, SWEEP)
+    for index, plan in enumerate(plans):
+        store.import_run(stream(f"id{index}", plan, age_ns=(9 - index) * HOUR_NS))
+    found = outcomes(store, store.runs())
+    assert {number: each.before for number, each in found.items()} == {1: None, 2: None, 3: None, 4: 1}
+    assert found[4].changes == {"CPU": 1.0, "GPU": 1.0}
+    assert found[4].answer.startswith("GPU from")
+
+
+def test_only_the_newest_runs_are_read_if_they_have_many_cases(store: Store) -> None:
+    store.import_run(stream("a"))
+    (run,) = store.runs()
+    small, large = replace(run, cases_ok=MOST_CASES // 2), replace(run, cases_ok=MOST_CASES + 1)
+    assert affordable([small, small]) == [small, small]
+    assert affordable([small, large, small]) == [small]
+    assert affordable([large]) == []

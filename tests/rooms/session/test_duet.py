@@ -1,0 +1,94 @@
+"""Two sessions whose agents take turns: the order, the case that fails on one side, the side that cannot run."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cpugpu_tui.model import TURN, Case, Event, Progressed, RunFinished
+from cpugpu_tui.session.duet import Duet
+
+PATIENCE_S = 60.0
+CASES = (Case("matmul", 64), Case("matmul", 128))
+
+
+class ScriptedSession:
+    """A session whose agent waits at these places, and notes when it works."""
+
+    def __init__(self, name: str, places: list[tuple[int, int]], log: list[str], status: str = "done") -> None:
+        self._name, self._places, self._log, self._status = name, places, log, status
+        self._go = threading.Event()
+        self.stopped = threading.Event()
+        self.on_turn: Callable[[Progressed], None] = lambda _turn: None
+
+    def run(self, _deliver: Callable[[Event], None]) -> RunFinished:
+        for case, round_index in self._places:
+            if self.stopped.is_set():
+                return RunFinished(status="stopped", exit_code=130)
+            key = CASES[case].key if case < len(CASES) else ""
+            self._go.clear()
+            self.on_turn(Progressed(case=key, device="", phase=TURN, round_index=round_index))
+            assert self._go.wait(PATIENCE_S), "hung"
+            self._log.append(f"{self._name}{case}{round_index}")
+        return RunFinished(status=self._status, exit_code=0 if self._status == "done" else 4)
+
+    def resume(self) -> None:
+        self._go.set()
+
+    def stop(self) -> None:
+        self.stopped.set()
+        self._go.set()
+
+    kill = stop
+
+
+def rounds_of(*cases: int, count: int = 4) -> list[tuple[int, int]]:
+    return [*((case, index) for case in cases for index in range(count + 1)), (len(CASES), 0)]
+
+
+def run(*sessions: Any, is_flipped: bool = False) -> tuple[RunFinished, ...]:
+    return Duet(sessions, CASES, is_flipped=is_flipped).run(lambda _index, _event: None)
+
+
+@pytest.mark.parametrize(
+    ("is_flipped", "order"),
+    [
+        (False, "A00 B00 A01 B01 B02 A02 A03 B03 B04 A04 A20 B20"),
+        (True, "A00 B00 B01 A01 A02 B02 B03 A03 A04 B04 A20 B20"),
+    ],
+)
+def test_agents_work_in_turn_with_the_order_flipped_each_round(is_flipped: bool, order: str) -> None:
+    log: list[str] = []
+    run(*(ScriptedSession(name, rounds_of(0), log) for name in "AB"), is_flipped=is_flipped)
+    assert log == order.split()
+
+
+def test_three_agents_take_turns_too() -> None:
+    log: list[str] = []
+    run(*(ScriptedSession(name, rounds_of(0, count=2), log) for name in "ABC"))
+    assert log == ["A00", "B00", "C00", "A01", "B01", "C01", "C02", "B02", "A02", "A20", "B20", "C20"]
+
+
+def test_an_agent_waits_until_the_other_is_done_with_a_case_that_it_lost() -> None:
+    log: list[str] = []
+    run(ScriptedSession("A", rounds_of(1, count=2), log), ScriptedSession("B", rounds_of(0, 1, count=2), log))
+    assert log == ["B00", "B01", "B02", "A10", "B10", "A11", "B11", "B12", "A12", "A20", "B20"]
+
+
+def test_a_side_that_cannot_run_stops_the_other() -> None:
+    log: list[str] = []
+    other = ScriptedSession("B", rounds_of(0), log)
+    ended = run(ScriptedSession("A", [], log, status="failed"), other)
+    assert other.stopped.is_set()
+    assert ended[0].status == "failed"
+
+
+def test_stop_reaches_every_agent_and_is_remembered() -> None:
+    sessions = [ScriptedSession(name, [], []) for name in "AB"]
+    duet = Duet(sessions, CASES)  # type: ignore[arg-type]
+    duet.stop()
+    assert duet.stopping
+    assert all(session.stopped.is_set() for session in sessions)

@@ -1,0 +1,167 @@
+"""The filter of saved runs: what matches, in memory and in the database, and what a wrong one is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import (
+    Case,
+    CaseFinished,
+    CaseStarted,
+    Device,
+    DevicesFound,
+    Plan,
+    RunFinished,
+    RunStarted,
+    Simulation,
+)
+from cpugpu_tui.store import RunSummary, Store
+from cpugpu_tui.store.filtering import EXAMPLE, MOST_PARTS, parse_filter, parse_while_typed
+from cpugpu_tui.store.run_summary import shape_of
+
+RUN = RunSummary(
+    number=7, run_id="abc", series_id="s", name="matmul", status="done", started_wall_ns=1_768_000_000 * 10**9,
+    duration_ns=1, hostname="node1", cases_ok=2, cases_failed=0, cases_skipped=0,
+    devices=("Xeon 8480", "NVIDIA H200"), simulated=False, tags=("nightly",), baselines=("main",), machine="node7",
+    gpus=("NVIDIA H200",), dtypes=("bfloat16",), sizes=(64, 2048),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "gpu:h200", "GPU:H200 dtype:bf16 n>1000", "dtype:b", "cpu:xeon", "n<=64", "n=2048", "n:64", "n>=2e3",
+     "name:mat", "status:do", "date:2026-01", "host:node7", "tag:night", "#nightly", "baseline:main", "xeon matmul",
+     "text:baseline"],
+)  # fmt: skip
+def test_a_run_matches_by_its_content(text: str) -> None:
+    assert parse_filter(text).matches(RUN)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["gpu:xeon", "cpu:h200", "gpu:h200 dtype:f32", "n>2048", "n<64", "n=100", "status:failed", "date:2025",
+     "host:node2", "#weekly", "matmul jacobian"],
+)  # fmt: skip
+def test_a_run_without_that_content_does_not(text: str) -> None:
+    assert not parse_filter(text).matches(RUN)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "remedy"),
+    [("gpuu:h200", "gpuu:", "gpu:"), ("foo:bar", "foo:", "text:foo:bar"), ("n>x", "'x'", "n>1000"),
+     ("n>", "n>", "n>1000"), ("n>1.5", "1.5", "n>1000"), ("dtype:int8", "int8", "bfloat16"),
+     ("status:odd", "odd", "stopped"), ("date:today", "today", "date:2026"), ("gpu:", "gpu:", "gpu:h200"),
+     ("speedup>3", "speedup>3", "n>1000"), ("date:٢٠٢٦", "٢٠٢٦", "date:2026"), (f"n>{10**40}", "too large", "sizes")],
+)  # fmt: skip
+def test_a_wrong_filter_is_told_its_value_and_what_to_write(text: str, value: str, remedy: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_filter(f"matmul {text}")
+    assert value in caught.value.message
+    assert remedy in caught.value.remedy
+
+
+@pytest.mark.parametrize("start", ["foo:", "dtype:", "n>", "status:", "date:", "speedup>"])
+def test_an_error_about_a_very_long_part_stays_short(start: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_filter(start + "x" * 10_000)
+    assert len(str(caught.value)) < 300
+
+
+def test_too_many_parts_are_refused() -> None:
+    parse_filter(" ".join(map(str, range(MOST_PARTS))))
+    with pytest.raises(UsageError):
+        parse_filter(" ".join(map(str, range(MOST_PARTS + 1))))
+    assert len(parse_while_typed(" ".join(map(str, range(5_000))))[0].conditions) == MOST_PARTS
+
+
+def test_while_it_is_typed_a_wrong_part_is_left_out_and_told() -> None:
+    found, error = parse_while_typed("matmul gpuu:h200 dtype:bf16")
+    assert error is not None
+    assert "gpuu" in error.message
+    assert found.matches(RUN)
+    assert not found.matches(replace(RUN, dtypes=("float32",)))
+
+
+@pytest.mark.parametrize("key", ["", "a/b/c", "w/v/²/float32/t1", f"w/v/{10**30}/float32/t1", "w/v/-1/float32/t1"])
+def test_a_case_key_of_another_program_has_no_shape(key: str) -> None:
+    assert shape_of(key) is None
+
+
+# ------------------------------------------------------------------ in a database
+
+HOSTILE = (
+    "evil\x1b[2J[red]", "\u202egnp.exe", "'; DROP TABLE run; --", "100%_?", "😀matmul", "ΣΑΣ İstanbul", "x" * 10_000,
+    'a"b\\c', "nul\x00byte",
+)  # fmt: skip
+"""Names of runs, tags, hosts and devices."""
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    """Runs that differ in all that a filter can ask for."""
+    with closing(Store.in_memory()) as store:
+        for index, name in enumerate(("matmul", "vector-dot", "jacobian", *HOSTILE)):
+            is_odd = bool(index % 2)
+            cases = [Case(name, 64 << index, dtype="bfloat16" if is_odd else "float32"), Case(name, 10**index)]
+            facts: dict[str, object] = {"hostname": f"node{index % 3}" if index < 4 else name, "cpu": "Some CPU"}
+            facts |= {"fleet_host": f"Rack{index}"} if index % 3 == 0 else {}
+            plan = Plan(name, tuple(cases), simulation=Simulation() if index % 4 == 0 else None)
+            devices = [Device("cpu", f"Xeon {index}")]
+            devices += [Device("cuda:0", "NVIDIA H200", "GPU-0")] if is_odd else [Device("cuda:0", name, "GPU-1")]
+            store.import_run(
+                [
+                    RunStarted(run_id=f"ID{index}", series_id=f"s{index // 2}", plan=plan, environment=facts, seq=1,
+                               wall_ns=(1_767_200_000 + index * 40_000) * 10**9),
+                    DevicesFound(devices=tuple(devices), seq=2),
+                    *(event for case in cases for event in (CaseStarted(case=case.key), CaseFinished(case=case.key))),
+                    RunFinished(status="stopped" if index == 2 else "done", seq=9),
+                ]
+            )  # fmt: skip
+            store.tag(f"ID{index}", [f"tag{index}", name])
+        store._connection.execute("UPDATE run SET hostname = 'Saver' WHERE number = 2")  # it ran on node1
+        store.set_baseline("Main", "s0")
+        for name in HOSTILE:
+            store.set_baseline(name, "s2")
+        yield store
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", EXAMPLE, "matmul", "MATMUL", "gpu:h200", "gpu:xeon", "cpu:xeon", "cpu:h200", "cpu:1", "dtype:bf16", "dtype:f",
+     "dtype:half", "n>1000", "n<65", "n=64", "n:128", "n>=1e6", "n<=100 dtype:bf16", "status:st", "status:done",
+     "date:2025-12", "date:2026-01-0", "date:2026-1", "2026-01-02", "host:node1", "host:saver", "saver", "node1",
+     "host:rack3", "host:RACK", "rack6",
+     "name:dot", "tag:tag1", "#tag1", "tag:#tag2", "baseline:main", "baseline", "text:baseline", "simulated",
+     "id1", "7", "done xeon", "stopped", "n>1 n<1e12 status:done gpu:h200", *HOSTILE, "ς", "%", "_", "?", "'", '"',
+     *(f"{name}:{value}" for name in ("gpu", "name", "host", "tag", "baseline") for value in HOSTILE)],
+)  # fmt: skip
+def test_the_database_finds_the_runs_that_match_in_memory(store: Store, text: str) -> None:
+    wanted = parse_filter(text)
+    assert [run.number for run in store.runs(text=text)] == [run.number for run in store.runs() if wanted.matches(run)]
+
+
+@pytest.mark.parametrize("zone", ["UTC-9", "UTC+9"])
+def test_a_day_is_that_of_the_local_time(store: Store, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        days = [f"2026-01-0{day}" for day in range(1, 8)]
+        found = [[run.number for run in store.runs(text=f"date:{day}")] for day in days]
+        in_memory = [[run.number for run in store.runs() if parse_filter(f"date:{day}").matches(run)] for day in days]
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == in_memory
+    assert found != [[run.number for run in store.runs(text=f"date:{day}")] for day in days]
+
+
+def test_bytes_that_are_no_text_and_very_long_words_do_no_harm(store: Store) -> None:
+    assert store.runs(text="\udcff") == []
+    assert store.runs(text="y" * 10_000) == []
+    assert store.runs(text="x" * 10_000) != []

@@ -1,0 +1,132 @@
+"""What tells saved runs apart in a list: the answer of each in a few words, and its change against the run before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.analysis.answer import is_wide, where
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
+from cpugpu_tui.model import place
+from cpugpu_tui.model.quantities import factor, micro, percent, time_text
+
+if TYPE_CHECKING:
+    from cpugpu_tui.store import RunSummary, Store
+    from cpugpu_tui.store.summary import RoundTimes
+
+
+MOST_CASES = 1_000
+"""Cases of which a command reads the results: 1,000 take 0.15 s."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one saved run."""
+
+    answer: str = ""
+    """`GPU from ≈ 205`, `CPU 3.1× at 64`, `CPU 4.1 ms at 2,048`; empty without times."""
+    sweeps: int = 0
+    """Number of sweeps; the answer is that of the first one with a winner."""
+    before: int | None = None
+    """Number of the run before: same name, same machine, a case in common."""
+    changes: Mapping[str, float] = field(default_factory=dict)
+    """`CPU`, `GPU` → time in this run / time in the run before: geometric mean over the cases in common."""
+
+    @property
+    def widest(self) -> str:
+        """The change that is farthest from 1: `GPU +3.1 %`; empty without one."""
+        if not self.changes:
+            return ""
+        name = max(self.changes, key=lambda each: abs(math.log(self.changes[each])))
+        return f"{name} {change_text(self.changes[name])}"
+
+
+def change_text(ratio: float) -> str:
+    """Return a change of time: `+3.1 %`, `-12 %`, `25.0×`."""
+    sign = "+" if ratio >= 1 else "-"
+    return f"{sign}{percent(abs(ratio - 1))} %" if ratio < 10 else factor(ratio)
+
+
+def affordable(runs: Sequence[RunSummary]) -> Sequence[RunSummary]:
+    """Return the first of these runs, with at most `MOST_CASES` finished cases together."""
+    cases = 0
+    for index, run in enumerate(runs):
+        cases += run.cases_ok
+        if cases > MOST_CASES:
+            return runs[:index]
+    return runs
+
+
+def outcomes(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
+    """Return the outcomes of these runs, by number."""
+    before = store.runs_before(runs)
+    numbers = {run.number for run in runs} | {number for number in before.values() if number is not None}
+    times = store.round_times(sorted(numbers))
+    return {run.number: outcome_of(times[run.number], before[run.number], times) for run in runs}
+
+
+def outcome_of(mine: RoundTimes, before: int | None, times: Mapping[int, RoundTimes]) -> Outcome:
+    """Return the outcome of a run with these times."""
+    sweeps: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Mapping[int, float]]]]] = {}
+    for key, devices in mine.items():
+        workload, size, dtype, threads = key.rsplit("/", 3)  # workload and variant
+        sweeps.setdefault((workload, dtype, threads), []).append((int(size), devices))
+    told = [answer for answer in map(_answer, sweeps.values()) if answer]
+    first = next((answer for answer in told if answer[:3] in ("GPU", "CPU")), told[0] if told else "")
+    changes = _changes(times[before], mine) if before is not None else {}
+    return Outcome(first, len(sweeps), before, changes)
+
+
+def _answer(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
+    """Return the answer of one sweep; empty without times."""
+    points = []
+    for size, devices in cases:
+        gpu = _gpu(devices)
+        comparison = compare(devices["cpu"], devices[gpu]) if gpu and "cpu" in devices else None
+        if comparison is not None:
+            points.append(SweepPoint(size, comparison))
+    if not points:
+        return _only_time(cases)
+    found = crossover(points)
+    if found.kind in (ALWAYS, NEVER):
+        return _winner(found)
+    if found.low is not None and found.high is not None and is_wide(found):
+        return f"GPU {'above' if found.rises else 'up to'} {found.low:,}–{found.high:,}"
+    told = where(found).partition(", except")[0]
+    return f"GPU {told}" if told != "undecided" else told
+
+
+def _winner(found: Crossover) -> str:
+    """Return the device that wins at every decided size, with its speedup at the largest of them."""
+    winner = GPU_WINS if found.kind == ALWAYS else CPU_WINS
+    last = [point for point in found.points if point.comparison.verdict == winner][-1]
+    speedup = last.comparison.speedup
+    return f"{winner} {factor(speedup if winner == GPU_WINS else 1 / speedup)} at {last.size:,}"
+
+
+def _only_time(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
+    """Return the time of the largest case of a run on one device; empty without times."""
+    size, devices = max(cases, key=lambda case: case[0])
+    for name, rounds in devices.items():
+        typical = typical_ns(rounds)
+        if typical is not None:
+            return f"{'CPU' if name == 'cpu' else 'GPU'} {micro(time_text(typical))} at {size:,}"
+    return ""
+
+
+def _gpu(devices: Iterable[str]) -> str | None:
+    """Return the GPU with the lowest number."""
+    return min((name for name in devices if name != "cpu"), key=place, default=None)
+
+
+def _changes(base: RoundTimes, new: RoundTimes) -> dict[str, float]:
+    logs: dict[str, list[float]] = {}
+    for key in base.keys() & new.keys():
+        for name in ("cpu", _gpu(new[key])):
+            before, after = (typical_ns(side[key].get(name or "", {})) for side in (base, new))
+            if before and after:
+                logs.setdefault("CPU" if name == "cpu" else "GPU", []).append(math.log(after) - math.log(before))
+    return {name: math.exp(sum(values) / len(values)) for name, values in logs.items()}

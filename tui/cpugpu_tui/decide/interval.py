@@ -1,0 +1,192 @@
+"""The interval of a median from few rounds that may be correlated, and the correlation of a run's rounds.
+
+Standard library only. `make bench ONLY=trust` measures how often it covers the truth (method.md,
+"Interval and verdict").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from statistics import fmean
+from typing import NamedTuple
+
+from cpugpu_tui.decide.stats import median, quantile
+
+MIN_ROUNDS = 6
+"""Least rounds for an interval: the range of five values covers their median in 93.75 %, that of six in 96.9 %."""
+
+LEVEL = 0.05
+"""Share of intervals that may miss the truth."""
+
+# ------------------------------------------------------------------ correlation
+
+MEMORY = 0.8
+"""Assumed correlation of a drift from round to round. A smaller measured lag-1 correlation r means that the drift has
+the share r / 0.8 of the variance and independent noise the rest, as on most machines; an AR(1) series forgets faster.
+With 0.6, intervals covered such a drift in 90 % instead of 94 %."""
+
+MOST_CORRELATION = 0.9
+"""Upper bound of the correlation: 40 rounds cannot tell a stronger one from a trend."""
+
+PRIOR_ROUNDS = 10
+"""Rounds of the most correlation that are assumed beside the measured ones, because few rounds say almost nothing."""
+
+WINSORIZED_SHARE = 8
+"""At each end, 1 of this many values and at least one is moved to the next value before correlations are computed."""
+
+
+class Correlation(NamedTuple):
+    """Lag-1 autocorrelation of several series of rounds, as sums to which further series can be added."""
+
+    products: float = 0.0
+    """Sum over series of rounds × their correlation, plus 1 each, which removes the bias of independent rounds."""
+    rounds: int = 0
+    series: int = 0
+
+    def plus(self, other: Correlation) -> Correlation:
+        """Return the sums of both."""
+        return Correlation(self.products + other.products, self.rounds + other.rounds, self.series + other.series)
+
+    def minus(self, other: Correlation) -> Correlation:
+        """Return these sums without the `other` that they contain."""
+        return Correlation(self.products - other.products, self.rounds - other.rounds, self.series - other.series)
+
+    @property
+    def estimate(self) -> float:
+        """Cautious estimate, from 0 to `MOST_CORRELATION`, which it is without rounds.
+
+        That of a series alone is too low by (1 + 4 rho) / rounds (Kendall, 1954).
+        """
+        weight = self.rounds - 4 * self.series + PRIOR_ROUNDS
+        return min(max((self.products + PRIOR_ROUNDS * MOST_CORRELATION) / weight, 0.0), MOST_CORRELATION)
+
+
+NONE = Correlation()
+
+
+def correlation(values: Sequence[float]) -> Correlation:
+    """Return the correlation of values in order of time; `NONE` if they are fewer than `MIN_ROUNDS` or all equal."""
+    count = len(values)
+    if count < MIN_ROUNDS:
+        return NONE
+    ordered, cut = sorted(values), max(1, count // WINSORIZED_SHARE)
+    least, most = ordered[cut], ordered[-1 - cut]
+    moved = [min(max(value, least), most) for value in values]
+    mean = fmean(moved)
+    offsets = [value - mean for value in moved]
+    squares = math.fsum(offset * offset for offset in offsets)
+    if squares == 0.0:
+        return NONE
+    return Correlation(count * math.fsum(a * b for a, b in pairwise(offsets)) / squares + 1.0, count, 1)
+
+
+class Pool:
+    """The correlation of all rounds of a run in progress."""
+
+    def __init__(self) -> None:
+        self._total = NONE
+        self._cases: dict[str, Correlation] = {}
+
+    def others(self, case: str, own: Correlation) -> Correlation:
+        """Replace the correlation of a case, and return that of the other cases."""
+        others = self._total.minus(self._cases.get(case, NONE))
+        self._cases[case] = own
+        self._total = others.plus(own)
+        return others
+
+
+# ------------------------------------------------------------------ interval
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median with its 95 % confidence interval."""
+
+    center: float
+    low: float
+    high: float
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval."""
+        return (self.high - self.low) / 2
+
+
+def median_interval(values: Sequence[float], others: Correlation = NONE) -> Interval | None:
+    """Return the interval of the median of values in order of time, or None below `MIN_ROUNDS` values.
+
+    Order statistics (the sign test), interpolated to 95 % (Hettmansperger and Sheather, 1986). Their distances from the
+    median are stretched for correlated values; `others` is the correlation of the other cases of the run.
+    """
+    count = len(values)
+    if count < MIN_ROUNDS:
+        return None
+    ordered, middle = sorted(values), median(values)
+    rank, weight, reach = _order(count)
+    low = ordered[rank] + weight * (ordered[rank + 1] - ordered[rank])
+    high = ordered[-1 - rank] + weight * (ordered[-2 - rank] - ordered[-1 - rank])
+    rho = others.plus(correlation(values)).estimate
+    factor = reach * _stretch(count, round(rho * GRID) / GRID)
+    return Interval(middle, middle - factor * (middle - low), middle + factor * (high - middle))
+
+
+@lru_cache(maxsize=1024)
+def _order(count: int) -> tuple[int, float, float]:
+    """Return rank (from 0) of the lower end, its weight towards the next rank, and a factor on its distance.
+
+    The values of a rank and of the same rank from above cover the median with a binomial probability. It is above 95 %
+    for the returned rank and below for the next one. Up to eight values the extremes would be needed, and one outlier
+    would enter. So the next rank is taken, and its distance is stretched to 95 % by Student's t.
+    """
+    total, ways, rank = 2**count, 1, 0
+    outside = ways  # of `total`: at most `rank` values lie below the median
+    while True:
+        ways = ways * (count - rank) // (rank + 1)
+        if 2 * ((outside + ways) / total) > LEVEL:
+            break
+        outside += ways
+        rank += 1
+    if rank == 0:
+        degrees = (count - 1) / TAIL
+        return 1, 0.0, quantile(LEVEL, degrees) / quantile(2 * ((outside + ways) / total), degrees)
+    outer, inner = 1 - 2 * (outside / total), 1 - 2 * ((outside + ways) / total)
+    share, place = (outer - (1 - LEVEL)) / (outer - inner), rank + 1
+    return rank, (count - place) * share / (place + (count - 2 * place) * share), 1.0
+
+
+TAIL = 2.0
+"""Where order statistics stand for a level that is not theirs, the degrees of freedom of Student's t are divided by
+this, because their distances vary more than a standard deviation. Without it, searches with equal devices named a
+winner in up to 10 %."""
+
+GRID = 40
+"""Correlations are rounded to 1 / `GRID`, so that the factors of few pairs of rounds and correlation are needed."""
+
+
+@lru_cache(maxsize=4096)
+def _stretch(count: int, rho: float) -> float:
+    """Return the factor on the distances of an interval of independent values."""
+    memory = max(rho, MEMORY)
+    inflation, degrees = _series(count, memory)
+    share = rho / memory
+    inflation = 1 + share * (inflation - 1)
+    degrees = (1 - share) * (count - 1) + share * degrees
+    return math.sqrt(inflation) * quantile(LEVEL, degrees) / quantile(LEVEL, count - 1)
+
+
+def _series(count: int, rho: float) -> tuple[float, float]:
+    """Return how much larger the variance of an AR(1) series' mean is than its usual estimate, and that one's degrees.
+
+    Exact expectations for `count` values: with R the matrix of correlations, C = R after both means are subtracted,
+    the estimate has tr(C) degrees on average, and tr(C)² / tr(C²) in Satterthwaite's sense.
+    """
+    powers = [rho**lag for lag in range(count + 1)]
+    total = count + 2 * math.fsum((count - lag) * powers[lag] for lag in range(1, count))
+    squares = count + 2 * math.fsum((count - lag) * powers[lag] ** 2 for lag in range(1, count))
+    rows = math.fsum(((1 + rho - powers[i + 1] - powers[count - i]) / (1 - rho)) ** 2 for i in range(count))
+    trace = count - total / count
+    return total / count * (count - 1) / trace, trace**2 / (squares - 2 * rows / count + (total / count) ** 2)
