@@ -181,8 +181,9 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="Changes up to this size count as SAME: 2% for both times, or one limit for each, such as "
-        "latency=2%,kernel-time=0.5%. If two Pythons are timed in turn, the default for latency is 0.7%.",
+        help="Largest change that counts as SAME. One value applies to latency and kernel time. "
+        "latency=2%,kernel-time=0.5% sets each of them. For runs of two Pythons that were timed in turn, the default "
+        "for latency is 0.7%.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
