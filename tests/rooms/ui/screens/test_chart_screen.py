@@ -29,6 +29,7 @@ from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.workloads import PRESETS
 
 WIDE = (200, 60)
 

@@ -29,6 +29,8 @@ LABEL_WIDTH = 9
 """Cells of a parameter's name."""
 TOGETHER = ("dtype", "threads", "devices")
 """Parameters that share a line when the pane is low."""
+TITLE_WIDTH = 18
+"""Cells of the longest built-in name, before the summaries."""
 NAMES_ONLY_WIDTH = 60
 """A pane narrower than this lists only names."""
 
@@ -194,7 +196,7 @@ class WorkloadPane(Vertical):
         self._names_only = names_only
         for index, entry in enumerate(self._entries.values()):
             about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
-            prompt = Content.assemble(f"{entry.title:<14}", (about, "$foreground-muted"))
+            prompt = Content.assemble(f"{entry.title:<{TITLE_WIDTH}}", (about, "$foreground-muted"))
             self.options.replace_option_prompt_at_index(index, prompt)
 
 
