@@ -114,6 +114,7 @@ BAD_FILES = {
     "no sizes": GELU.replace("(1_000, 1_000_000)", "()"),
     "size 0": GELU.replace("(1_000, 1_000_000)", "(0,)"),
     "dtype": GELU.replace('("float64", "float32")', '("int8",)'),
+    "inputs that stay": GELU.replace("    def flops", "    stays = -1\n\n    def flops"),
     "no step": GELU.replace("def step", "def stepp"),
     "no inputs, no step": GELU.replace("def step", "def stepp").replace("def inputs", "def input"),
     "no variants": GELU.replace("    def flops", "    def steps(self):\n        return {}\n\n    def flops"),

@@ -210,6 +210,11 @@ def checked(name: str, item: object) -> WorkloadInfo:
     info = item.info()
     _check_sizes(info)
     _check_text(info)
+    stays: object = item.stays
+    if type(stays) is not int or stays < 0:
+        raise UsageError(
+            f"Invalid stays {stays!r} in workload {name!r}.", "Use the number of inputs that stay, 0 or more."
+        )
     is_counted = "costs" in overridden or {"flops", "bytes_moved"} <= overridden  # else torch would have to be loaded
     for variant in info.variants if is_counted else ():
         costs = item.costs(variant, info.sizes[0], ITEMSIZE_BYTES[info.dtypes[0]])

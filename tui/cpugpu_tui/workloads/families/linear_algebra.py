@@ -5,6 +5,7 @@ Matrices are far from singular, so that residuals are rounding errors and nothin
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.workloads.contract import Workload, workload
@@ -191,6 +192,7 @@ class SparseMatmul(Workload):
         """Return both matrices; each row has a number at a random place of each sixteenth of its columns."""
         import torch
 
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
         stored = min(STORED, n)
         within = torch.randint(n // stored, (n, stored), generator=generator)
         places = torch.arange(stored) * (n // stored) + within
