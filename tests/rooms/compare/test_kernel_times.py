@@ -118,4 +118,4 @@ def test_the_help_of_compare_names_the_bands_in_force(cpugpu: CommandLine) -> No
     default = re.search(r"default:\((latency=[^)]+)\)\]", out)
     assert default is not None
     assert parse_bands(default[1], {}) == BANDS
-    assert f"Induetsthelatencybandis{100 * DUET_BANDS[LATENCY]:g}%." in out
+    assert f"thedefaultforlatencyis{100 * DUET_BANDS[LATENCY]:g}%." in out
