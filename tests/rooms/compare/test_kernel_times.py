@@ -113,9 +113,10 @@ def test_other_bands_are_refused(text: str) -> None:
         parse_bands(text, BANDS)
 
 
-def test_the_help_of_compare_names_the_bands_in_force(cpugpu: CommandLine) -> None:
+def test_the_help_names_the_bands_in_force(cpugpu: CommandLine) -> None:
     out = "".join(cpugpu.here("compare", "--help").out.split())
     default = re.search(r"default:\((latency=[^)]+)\)\]", out)
     assert default is not None
     assert parse_bands(default[1], {}) == BANDS
-    assert f"thedefaultforlatencyis{100 * DUET_BANDS[LATENCY]:g}%." in out
+    out = "".join(cpugpu.here("run", "--help").out.split())
+    assert f"changesoflatencyupto{100 * DUET_BANDS[LATENCY]:g}%countasSAME" in out

@@ -173,7 +173,8 @@ Pythons = Annotated[
     typer.Option(
         "--python", metavar="PATH",
         help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU. "
-        "Repeat the option to compare several: they are timed in turn.  [env var: CPUGPU_PYTHON]",
+        "Repeat the option to compare several: they are timed in turn, and changes of latency up to 0.7% count as "
+        "SAME.  [env var: CPUGPU_PYTHON]",
         show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
@@ -182,8 +183,7 @@ Band = Annotated[
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
         help="Largest change that counts as SAME. One value applies to latency and kernel time. "
-        "latency=2%,kernel-time=0.5% sets each of them. For runs of two Pythons that were timed in turn, the default "
-        "for latency is 0.7%.",
+        "latency=2%,kernel-time=0.5% sets each of them.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
@@ -240,8 +240,8 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is the runs that one command made (see --repeat). Name it by a tag, by a baseline's name, or by one of "
-    "its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
+    "A series is all runs of one command such as `run --repeat 5`. Name it by a tag, by a baseline's name, or by one "
+    "of its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
 )
 
 
