@@ -11,7 +11,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 from tests.rooms.compare.test_compare_simulated import WANDERING
 
-from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, TOO_FEW
+from cpugpu_tui.analysis.compare import BANDS, TOO_FEW
 from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
 from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
@@ -118,5 +118,3 @@ def test_the_help_names_the_bands_in_force(cpugpu: CommandLine) -> None:
     default = re.search(r"default:\((latency=[^)]+)\)\]", out)
     assert default is not None
     assert parse_bands(default[1], {}) == BANDS
-    out = "".join(cpugpu.here("run", "--help").out.split())
-    assert f"changesoflatencyupto{100 * DUET_BANDS[LATENCY]:g}%countasSAME" in out

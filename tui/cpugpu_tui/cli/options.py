@@ -173,8 +173,7 @@ Pythons = Annotated[
     typer.Option(
         "--python", metavar="PATH",
         help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU. "
-        "Repeat the option to compare several: they are timed in turn, and changes of latency up to 0.7% count as "
-        "SAME.  [env var: CPUGPU_PYTHON]",
+        "Repeat the option to compare several: they are timed in turn.  [env var: CPUGPU_PYTHON]",
         show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
