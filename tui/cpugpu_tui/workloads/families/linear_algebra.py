@@ -43,7 +43,7 @@ class Factorisation(Workload):
 
 @workload
 class Solve(Factorisation):
-    """Solution of n linear equations with torch's LU factorisation; checked by its residual."""
+    """Solution of n linear equations by LU factorisation; checked by its residual."""
 
     name = "solve"
     axis = "equations"

@@ -30,7 +30,7 @@ NOT_TF32 = ("float64", "float32", "bfloat16", "float16")
 
 @workload
 class Attention(Workload):
-    """Attention among n tokens, 8 heads of width 64, with torch's fused function (SDPA)."""
+    """Attention among n tokens, 8 heads of width 64, as one fused operation (SDPA)."""
 
     name = "attention"
     axis = "tokens"
