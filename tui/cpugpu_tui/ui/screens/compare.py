@@ -151,9 +151,8 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the heading and one line per case; narrow terminals omit times and runs, then intervals."""
-    omitted = (
-        () if width >= WIDE else (BASE, NEW, RUNS) if width >= LEAST_WITH_INTERVAL else (BASE, NEW, RUNS, INTERVAL)
-    )
+    is_narrow = width < LEAST_WITH_INTERVAL
+    omitted = () if width >= WIDE else (BASE, NEW, RUNS, *([INTERVAL] if is_narrow else []))
     head = tuple(name for name in COMPARED if name not in omitted)
     rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
     if is_narrow and len({row[0].partition(" ")[0] for row in rows}) == 1:
