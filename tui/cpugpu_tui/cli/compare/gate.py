@@ -48,7 +48,7 @@ def gate(
         typer.Option(
             "--against",
             metavar="PYTHON",
-            help="Compare with this Python instead of a baseline: agents of both are visited in turn.",
+            help="Compare with this Python instead of a baseline: both are timed in turn.",
         ),
     ] = None,
     max_slowdown: opt.MaxSlowdown = "5%",
@@ -82,7 +82,7 @@ def gate(
 ) -> None:
     """Run a series and fail if a case became slower.
 
-    It is compared with a baseline, or with another Python that runs at the same time.
+    The series is compared with a baseline or with the runs of another Python (--against).
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
