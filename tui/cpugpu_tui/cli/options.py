@@ -182,8 +182,7 @@ Band = Annotated[
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
         help="Largest change that counts as SAME. One value applies to latency and kernel time. "
-        "latency=2%,kernel-time=0.5% sets each of them. For runs of two Pythons that were timed in turn, the default "
-        "for latency is 0.7%.",
+        "latency=2%,kernel-time=0.5% sets each of them.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
@@ -240,8 +239,8 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is the runs that one command made (see --repeat). Name it by a tag, by a baseline's name, or by one of "
-    "its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
+    "A series is all runs of one command such as `run --repeat 5`. Name it by a tag, by a baseline's name, or by one "
+    "of its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
 )
 
 
