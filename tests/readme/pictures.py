@@ -1,7 +1,7 @@
 """Makes the pictures of README and docs from the shipped demo; the same recording gives the same pictures.
 
-`demo.svg` moves: the search for the crossover, its chart, the detail of a row, and the answer. `screenshot-chart.svg`
-and `screenshot-telemetry.svg` stand still.
+`demo.svg` moves: the search for the crossover with its chart growing below the rows, the whole chart, the detail of a
+row, and the answer. `screenshot-chart.svg` and `screenshot-telemetry.svg` stand still.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ from cpugpu_tui.ui.live.backend import DemoBackend, RunningSession
 from .moving import Frame, moving, without_remote_fonts
 
 SIZE = (120, 40)
+FILM_SIZE = (120, 44)
+"""A little higher, so that the live chart stays readable under the rows of the whole run."""
 
-MOMENTS_S = [second + GAP_S / 10 for second in range(1, int(FIRST_S))]
+STEP_S = 0.9
+MOMENTS_S = [STEP_S * step + GAP_S / 10 for step in range(1, int(FIRST_S / STEP_S))]
 """When the run is looked at: just after a gap between timed blocks, in which the app paints."""
 
-MOMENT_SHOWN_S = 0.6
+MOMENT_SHOWN_S = 0.55
 
 LOOKS: tuple[tuple[Sequence[str], float], ...] = (((), 4.0), (("g",), 4.0), (("enter",), 4.0), (("escape",), 5.0))
 """After the run, which ends on the chart: keys to press, and how long to show the result. The last one is the still."""
@@ -84,13 +87,13 @@ class SteppedBackend(DemoBackend):
 
 
 @asynccontextmanager
-async def demo(recording: Recording, clock: SteppedClock) -> AsyncIterator[Pilot[Any]]:
+async def demo(recording: Recording, clock: SteppedClock, size: tuple[int, int] = SIZE) -> AsyncIterator[Pilot[Any]]:
     """Open the app at the first moment of the recording."""
     chart.load()  # otherwise "Loading the chart." is in the picture, or is not
     options = AppOptions(demo=recording)
     app = CpuGpuApp(options, backend=SteppedBackend(options, clock))
     app.gate.hold = lambda: None  # type: ignore[method-assign] # nothing is timed here: paint always
-    async with app.run_test(size=SIZE) as pilot:
+    async with app.run_test(size=size) as pilot:
         try:
             await until(pilot, clock.has_arrived)
             yield pilot
@@ -139,7 +142,7 @@ async def film(recording: Recording, moments: Iterable[float] = MOMENTS_S) -> li
     """Return what the app shows at moments of a recording's first run, and after it."""
     frames: list[Frame] = []
     clock = SteppedClock()
-    async with demo(Recording(recording.runs[:1]), clock) as pilot:
+    async with demo(Recording(recording.runs[:1]), clock, FILM_SIZE) as pilot:
         for moment_s in moments:
             clock.go_to(moment_s)
             await until(pilot, clock.has_arrived)

@@ -103,7 +103,7 @@ async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None
         )
         assert workload.right <= centre.x
         assert centre.right <= telemetry.x
-        assert workload.width >= 34
+        assert workload.width >= 28
 
 
 @pytest.mark.parametrize("size", [(40, 12), (50, 16), (59, 20), (59, 30), (80, 12), (200, 15)])

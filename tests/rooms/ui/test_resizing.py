@@ -10,6 +10,7 @@ from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 
@@ -96,3 +97,33 @@ async def test_an_open_form_follows_the_size_and_keeps_what_was_typed() -> None:
             await settled(pilot, lambda: any("8,16" in line for line in screen_lines(pilot)))
             await settled(pilot, lambda form=form: form.query_one("#box").max_scroll_y == 0)
             assert any("enter run" in line for line in screen_lines(pilot))
+
+
+async def test_after_each_resize_the_columns_are_those_of_the_new_size() -> None:
+    async with opened(size=(60, 16)) as pilot:
+        session = await start_run(pilot)
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+        table = pilot.app.screen.query_one(TimingTable)
+        found = {}
+        for size in [(60, 16), (40, 12), (60, 16), (200, 60), (300, 80), (200, 60), (60, 16)]:
+            await at(pilot, size)
+            await pilot.pause()
+            keys = {str(key.value) for key in table.columns}
+            assert found.setdefault(size, keys) == keys
+            room = table.size.width - sum(column.width + 2 for column in table.columns.values())
+            assert 0 <= room <= 16 or size[0] < 60
+        assert found[200, 60] >= {Key.PLUS_MINUS, Key.VERDICT, Key.LIMIT}
+        assert found[300, 80] >= {Key.MOVED, Key.KERNEL, Key.GFLOPS, Key.GBS, Key.CPU_P99, Key.GPU_P99}
+
+
+async def test_the_highlighted_row_stays_in_sight() -> None:
+    async with opened(size=(120, 40)) as pilot:
+        session = await start_run(pilot)
+        session.put(*whole_sweep(session.plan))
+        await finish(pilot, session)
+        pilot.app.screen.query_one(TimingTable).focus()
+        await pilot.press("G")
+        for size in [(40, 12), (60, 16), (120, 40), (60, 16), (80, 12), (200, 15), (60, 16)]:
+            await at(pilot, size)
+            await settled(pilot, lambda: any(line.lstrip("│ ").startswith("▸") for line in screen_lines(pilot)))

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
+from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, PAGEABLE, Case
 from cpugpu_tui.model.quantities import factor, percent, plus_minus, significant, time_text
 from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
-from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -38,6 +39,8 @@ class Key:
     LIMIT = "limit"
     CPU_ENERGY = "cpu_energy"
     GPU_ENERGY = "gpu_energy"
+    CPU_P99 = "cpu_p99"
+    GPU_P99 = "gpu_p99"
     WRITTEN = "written"
     GFLOPS = "gflops"
     GBS = "gbs"
@@ -170,6 +173,11 @@ def _joules(row: Row, times: DeviceTimes | None) -> str:
     return NONE if found is None else joules_text(found)
 
 
+def _p99(row: Row, times: DeviceTimes | None) -> str:
+    singles = () if times is None or row.status == "mismatch" else times.single_calls_ns
+    return time_text(percentile(singles, 99)) if len(singles) >= ENOUGH_FOR_TAILS else NONE
+
+
 def _columns() -> Iterator[Column]:
     """Yield all columns."""
     yield Column(Key.CASE, "case", is_words=True)
@@ -208,14 +216,25 @@ def _columns() -> Iterator[Column]:
         "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."
         " transfer: PCIe. launch, call: starting the work takes longer than the work.", is_words=True,
     )  # fmt: skip
-    yield Column(Key.CPU_ENERGY, "CPU energy", lambda _, row: _joules(row, row.cpu))
+    yield Column(
+        Key.CPU_ENERGY, "CPU energy", lambda _, row: _joules(row, row.cpu),
+        "Energy of one call. `run --energy` measures it.",
+    )  # fmt: skip
     yield Column(Key.GPU_ENERGY, "GPU energy", lambda _, row: _joules(row, row.gpu))
+    yield Column(
+        Key.CPU_P99, "CPU p99", lambda _, row: _p99(row, row.cpu),
+        f"99 % of the calls were at least this fast. Needs {ENOUGH_FOR_TAILS} single calls.",
+    )  # fmt: skip
+    yield Column(Key.GPU_P99, "GPU p99", lambda _, row: _p99(row, row.gpu))
     yield Column(
         Key.WRITTEN, "paper's error", _papers_error,
         "How many times longer the work takes if the paper's clock waits for the GPU. ! marks a time that this machine"
         " cannot reach.",
     )  # fmt: skip
-    yield Column(Key.GFLOPS, "GFLOP/s", lambda _, row: _rate(row, 0))
+    yield Column(
+        Key.GFLOPS, "GFLOP/s", lambda _, row: _rate(row, 0),
+        "FLOPs of a call per second of kernel time, or of latency if that is not known. GB/s: bytes moved, likewise.",
+    )  # fmt: skip
     yield Column(Key.GBS, "GB/s", lambda _, row: _rate(row, 1))
     yield Column(
         Key.CHANGE, "change CPU, GPU",

@@ -17,6 +17,8 @@ from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, sl
 
 ROUND_METRICS = (model.PAGEABLE, model.PINNED, model.DEVICE)
 """Metrics besides latency that are compared between devices, round by round."""
+ENOUGH_FOR_TAILS = 200
+"""Single calls needed for p90 and p99 (method.md)."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,12 @@ class DeviceTimes:
     def timed_once(self) -> bool:
         """Whether the call was too long to time it more than once."""
         return len(self.samples.get(model.LATENCY, ())) == 1
+
+    @property
+    def single_calls_ns(self) -> tuple[float, ...]:
+        """Times of calls that were timed separately, ns: blocks of one call, or single calls."""
+        is_one = self.calibrated is not None and self.calibrated.calls_per_block == 1
+        return self.samples.get(model.LATENCY if is_one else model.SINGLE, ())
 
     @property
     def clean_ns(self) -> tuple[float, ...]:

@@ -203,7 +203,10 @@ def legend(meanings: Collection[str], width: int, keymap: Keymap) -> Spans:
     return tuple(spans)
 
 
-PLAIN = (Key.PLUS_MINUS, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.GFLOPS, Key.GBS)
+PLAIN = (
+    Key.PLUS_MINUS, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.GFLOPS, Key.GBS, Key.CPU_ENERGY, Key.GPU_ENERGY, Key.CPU_P99,
+    Key.GPU_P99,
+)  # fmt: skip
 """Columns with the same text as in every other face."""
 
 ROUND_RANGE = 0.1

@@ -216,29 +216,34 @@ async def test_a_comparison_with_the_run_before_stays_beside_the_chart() -> None
         assert chart_pane.region.x >= table.region.right
 
 
-async def test_nothing_is_drawn_until_a_case_has_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    drawn: list[int] = []
+async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[tuple[int, int | None, int | None]] = []
 
-    def counted(run: Any, *rest: Any) -> Any:
-        drawn.append(run.settled)
-        return chart.chart_lines(run, *rest)
+    def counted(run: Any, sweep: Any, width: int, height: int, options: Any, glyphs: Any) -> Any:
+        crossing = chart.crossing_shown(run, sweep, options)
+        drawn.append((run.settled, crossing.low, crossing.high))
+        return chart.chart_lines(run, sweep, width, height, options, glyphs)
 
     monkeypatch.setattr(pane, "chart_lines", counted)
     async with opened(size=WIDE) as pilot:
         session = await start_run(pilot)
         for done, case in enumerate(session.plan.cases[:4]):
-            lines = pilot.app.screen.query_one(ChartPane).lines
             for count in range(1, 4):
+                times, lines = len(drawn), pilot.app.screen.query_one(ChartPane).lines
                 session.put(*rounds(case, 1_000 + case.size**3, 20_000, count))
                 session.add_telemetry(readings(busy=50.0 + count))
                 await reach_gap(pilot, session, case)
-                assert drawn == list(range(1, done + 1))
-                assert pilot.app.screen.query_one(ChartPane).lines == lines
+                assert (pilot.app.screen.query_one(ChartPane).lines == lines) == (len(drawn) == times)
+                assert {settled for settled, *_ in drawn} == set(range(1, done + 1))
             session.put(finished(case))
             await reach_gap(pilot, session, case)
-            assert drawn == list(range(1, done + 2))
+            assert {settled for settled, *_ in drawn} == set(range(1, done + 2))
+        assert len(drawn) == len(set(drawn))
+        times = len(drawn)
         await pilot.press("w")
-        assert len(drawn) == 5, "what a person asks for is drawn at once"
+        assert len(drawn) == times + 1, "what a person asks for is drawn at once"
 
 
 async def test_f_finds_the_crossover_with_sizes_of_its_own_and_not_during_a_run() -> None:

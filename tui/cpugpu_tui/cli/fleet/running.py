@@ -161,6 +161,7 @@ LONGEST_LINE = 1000
 def print_fleet(state: FleetState) -> None:
     """Print cases, hosts, the answer of each host, and the reasons of hosts that failed."""
     out = console()
+    is_piped = not out.is_terminal  # a pipe has no width, and a terminal would break words
     simulated = any(each.run.simulated for each in state.hosts.values())
     out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
     rows = fleet_rows(state)
@@ -172,14 +173,14 @@ def print_fleet(state: FleetState) -> None:
         # Copies between GPUs are not cases, so no table above has them. `show` prints their matrix.
         sentences = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
         if sentence := " ".join(filter(None, sentences)):
-            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=True)
+            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=is_piped)
     for sentence in standing.sentences:
-        out.print(plain(sentence), soft_wrap=True)
+        out.print(plain(sentence), soft_wrap=is_piped)
     for sentence in state.crowded:
-        out.print(plain(sentence), soft_wrap=True)
+        out.print(plain(sentence), soft_wrap=is_piped)
     for line in trouble_lines(state):
-        out.print(plain(line), soft_wrap=True)
-    out.print(plain(state.sentence), soft_wrap=True)
+        out.print(plain(line), soft_wrap=is_piped)
+    out.print(plain(state.sentence), soft_wrap=is_piped)
 
 
 def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:

@@ -18,7 +18,7 @@ from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.quantities import size_text, time_text
-from cpugpu_tui.render.answers import axis_of, threads_of, world
+from cpugpu_tui.render.answers import axis_of, threads_of, usable, world
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState
@@ -63,7 +63,7 @@ def chart_lines(
 ) -> list[Spans]:
     """Return the chart of one sweep as at most `height` lines, which may be wider than `width` cells.
 
-    Only finished rows are drawn, so that the chart stays the same until the next one has finished.
+    Only finished rows are drawn, so that the curves stay the same until the next one has finished.
     """
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
@@ -73,7 +73,7 @@ def chart_lines(
     below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
     if not found:
         return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
-    crossing = world(run, rows, options.what_if)
+    crossing = crossing_shown(run, sweep, options)
     marked = marked_row(run, sweep, options.cursor) or rows[-1]
     legend = _legend(found, axis_of(run, rows), crossing, marked, options, width, glyphs)
     if is_low:
@@ -94,6 +94,12 @@ def chart_lines(
 
 
 # -------------------------------------------------------------------- what is drawn
+
+
+def crossing_shown(run: RunState, sweep: SweepKey, options: ChartOptions) -> Crossover:
+    """Return the crossover of a chart: that of the text beside it, which on the main screen counts rows in progress."""
+    rows = finished_rows(run, sweep) if options.in_words else usable(run.sweeps.get(sweep, ()))
+    return world(run, rows, options.what_if)
 
 
 def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.render.rows import is_column
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart import drawing
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
+from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines, crossing_shown
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.answer import marked_row, shown_row
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, wrapped
@@ -65,18 +65,27 @@ class ChartPane(StatePane):
         look = (state.what_if, state.linear_sizes, state.linear_times, size, drawing.is_loaded() or not self._alone)
         name = run.run.run_id if run.run is not None else ""
         # The first key is cheap to compare. The second holds what is really drawn: it stays the same when the cursor
-        # moves on to a row that has no times yet.
+        # moves on to a row that has no times yet. The bracket is that of the answer, also while rows are in progress.
         moment = (name, run.settled, state.cursor, highlighted.status if highlighted is not None else "", look)
-        if moment == self._moment:
-            return self._cached
-        self._moment = moment
         row = shown_row(run, state.cursor)
+        between = self._between(state, row) if row is not None and run.settled and not self._alone else None
+        if (moment, between) == self._moment:
+            return self._cached
+        self._moment = (moment, between)
         marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
-        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look)
+        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look, between)
         if key != self._key:
             self._key = key
             self._cached = self._drawn(state, size)
         return self._cached
+
+    def _options(self, state: AppState) -> ChartOptions:
+        return ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
+
+    def _between(self, state: AppState, row: Row) -> tuple[int | None, int | None]:
+        """Return the bracket, which narrows while rows are in progress; the answer pane shows it at once."""
+        crossing = crossing_shown(state.run, row.case.sweep, self._options(state))
+        return crossing.low, crossing.high
 
     def _drawn(self, state: AppState, size: Size) -> list[Spans]:
         run = state.run
@@ -88,8 +97,7 @@ class ChartPane(StatePane):
         if self._alone and not drawing.is_loaded():
             self._load()
             return wrapped("Loading the chart.", size.width, "muted")
-        options = ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
-        return chart_lines(run, row.case.sweep, size.width, size.height, options, self.glyphs)
+        return chart_lines(run, row.case.sweep, size.width, size.height, self._options(state), self.glyphs)
 
     def _load(self) -> None:
         if self._loading or drawing.is_loaded():

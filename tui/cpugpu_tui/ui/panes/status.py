@@ -34,7 +34,8 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     if width < SMALL_WIDTH and not result and state.situation.live:
         now = _progress(state, width - width_of(tags(state)) - 1, glyphs) or now
-    left = _joined([tags(state), _count(state, glyphs), now])
+    before = _joined([tags(state), _count(state, glyphs)])
+    left = _joined([before, now if result else _whole_parts(now, width - width_of(before) - 1, glyphs)])
     if not result:
         left = _joined([left, _notices(state, glyphs, width - width_of(left) - 1)])
     for right in (*_places(state, glyphs), ""):
@@ -42,6 +43,16 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
         if room >= 2 or not right:
             return (*left, (" " * max(room, 0), "text"), (right, "muted"))
     return left
+
+
+def _whole_parts(line: Spans, width: int, glyphs: Glyphs) -> Spans:
+    """Return the parts of a line that fit, without those behind a dot that would be cut."""
+    spans = list(line)
+    while width_of(tuple(spans)) > width and any(f"{glyphs.dot} " in text for text, _ in spans[1:]):
+        text, role = spans.pop()
+        kept = text.rpartition(f"{glyphs.dot} ")[0].rstrip()
+        spans += [(kept, role)] if kept else []
+    return tuple(spans)
 
 
 def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:

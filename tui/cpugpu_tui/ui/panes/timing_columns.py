@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+from cpugpu_tui.model import ENERGY
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
 from cpugpu_tui.render.rows import is_column, threads_key
 from cpugpu_tui.state.state import RunState
@@ -26,9 +28,13 @@ NUMBERS = {Key.CPU: TIME_WIDTH, Key.GPU: TIME_WIDTH, Key.SPEEDUP: 7}
 JUDGED = {Key.PLUS_MINUS: 8, Key.VERDICT: 10}
 """Interval and winner, `± <0.1 %` and `✗ mismatch`."""
 LIMITED, COPIES, PAPER, KERNELS = {Key.LIMIT: 13}, {Key.MOVED: 11}, {Key.WRITTEN: 13}, {Key.KERNEL: 12}
-RATES = {Key.GFLOPS: 9, Key.GBS: 9}
+RATES, ENERGIES, TAILS = (
+    {Key.GFLOPS: 9, Key.GBS: 9}, {Key.CPU_ENERGY: 10, Key.GPU_ENERGY: 10}, {Key.CPU_P99: 8, Key.GPU_P99: 8}
+)  # fmt: skip
 
 TIERS: tuple[dict[str, int], ...] = (
+    {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES, **ENERGIES, **TAILS},
+    {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES, **ENERGIES},
     {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES},
     {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS},
     {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER},
@@ -50,6 +56,10 @@ WORDS_WIDTH = 23
 
 CHANGE_TIERS: tuple[dict[str, int], ...] = (
     {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
+     **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES},
+    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
+     **COPIES, **LIMITED},
+    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
      **LIMITED},
     {**NUMBERS, **JUDGED, Key.CHANGE_CPU: 15, Key.CHANGE_GPU: 15, Key.SPREAD: SPREAD_WIDTH},
     {**NUMBERS, **JUDGED, Key.CHANGE: 15},
@@ -62,8 +72,8 @@ LEAST_CASE = 4
 
 OF_BOTH = {Key.SPEEDUP, Key.MOVED}
 """Columns of a comparison of CPU and GPU."""
-WITHOUT_CPU = {*OF_BOTH, Key.CPU}
-WITHOUT_GPU = {*OF_BOTH, Key.GPU, Key.KERNEL, Key.WRITTEN, Key.CHANGE_GPU}
+WITHOUT_CPU = {*OF_BOTH, Key.CPU, Key.CPU_ENERGY, Key.CPU_P99}
+WITHOUT_GPU = {*OF_BOTH, Key.GPU, Key.KERNEL, Key.WRITTEN, Key.CHANGE_GPU, Key.GPU_ENERGY, Key.GPU_P99}
 """Columns without content if one device is not timed."""
 
 
@@ -95,6 +105,8 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     """Return the properties of a run that decide its columns."""
     gpus = tuple(gpu.name for gpu in run.gpus)
     without = frozenset() if has_paper(run) or run.run is None else frozenset({Key.WRITTEN})
+    if run.run is None or ENERGY not in run.run.plan.metrics:
+        without |= frozenset(ENERGIES)
     if rows.gpu_only(run):
         without |= WITHOUT_CPU | ({Key.PLUS_MINUS} if len(gpus) > 1 else set())  # each would have its own
     elif rows.cpu_only(run):
@@ -149,6 +161,39 @@ def columns(
     if is_alone:
         headings |= {Key.VERDICT: "state"}
     return [Column(key, headings[key], cells, "left" if is_words(key) else "right") for key, cells in widths.items()]
+
+
+BESIDE_WIDTHS = (56, 42)
+"""Cells of a chart beside the table: comfortable, and least."""
+CHART_SHARES = (0.4, 0.25)
+"""The same as shares of a wide pane."""
+
+OPTIONAL = {*COPIES, *LIMITED, *PAPER, *KERNELS, *RATES, *ENERGIES, *TAILS, Key.CHANGE_GPU, Key.SPREAD}
+"""Columns that may make room for a chart beside the table; the whole table is one key away (zoom)."""
+
+
+@lru_cache(16)
+def width_beside(
+    width: int, glyphs: Glyphs, threads: tuple[int, ...], comparisons: frozenset[str], shape: Shape
+) -> int:  # fmt: skip
+    """Return the cells of a chart beside a table in a pane of `width` cells; 0 if it does not fit beside.
+
+    The table keeps its times, change, interval and winner. The chart is as wide as possible beside as many of its other
+    columns as possible.
+    """
+
+    def keys(cells: int) -> set[str]:
+        return {column.key for column in columns(cells - 1, glyphs, threads, comparisons, shape)}
+
+    widest, narrowest = (max(n, round(width * share)) for n, share in zip(BESIDE_WIDTHS, CHART_SHARES, strict=True))
+    changes, whole = {Key.CHANGE, Key.CHANGE_CPU}, keys(width)
+    best, most = 0, 0
+    for cells in range(widest, narrowest - 1, -2):
+        found = keys(width - cells)
+        keeps = whole - OPTIONAL - changes <= found and bool(found & changes) == bool(whole & changes)
+        if keeps and len(found) > most:
+            best, most = cells, len(found)
+    return best
 
 
 def with_gpus(tiers: list[dict[str, int]], shape: Shape, width: int) -> list[dict[str, int]]:

@@ -298,6 +298,14 @@ class TimingTable(PrivateTable):
         if old_coordinate != new_coordinate and not self._steered:
             self._following = self._row_key(new_coordinate.row) == self._followed
 
+    def on_resize(self) -> None:
+        """Bring the cursor back into sight, which a smaller terminal or other columns may have lost."""
+        self.call_after_refresh(self._show_cursor)
+
+    def _show_cursor(self) -> None:
+        if self.is_valid_row_index(self.cursor_row):
+            self.move_cursor(row=self.cursor_row)
+
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Post `RowChosen` in place of Textual's message."""
         event.stop()

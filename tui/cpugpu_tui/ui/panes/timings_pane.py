@@ -24,16 +24,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
-from cpugpu_tui.ui.panes.timing_columns import (
-    COPIES,
-    KERNELS,
-    LIMITED,
-    PAPER,
-    RATES,
-    WORDS_WIDTH,
-    columns,
-    shape_of,
-)  # fmt: skip
+from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of, width_beside
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.rows import BARS, legend, signs_of
@@ -51,11 +42,6 @@ LEAST_ROWS = 6
 """Rows of the table that stay in sight above a chart, where it has as many."""
 CHART_SHARE = 0.4
 """Share of the pane's height that the chart gets even if the table could fill it."""
-BESIDE_WIDTHS = (56, 42)
-"""Widest and narrowest chart beside the table in a terminal of 200 columns."""
-
-OPTIONAL = {*COPIES, *LIMITED, *PAPER, *KERNELS, *RATES, Key.CHANGE_GPU, Key.SPREAD}
-"""Columns that make room for a chart beside the table; the whole table is one key away (zoom)."""
 
 
 class TimingsPane(Vertical):
@@ -72,8 +58,8 @@ class TimingsPane(Vertical):
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}
         self._more_signs: frozenset[str] = frozenset()
         """Row key → row and the meanings of its signs, cached for that row."""
-        self._shown: tuple[RunState, str, Order, rows.Look, Changes | None] | None = None
-        """The table's content: run, filter, order, look and changes."""
+        self._shown: tuple[RunState, str, Order, rows.Look, Changes | None, list[Column]] | None = None
+        """The table's content: run, filter, order, look, changes and columns."""
         self._place = (0, 0)
         """Width of the chart beside the table, and lines of the table above it; 0 if it is not there."""
 
@@ -128,10 +114,11 @@ class TimingsPane(Vertical):
         run = self._run
         if self.size.width <= 1:
             return
-        beside = self._width_beside()
-        laid_out = self._columns(self.size.width - beside)
+        content = (self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
+        beside = width_beside(self.size.width, *content) if self._is_beside() else 0
+        laid_out = columns(self.size.width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
-        now = (self._wanted, self._order, look, self._changes)
+        now = (self._wanted, self._order, look, self._changes, laid_out)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
             self._arrange(beside)
             return
@@ -145,30 +132,11 @@ class TimingsPane(Vertical):
         self._arrange(beside)
         self._show_count()
 
-    def _columns(self, width: int) -> list[Column]:
-        """Return the table's columns in this many cells, one of which is the scrollbar's."""
-        run = self._run
-        return columns(width - 1, self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
-
     # ---------------------------------------------------------------- chart
 
-    def _width_beside(self) -> int:
-        """Return the width of the chart beside the table; 0 if it is elsewhere or absent.
-
-        It gets narrower before the table loses a time, the change or, without a change, the interval. If neither helps,
-        it goes below.
-        """
-        if not self._may_have_chart() or not self.screen.has_class("-wide"):
-            return 0
-        changes = {Key.CHANGE, Key.CHANGE_CPU}
-        whole = {column.key for column in self._columns(self.size.width)}
-        needed = whole - OPTIONAL - (changes | {Key.PLUS_MINUS} if whole & changes else set())
-        widest, narrowest = BESIDE_WIDTHS
-        for width in range(max(widest, round(self.size.width * CHART_SHARE)), narrowest - 1, -2):
-            found = {column.key for column in self._columns(self.size.width - width)}
-            if needed <= found and bool(found & changes) == bool(whole & changes):
-                return width
-        return 0
+    def _is_beside(self) -> bool:
+        """Whether the terminal is wide enough for a chart beside the table, and the run has one."""
+        return self.screen.has_class("-wide") and self._may_have_chart()
 
     def _show_chart(self) -> None:
         # A table that was filled again highlights its first row without telling.

@@ -27,8 +27,10 @@ class WelcomePane(StatePane):
     """Takes the place of the timings until the first run."""
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the lines that fit."""
-        return respelled(welcome_lines(state, size.width), self.glyphs)
+        """Return the lines; those about the publications only where all of them fit."""
+        lines = welcome_lines(state, size.width)
+        shown = lines if len(lines) <= size.height else lines[: lines.index(())]
+        return respelled(shown, self.glyphs)
 
 
 def is_first(state: AppState) -> bool:

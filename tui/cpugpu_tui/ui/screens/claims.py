@@ -31,6 +31,9 @@ ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]
 OUTCOME_WIDTH = 21
 """Cells of a sign and the longest outcome, `does not hold here`."""
 
+LEAST_WITH_WORDS = 56
+"""Cells from which the list has room for outcomes in words; the lines below it always have them."""
+
 BY_WIDTH = 6
 """Cells of `P1-P5` and a space."""
 
@@ -184,12 +187,13 @@ class ClaimsScreen(Page, inherit_bindings=False):
 
 def claim_line(judged: JudgedClaim, width: int, glyphs: Glyphs, *, chosen: bool) -> Spans:
     """Return a claim in one line: publication, sentence, outcome."""
-    outcome = f"{sign(judged.outcome, glyphs)} {judged.outcome}"
-    room = max(width - 2 - BY_WIDTH - OUTCOME_WIDTH - 1, 10)
+    mark = sign(judged.outcome, glyphs)
+    outcome = f"{mark} {judged.outcome:<{OUTCOME_WIDTH - 2}}" if width >= LEAST_WITH_WORDS else mark
+    room = max(width - 2 - BY_WIDTH - len(outcome) - 1, 10)
     sentence = cut(spelled(judged.claim.sentence, glyphs), room, glyphs)
     text = f"{glyphs.cursor if chosen else ' '} {judged.claim.publication:<{BY_WIDTH}}{sentence} "
     if chosen:
-        return ((f"{text}{outcome:<{OUTCOME_WIDTH}}", "chosen"),)
+        return ((f"{text}{outcome}", "chosen"),)
     return ((text, "muted" if judged.claim.outdated else "text"), (outcome, ROLES[judged.outcome]))
 
 

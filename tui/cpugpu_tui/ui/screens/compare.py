@@ -11,7 +11,17 @@ from textual.binding import BindingType
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.comparison import BASE, COMPARED, NEW, NOTHING_DIFFERS, RUNS, cells, said, summary
+from cpugpu_tui.render.comparison import (
+    BASE,
+    COMPARED,
+    INTERVAL,
+    NEW,
+    NOTHING_DIFFERS,
+    RUNS,
+    cells,
+    said,
+    summary,
+)
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -19,6 +29,8 @@ from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.screens.page import Page
 
+LEAST_WITH_INTERVAL = 56
+"""Cells of the narrowest table with intervals and names of workloads."""
 WIDE = 110
 """Columns from which both times and the number of runs are shown beside the change."""
 
@@ -138,9 +150,13 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
 
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the heading and one line per case; narrow terminals omit times and runs."""
-    head = tuple(name for name in COMPARED if width >= WIDE or name not in (BASE, NEW, RUNS))
+    """Return the heading and one line per case; narrow terminals omit times and runs, then intervals."""
+    is_narrow = width < LEAST_WITH_INTERVAL
+    omitted = () if width >= WIDE else (BASE, NEW, RUNS, *([INTERVAL] if is_narrow else []))
+    head = tuple(name for name in COMPARED if name not in omitted)
     rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
+    if is_narrow and len({row[0].partition(" ")[0] for row in rows}) == 1:
+        rows = [(row[0].partition(" ")[2] or row[0], *row[1:]) for row in rows]  # the size matters more
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width
     if is_tight:

@@ -58,7 +58,14 @@ class ExportForm(Box[Path | None]):
         """Show an unknown suffix at once. What needs the disk is checked when enter is pressed."""
         event.stop()
         self._asked = None
-        name = event.value.strip()
+        self._show_hint(event.value.strip())
+
+    def on_resize(self) -> None:
+        """Wrap the hint for the new width."""
+        self._show_hint(self.query_one(Input).value.strip())
+
+    def _show_hint(self, name: str) -> None:
+        """Show the suffixes, or that this file's is unknown."""
         try:
             if name:
                 formats.required_format_of(Path(name))

@@ -142,7 +142,8 @@ def grouped(pane: PaneKeys, keymap: Keymap) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-EXPLAINED = (Key.SPEEDUP, Key.PLUS_MINUS, Key.VERDICT, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.WRITTEN)
+EXPLAINED = (Key.SPEEDUP, Key.PLUS_MINUS, Key.VERDICT, Key.KERNEL, Key.MOVED, Key.LIMIT, Key.WRITTEN, Key.GFLOPS,
+             Key.CPU_P99, Key.CPU_ENERGY)  # fmt: skip
 """Columns of the timings that are explained by their headings."""
 
 WORDS: dict[str, tuple[tuple[str, str], ...]] = {

@@ -111,6 +111,9 @@ WIDTH = 92
 MOST_ROWS = 16
 """Largest number of visible entries."""
 
+LEAST_ABOUT = 16
+"""Cells from which a line has room for a description."""
+
 ABOUT_ROWS = 2
 """Rows for the full description of the entry under the cursor."""
 
@@ -204,7 +207,7 @@ def entry_line(entry: Entry, width: int, glyphs: Glyphs, *, chosen: bool) -> Spa
     sign = glyphs.cursor if chosen else " "
     name = f"{sign} {spelled(entry.title, glyphs):<{TITLE_WIDTH}} "
     room = max(width - len(name) - len(entry.keys) - 1, 0)
-    text = cut(about_text(entry, glyphs), room, glyphs)
+    text = cut(about_text(entry, glyphs) if room >= LEAST_ABOUT else "", room, glyphs)
     if chosen and not entry.why_not:
         return ((f"{name}{text} {entry.keys}", "chosen"),)
     if entry.why_not:

@@ -13,7 +13,7 @@ from cpugpu_tui.render.answers import beside
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
 from cpugpu_tui.render.verdicts import device_marks, mark_words
 from cpugpu_tui.state.condition import reason_lines
-from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines, trend_text
@@ -68,17 +68,9 @@ def distribution(values: Sequence[float]) -> Distribution:
     return Distribution(low, high, tuple(bins), middle, outliers, deviation > 0)
 
 
-def single_calls(times: DeviceTimes) -> tuple[float, ...]:
-    """Return the times of calls that were timed separately, ns: blocks of one call, or single calls."""
-    calibrated = times.calibrated
-    if calibrated is not None and calibrated.calls_per_block == 1:
-        return times.samples.get(plans.LATENCY, ())
-    return times.samples.get(plans.SINGLE, ())
-
-
 def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
     """Return the histogram and the outliers of single calls, or of blocks if no call was timed alone."""
-    singles = single_calls(times)
+    singles = times.single_calls_ns
     values, noun = (singles, "single calls") if singles else (times.samples.get(plans.LATENCY, ()), "blocks of calls")
     if len(values) < FEWEST:
         return []
@@ -145,8 +137,6 @@ METRICS = {
 COLDER = (
     "Cold kernels take longer than the latency: caches are emptied before each of them, but are warm in the latency."
 )
-ENOUGH_FOR_TAILS = 200
-"""Samples needed for p90 and p99 (method.md)."""
 
 
 def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -215,7 +205,7 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
     samples = {name: times.samples[name] for name in METRICS if times.samples.get(name)}
     if not samples:
         return [(("  no samples yet", "muted"),)]
-    singles = single_calls(times)
+    singles = times.single_calls_ns
     columns = ("median", "p90", "p99", "least")[: max((width - 25) // 11, 1)]
     header = f"  {'':<17}{'n':>6}{''.join(f'{name:>11}' for name in columns)}"
     lines: list[Spans] = [((header, "muted"),)]
