@@ -9,13 +9,14 @@ import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey
 from cpugpu_tui.model.quantities import size_text, time_text
