@@ -26,56 +26,57 @@ else:
         return made if cls is None else made(cls)
 
 
-_PENDING: dict[type, Callable[[], None]] = {}
-"""Class → compiles its methods."""
+_PENDING: list[Callable[[], object]] = []
+"""Each compiles one method."""
 
 
 def compile_all() -> None:
     """Compile the methods of all dataclasses made so far, so that none is compiled while something is timed."""
-    for compile_methods in list(_PENDING.values()):
-        compile_methods()
+    while _PENDING:
+        _PENDING.pop()()
 
 
 def _with_lazy_methods(cls: type, options: dict[str, Any], *, slots: bool) -> type:
-    own = vars(cls)
-    names = ["__init__", *(name for name in ("__repr__", *(["__eq__"] if options["eq"] else [])) if name not in own)]
+    own, frozen, eq = vars(cls), options["frozen"], options["eq"]
+    names = ["__init__", *(name for name in ("__repr__", *(["__eq__"] if eq else [])) if name not in own)]
     has_hash = own.get("__hash__") is not None
     made: type = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=options["kw_only"])(cls)
-    if options["frozen"]:
+    if frozen:
         made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete  # type: ignore[assignment]
-        names += ["__hash__"] if options["eq"] and not has_hash else []
-    elif options["eq"] and not has_hash:
+    if eq and not has_hash and frozen:
+        names.append("__hash__")
+    elif eq and not has_hash:
         made.__hash__ = None  # type: ignore[assignment]
-
-    def compile_methods() -> None:
-        _PENDING.pop(made, None)
-        full = _compiled(made, options)
-        for name in names:
-            setattr(made, name, full[name])
-
     for name in names:
-        setattr(made, name, _first_call(made, name, compile_methods))
-    _PENDING[made] = compile_methods
+        setattr(made, name, _first_call(made, name, options))
     return made
 
 
-def _first_call(cls: type, name: str, compile_methods: Callable[[], None]) -> Callable[..., Any]:
-    """Return a method that compiles the class's methods and then is the one of this name."""
+def _first_call(cls: type, name: str, options: dict[str, Any]) -> Callable[..., Any]:
+    """Return a method that replaces itself by the compiled one."""
+
+    def compile_method() -> Any:
+        method = _compiled(cls, name, options)
+        setattr(cls, name, method)
+        return method
 
     def first_call(self: object, *args: Any, **named: Any) -> Any:
-        compile_methods()
-        return getattr(cls, name)(self, *args, **named)
+        return compile_method()(self, *args, **named)
 
+    _PENDING.append(compile_method)
     return first_call
 
 
-def _compiled(cls: type, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the namespace of a class with the same fields that the standard `dataclass` has made."""
+def _compiled(cls: type, name: str, options: dict[str, Any]) -> Any:
+    """Return this method as the standard `dataclass` makes it for a class with the same fields."""
     namespace = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
     if hasattr(cls, "__post_init__"):
         namespace["__post_init__"] = cls.__post_init__
     each = [(field.name, field.type, field) for field in dataclasses.fields(cls)]
-    return dict(vars(dataclasses.make_dataclass(cls.__name__, each, namespace=namespace, **options)))
+    wanted = {
+        **options, "init": name == "__init__", "repr": name == "__repr__", "eq": name in ("__eq__", "__hash__"),
+    }  # fmt: skip
+    return vars(dataclasses.make_dataclass(cls.__name__, each, namespace=namespace, **wanted))[name]
 
 
 def _refuse_to_set(self: object, name: str, value: object) -> None:
