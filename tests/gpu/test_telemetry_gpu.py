@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
+import queue
 import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
 from cpugpu_tui.machine.nvml import KEYS
-from cpugpu_tui.model import TelemetryRead
+from cpugpu_tui.machine.nvml.processes import kernel_shares
+from cpugpu_tui.model import GpuProcess, Reading, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
 
 pytestmark = pytest.mark.gpu
@@ -92,3 +96,53 @@ def test_our_own_process_is_found_and_torch_agrees_on_the_uuid() -> None:
     (own,) = [process for process in row.processes or () if process.own]
     assert own.command is not None
     assert own.memory_bytes is None or own.memory_bytes > held.nbytes
+
+
+NOT_READ = Reading(None, "not-asked")
+BUSY = """
+import torch
+a = torch.ones(4096, 4096, device="cuda")
+print("ready", flush=True)
+while True:
+    a @ a
+    torch.cuda.synchronize()
+"""
+
+
+def test_a_process_that_computes_has_its_shares_of_gpu_and_cores() -> None:
+    """In a container the driver uses the host's process ids, so the process is known by its work."""
+    seen: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as busy:
+        sampler = Sampler(1.0, seen.put)
+        try:
+            assert busy.stdout is not None
+            assert busy.stdout.readline() == "ready\n"
+            sampler.start()
+            ends_s = time.monotonic() + 60
+            found: list[GpuProcess] = []
+            while not found and time.monotonic() < ends_s:
+                processes = [each for gpu in seen.get(timeout=60).gpus for each in gpu.processes or ()]
+                shares = [(each, each.readings.get("kernel_active_pct", NOT_READ)) for each in processes]
+                found = [each for each, share in shares if (share.value or 0) > 50]
+            assert found, processes
+            cores = found[0].readings["cpu_cores"]
+            assert cores.reason in ("not-yet", "unresolved") or 0.5 < (cores.value or 0) < 2
+        finally:
+            sampler.stop()
+            busy.kill()
+
+
+def test_asking_for_the_shares_takes_no_longer_than_the_energy_counter() -> None:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        handle, took_ms = pynvml.nvmlDeviceGetHandleByIndex(0), []
+        for _ in range(50):
+            begun_s = time.perf_counter()
+            kernel_shares(pynvml, handle, int(time.time() * 1e6) - 5_000_000)
+            took_ms.append(1000 * (time.perf_counter() - begun_s))
+    finally:
+        pynvml.nvmlShutdown()
+    print(f"GPU shares of processes: median {sorted(took_ms)[25]:.3f} ms, longest {max(took_ms):.3f} ms")
+    assert sorted(took_ms)[25] < 16

@@ -1,4 +1,4 @@
-"""Pictures of the machine: the pane at three sizes and the page of one GPU. Look at them before you renew them."""
+"""Pictures of the machine: the pane, the page of all GPUs and that of one. Look at them before you renew them."""
 
 from __future__ import annotations
 
@@ -48,6 +48,21 @@ def test_eight_gpus(snap_compare: Callable[..., bool], size: tuple[int, int]) ->
 @SIZES
 def test_mixed(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
     assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=idle_app)
+
+
+async def one_gpu(pilot: Pilot[Any]) -> None:
+    await page(pilot)
+    await pilot.press("tab")
+
+
+@SIZES
+def test_page_of_eight_gpus(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap_compare(app_after(*map(moving, range(150))), terminal_size=size, run_before=page)
+
+
+@SIZES
+def test_page_of_one_gpu(snap_compare: Callable[..., bool], size: tuple[int, int]) -> None:
+    assert snap_compare(app_after(*[MIXED] * 20), terminal_size=size, run_before=one_gpu)
 
 
 @SIZES

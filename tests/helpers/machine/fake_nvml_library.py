@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +43,8 @@ class FakeGpu:
     throttle_bits: int = 1
     mig: bool = False
     processes: list[tuple[int, int | None]] = field(default_factory=list)
+    shares: list[tuple[int, int, int]] = field(default_factory=list)
+    """pid, seconds since its sample, utilisation in %."""
     faults: dict[str, int] = field(default_factory=dict)
     """C function (or `field 186`) → code it returns."""
     dead: int = OK
@@ -188,6 +191,19 @@ class FakeLibrary:
         return OK
 
     _nvmlDeviceGetComputeRunningProcesses_v2 = _nvmlDeviceGetComputeRunningProcesses_v3
+
+    def _nvmlDeviceGetProcessUtilization(self, gpu: FakeGpu, array: Any, count: Any, since_us: Any) -> int:
+        now_us = time.time_ns() // 1000
+        told = [(pid, now_us - age_s * 1_000_000, share) for pid, age_s, share in gpu.shares]
+        found = [each for each in told if each[1] > since_us.value]
+        if not found:
+            return 6
+        room, count._obj.value = count._obj.value, len(found)
+        if len(found) > room or not array:
+            return INSUFFICIENT_SIZE
+        for slot, told_of_it in zip(array, found, strict=False):
+            slot.pid, slot.timeStamp, slot.smUtil = told_of_it
+        return OK
 
 
 @pytest.fixture

@@ -91,7 +91,7 @@ def test_a_filter_finds_words_anywhere(four: CommandLine, words: GoldenWords) ->
 
 def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu: CommandLine) -> None:
     for sizes, dtype in (("64,2048", "bf16"), ("64,2048", "float32"), ("64,512", "float32")):
-        cpugpu.here("run", "matmul", "--size", sizes, "--dtype", dtype, "--rounds", "5", "--simulate", FAST)
+        cpugpu.here("run", "matmul", "--size", sizes, "--dtype", dtype, "--rounds", "8", "--simulate", FAST)
     lines = [" ".join(line.split()) for line in cpugpu.here("history").out.splitlines()]
     newest = next(line for line in lines if line.startswith("3 "))
     for told in ("matmul", "float32", "64–512", "GPU from ≈", "vs 2"):

@@ -10,18 +10,25 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from tests.helpers.runs import export_runs
+from tests.helpers.runs.golden_runs import events_of
+from textual.color import Color
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import report as report_module
+from cpugpu_tui.export.chart import VARIABLES
 from cpugpu_tui.export.formats import rendered
+from cpugpu_tui.export.stream import exported
+from cpugpu_tui.model import OwnCode, RunStarted
+from cpugpu_tui.ui.themes import contrast
 
 LOADS = {"src", "href", "xlink:href", "data", "action", "poster", "srcset", "background"}
 
@@ -73,9 +80,80 @@ def test_nothing_is_loaded(hostile: str) -> None:
 
 def test_there_is_a_chart_for_each_sweep_and_a_table_with_every_case() -> None:
     page = Page(html(export_runs.run(), export_runs.run(run_id="20260102-bbbb")))
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 2 * 2, "each for wide and for narrow pages"
     for text in ("EPYC · H200", "oom: Too big | for /home/zoe/x.", "20260102-bbbb", "n ≈ "):
         assert text in page.text
+
+
+def test_curves_bracket_and_crossover_are_in_the_page() -> None:
+    text = html(export_runs.run())
+    for role in ("cpu", "gpu", "copies"):
+        assert text.count(f"stroke: var(--{role})") >= 2, role
+    for words in ("GPU wins from n ≈ 6", "with copies from n ≈ 2"):
+        assert len(re.findall(rf"<text[^>]*>{words}", text)) == 2, words
+
+
+def test_ids_in_the_page_are_unique() -> None:
+    ids = re.findall(r'\bid="([^"]*)"', html(export_runs.run(), export_runs.run(run_id="20260102-bbbb")))
+    assert len(ids) > 10
+    assert len(set(ids)) == len(ids)
+
+
+def test_a_page_of_one_chart_is_small() -> None:
+    assert len(html(export_runs.run())) < 100_000
+
+
+def test_the_parts_of_a_call_add_up() -> None:
+    run = exported(events_of("usual"))
+    text = html(run)
+    bars = re.findall(r'<div>((?:<i class="[a-z-]+" style="width:[\d.]+%"></i>)+)</div>', text)
+    assert len(bars) == 2 * len(run.state.rows), "with inputs on the GPU, and with copies"
+    for bar in bars:
+        assert sum(map(float, re.findall(r"width:([\d.]+)%", bar))) == pytest.approx(100, abs=0.05)
+    assert "copy to the GPU" in text
+    assert not [share for share in re.findall(r"<td>(\d+) %</td>", text) if int(share) > 100]
+
+
+def test_machine_peak_rates_and_claims_are_shown() -> None:
+    text = Page(html(exported(events_of("usual")))).text
+    for words in (
+        "State of the machine during the run",
+        "20.0 TFLOP/s",
+        "2.00 TB/s",
+        "depends on size",
+        "other claims",
+    ):
+        assert words in text
+
+
+def test_typed_code_is_the_heading() -> None:
+    first, *rest = export_runs.stream()
+    assert isinstance(first, RunStarted)
+    typed = replace(first, plan=replace(first.plan, codes=(OwnCode("matmul", "x @ x < 3"),)))
+    text = html(exported([typed, *rest]))
+    assert "<h1>x @ x &lt; 3</h1>" in text
+    assert "x @ x &lt; 3 float32, 16 CPU threads" in text
+
+
+def _theme(style: str) -> dict[str, Color]:
+    return {name: Color.parse(colour) for name, colour in re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6});", style)}
+
+
+def test_both_themes_have_every_colour_and_can_be_read() -> None:
+    text = html(export_runs.run())
+    light, dark = text.split("prefers-color-scheme: dark", 1)
+    themes = _theme(light), _theme(dark)
+    used = set(re.findall(r"var\(--([a-z0-9]+)\)", text))
+    for theme in themes:
+        assert used == theme.keys() & used
+        for name in ("text", "muted"):
+            assert contrast(theme[name], theme["page"]) >= 4.5, name
+        for name in ("cpu", "gpu", "copies", "gpu2", "copies2", "other"):
+            assert contrast(theme[name], theme["page"]) >= 3, name
+    assert {name: colour.hex.lower() for colour, name in ((themes[0][name], name) for name in VARIABLES.values())} == {
+        name: colour for colour, name in VARIABLES.items()
+    }, "pictures have the colours of the light theme"
+    assert "@media print" in text
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:

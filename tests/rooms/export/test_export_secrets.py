@@ -72,8 +72,8 @@ def full_stream() -> list[Event]:
     assert isinstance(last_case, CaseFailed)
     assert isinstance(finished, RunFinished)
     key = started.plan.cases[0].key
-    process = GpuProcess(7, 1, "who", "what", own=False)
     readings = {"power_mw": Reading(None, "text")}
+    process = GpuProcess(7, 1, "who", "what", own=False, readings=readings)
     slices = (MigInstance(0, "MIG-text", "text", readings, (process,)),)
     gpu = GpuTelemetry(0, export_runs.UUID, "text", "text", readings, ("text",), (process,), "text", slices)
     ceilings = Ceilings("cuda:0", "text", export_runs.UUID, "text", "text", 5, 1, {}, {}, 1e12, 1, 5e3)

@@ -25,7 +25,7 @@ from tests.helpers.machine.fake_nvml_library import (
 )
 
 from cpugpu_tui.machine.nvml import KEYS, THROTTLE_WORDS, Nvml
-from cpugpu_tui.model import Reading
+from cpugpu_tui.model import GpuTelemetry, Reading
 from cpugpu_tui.telemetry.reasons import REASONS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
@@ -178,6 +178,66 @@ def test_an_agent_started_since_is_recognised_at_once(library: FakeLibrary, nvml
     library.gpus[0].processes = [(777, 1)]
     assert [process.own for process in nvml.read()[0][0].processes or ()] == [False]
     assert [process.own for process in nvml.read({777})[0][0].processes or ()] == [True]
+
+
+def cpu_ticks(root: Path, pid: int, ticks: int, start: int = 7) -> None:
+    folder = root / "proc" / str(pid)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stat").write_text(f"{pid} (odd) name) S {'0 ' * 10}{ticks} 0 0 0 0 0 1 0 {start} 0\n")
+
+
+def shares(row: GpuTelemetry) -> dict[int, dict[str, float | str | None]]:
+    """Return pid → its numbers, or the reasons why there are none."""
+    assert row.processes is not None
+    return {
+        each.pid: {key: each.readings[key].reason or each.readings[key].value for key in each.readings}
+        for each in row.processes
+    }
+
+
+def test_processes_have_their_share_of_gpu_and_cores(
+    library: FakeLibrary, nvml: Nvml, clock: Clock, tmp_path: Path
+) -> None:
+    library.gpus[0].processes = [(42, 10**9), (43, 10**9), (999, None)]
+    library.gpus[0].shares = [(42, 3, 11), (42, 1, 62), (43, 90, 80), (7, 1, 50)]
+    cpu_ticks(tmp_path, 42, 1000)
+    cpu_ticks(tmp_path, 43, 50)
+    assert shares(rows_of(nvml)[0])[42] == {"kernel_active_pct": 62.0, "cpu_cores": "not-yet"}
+    cpu_ticks(tmp_path, 42, 1000 + 15 * os.sysconf("SC_CLK_TCK"))
+    cpu_ticks(tmp_path, 43, 9999, start=8)
+    clock.now_s += 5
+    assert shares(rows_of(nvml)[0]) == {
+        42: {"kernel_active_pct": 62.0, "cpu_cores": 3.0},
+        43: {"kernel_active_pct": "no-sample", "cpu_cores": "not-yet"},  # a new process with an old pid
+        999: {"kernel_active_pct": "no-sample", "cpu_cores": "unresolved"},
+    }
+    clock.now_s += 2
+    (process, *_), _ = (row.processes or () for row in rows_of(nvml))
+    assert {reading.age_s for reading in process.readings.values()} == {2.0}
+
+
+@pytest.mark.parametrize(("code", "reason"), [(NOT_SUPPORTED, "not-supported"), (NO_PERMISSION, "no-permission")])
+def test_gpu_shares_that_the_driver_refuses_have_its_reason(
+    library: FakeLibrary, nvml: Nvml, code: int, reason: str
+) -> None:
+    library.gpus[0].processes = [(999, None)]
+    library.gpus[0].faults["nvmlDeviceGetProcessUtilization"] = code
+    assert shares(rows_of(nvml)[0])[999]["kernel_active_pct"] == reason
+
+
+def test_an_impossible_gpu_share_is_none(library: FakeLibrary, nvml: Nvml) -> None:
+    """Drivers were seen to report far more than 100 %."""
+    library.gpus[0].processes, library.gpus[0].shares = [(999, None)], [(999, 1, 4_000_000)]
+    assert shares(rows_of(nvml)[0])[999]["kernel_active_pct"] == "out-of-range"
+
+
+def test_gpu_shares_are_not_asked_for_during_a_run_nor_without_processes(library: FakeLibrary, nvml: Nvml) -> None:
+    library.gpus[0].processes = [(999, None)]
+    (row, _), _ = nvml.read(quiet=True)
+    assert shares(row)[999]["kernel_active_pct"] == "not-in-run"
+    assert "nvmlDeviceGetProcessUtilization" not in library.names()
+    rows_of(nvml)
+    assert "nvmlDeviceGetProcessUtilization" not in library.names(), "the list is five seconds old at most"
 
 
 def test_processes_that_cannot_be_listed_are_not_an_empty_list(library: FakeLibrary, nvml: Nvml) -> None:

@@ -52,21 +52,19 @@ def write(path: Path, *samples: TelemetryRead, header: Header = HEADER) -> Path:
 
 def test_a_sweep_comes_back_as_it_was() -> None:
     stranger = GpuProcess(99_999, None, None, None, own=False)
-    slice_of_it = MigInstance(1, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(5.0)}, (stranger,))
+    shares = {"kernel_active_pct": Reading(None, "no-sample", 2.0), "cpu_cores": Reading(1.5)}
+    guests = (stranger, replace(stranger, pid=8, readings=shares))
+    slice_of_it = MigInstance(1, "MIG-1", "1g.18gb", {"memory_used_bytes": Reading(5.0)}, guests)
     read = sample(
         power_mw=Reading(78_200.0, None, 0.1, True),
         fan_pct=Reading(None, "function-missing", 4.0),
         sm_clock_mhz=Reading(0.0),
     )
-    own = GpuProcess(7, 1 << 40, "me", "python", own=True)
+    own = GpuProcess(7, 1 << 40, "me", "python", own=True, readings=shares)
     gpu = replace(
-        read.gpus[0],
-        throttle=("power-capped", "thermal"),
-        processes=(stranger, own),
-        problem="Lost.",
-        instances=(slice_of_it,),
-        persistence=False,
-    )
+        read.gpus[0], throttle=("power-capped", "thermal"), processes=(stranger, own), problem="Lost.",
+        instances=(slice_of_it,), persistence=False,
+    )  # fmt: skip
     read = replace(read, gpus=(gpu, replace(read.gpus[0], index=1, uuid=None, pci_bus_id=None)), problem="Silent.")
     assert again(read) == read
 

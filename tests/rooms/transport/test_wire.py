@@ -131,7 +131,8 @@ EXAMPLES: tuple[Event, ...] = (
         gpus=(
             GpuTelemetry(
                 0, "GPU-1", "H200", None, {"power_mw": Reading(7e5, age_s=0.1), "fan": Reading(None, "not-supported")},
-                ("idle",), (GpuProcess(1, None, "ada", None, own=False),), "Lost.",
+                ("idle",), (GpuProcess(1, None, "ada", None, own=False, readings={"cpu_cores": Reading(0.5)}),),
+                "Lost.",
             ),
         ),
         host={"cpu_pct": Reading(3.5)},

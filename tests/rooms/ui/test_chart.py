@@ -26,12 +26,13 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.curves import finished_rows
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.chart import drawing
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.panes.answer import finished_rows, next_world, what_if_sentence
+from cpugpu_tui.ui.panes.answer import next_world, what_if_sentence
 from cpugpu_tui.ui.panes.lines import plain, width_of
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)

@@ -132,10 +132,10 @@ async def test_a_gpu_that_cannot_be_read(
 async def test_a_gpu_with_something_to_know_about(
     fake_nvml: FakeNvml, machine: Machine, tmp_path: Path, name: str, value: int, word: str, words: GoldenWords
 ) -> None:
-    """Its line has a sign and a word; its page (z) has the sentences."""
+    """Its line has a sign and a word; its page (z, tab) has the sentences."""
     fake_nvml.set("count", 1)
     fake_nvml.set(name, value, gpu=0)
-    lines = await see_driver(machine, tmp_path, "kernel-active", word, keys=("tab", "z"))
+    lines = await see_driver(machine, tmp_path, "kernel-active", word, keys=("tab", "z", "tab"))
     above = (line[:77].rstrip() for line in takewhile(lambda line: line.strip() != "Work", lines[1:]))  # no scrollbar
     words([line for line in above if line])
 

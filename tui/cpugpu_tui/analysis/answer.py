@@ -131,9 +131,9 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
         f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
     )
     if found.kind == RISES:
-        return f"from {_point(found, axis)}{bracket}{_end(found)}{_exceptions(found, GPU_WINS)}"
+        return f"from {point_text(found, axis)}{bracket}{_end(found)}{_exceptions(found, GPU_WINS)}"
     if found.kind == FALLS:
-        return f"only up to {_point(found, axis)}{bracket}{_exceptions(found, GPU_WINS)}"
+        return f"only up to {point_text(found, axis)}{bracket}{_exceptions(found, GPU_WINS)}"
     if found.kind == ALWAYS:
         return f"{_range(found)}{_exceptions(found)}"
     if found.kind == NEVER:
@@ -164,7 +164,7 @@ def _ranges(found: Crossover, axis: str, bracket: str) -> str:
         if winner != GPU_WINS:
             continue
         if index == len(groups) - 1:
-            parts.append(f"from {_point(found, axis)}{bracket}{_end(found)}")
+            parts.append(f"from {point_text(found, axis)}{bracket}{_end(found)}")
         elif index == 0:
             parts.append(f"up to {last:,}")
         else:
@@ -217,7 +217,7 @@ def open_words(comparison: Comparison) -> str:
     return f"not judged, {reason}" if reason else "too close to call"
 
 
-def _point(found: Crossover, axis: str) -> str:
+def point_text(found: Crossover, axis: str) -> str:
     """Return the crossover as a size inside the bracket, or both ends of a wide bracket.
 
     The size has three digits, or more if the bracket is so narrow that three digits lie outside it.

@@ -19,11 +19,12 @@ from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.parsing import parse_sizes
 from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
-from cpugpu_tui.export.report import draw_latency, latency_lines
+from cpugpu_tui.export.chart import draw
 from cpugpu_tui.model import MAX_SIZE, PAGEABLE, Event, RunFinished
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
+from cpugpu_tui.render.curves import charts
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
@@ -35,7 +36,6 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads.caller_code import held
-from cpugpu_tui.workloads.own_code import SIZE
 
 Sizes = int | str | Iterable[int]
 What = str | Callable[..., Any]
@@ -272,7 +272,7 @@ class Result:
         return self.table()
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw the latency of each device over the sizes, and the bracket. Return matplotlib's axes.
+        """Draw the times of each device over the sizes, and the crossover. Return matplotlib's axes.
 
         Raises:
             UnfitError: matplotlib is not installed.
@@ -285,10 +285,10 @@ class Result:
                 "Install it with pip install 'cpugpu-tui[plot]'.",
             ) from error
         axes = axes if axes is not None else pyplot.subplots(layout="constrained")[1]
-        if self.bracket is not None:
-            axes.axvspan(*self.bracket, color="#888888", alpha=0.25, label="bracket")
-        draw_latency(axes, latency_lines(tuple(self.run.rows.values())), SIZE)
-        axes.set_title(self.answer.partition(". ")[0].rstrip("."), parse_math=False, wrap=True, fontsize="medium")
+        for _, chart in charts(self.run)[:1]:
+            draw(axes, chart)
+        answer = self.answer.partition(". ")[0].rstrip(".")
+        axes.set_title(answer, parse_math=False, wrap=True, fontsize="medium", loc="left", pad=36)
         return axes
 
     def _repr_html_(self) -> str:

@@ -27,7 +27,7 @@ RunNames = Annotated[
 Format = Annotated[
     str | None,
     typer.Option(
-        "--format", "-f", metavar="FORMAT", help="json, ndjson, csv, markdown, html or tensorboard.",
+        "--format", "-f", metavar="FORMAT", help="json, ndjson, csv, markdown, html, svg, png or tensorboard.",
         show_default="by the ending of --out, else json",
     ),
 ]  # fmt: skip
@@ -65,7 +65,7 @@ def export(
     schema: Schema = False,
     database: Database = None,
 ) -> None:
-    """Export runs as JSON, CSV, Markdown, HTML or TensorBoard."""
+    """Export runs as JSON, CSV, Markdown, HTML, a chart or TensorBoard."""
     from cpugpu_tui.export import formats
     from cpugpu_tui.export.json_document import schema_text
 
@@ -113,6 +113,8 @@ def _check(name: str, out: Path) -> None:
         if out == STDOUT:
             raise UsageError("TensorBoard files need a folder.", "Give one with --out.")
         target.check_folder(out)
+    elif name == "png" and out == STDOUT and sys.stdout.isatty():
+        raise UsageError("A PNG picture cannot be shown in a terminal.", "Give a file with --out.")
     elif target.is_folder(out):
         target.check_folder(out)
     elif out != STDOUT:

@@ -173,7 +173,7 @@ Pythons = Annotated[
     typer.Option(
         "--python", metavar="PATH",
         help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU. "
-        "Repeat the option to compare several: their agents are visited in turn.  [env var: CPUGPU_PYTHON]",
+        "Repeat the option to compare several: they are timed in turn.  [env var: CPUGPU_PYTHON]",
         show_default="the Python of cpugpu-tui",
     ),
 ]  # fmt: skip
@@ -181,8 +181,8 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="Largest change to call SAME: 1%, or a band for each time: latency=1%,kernel-time=0.5%. In duets the "
-        "latency band is 0.7%.",
+        help="Changes up to this size count as SAME: 2% for both times, or one limit for each, such as "
+        "latency=2%,kernel-time=0.5%. If two Pythons are timed in turn, the default for latency is 0.7%.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
@@ -229,7 +229,7 @@ Exports = Annotated[
     list[Path] | None,
     typer.Option(
         "--export", metavar="FILE",
-        help="Write the run to a file that ends in .json, .ndjson, .csv, .md or .html. Repeatable.",
+        help="Write the run to a file that ends in .json, .ndjson, .csv, .md, .html, .svg or .png. Repeatable.",
     ),
 ]  # fmt: skip
 Tensorboard = Annotated[

@@ -103,7 +103,7 @@ def _answer(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> s
 def _winner(found: Crossover) -> str:
     """Return the device that wins at every decided size, with its speedup at the largest of them."""
     winner = GPU_WINS if found.kind == ALWAYS else CPU_WINS
-    last = [point for point in found.points if point.comparison.verdict == winner][-1]
+    last = [point for point in found.points if point.comparison.winner == winner][-1]
     speedup = last.comparison.speedup
     return f"{winner} {factor(speedup if winner == GPU_WINS else 1 / speedup)} at {last.size:,}"
 

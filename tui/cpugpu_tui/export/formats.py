@@ -8,8 +8,14 @@ from pathlib import Path
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import ExportedRun
 
-SUFFIXES = {"json": ".json", "ndjson": ".ndjson", "csv": ".csv", "markdown": ".md", "html": ".html"}
+SUFFIXES = {
+    "json": ".json", "ndjson": ".ndjson", "csv": ".csv", "markdown": ".md", "html": ".html", "svg": ".svg",
+    "png": ".png",
+}  # fmt: skip
 """Formats written to one file, with its suffix."""
+
+PICTURES = ("svg", "png")
+"""Formats that hold only the charts."""
 
 TENSORBOARD = "tensorboard"
 """The format written to a folder."""
@@ -62,6 +68,10 @@ def need(name: str) -> None:
         from cpugpu_tui.export import report
 
         report.need()
+    elif name in PICTURES:
+        from cpugpu_tui.export import chart
+
+        chart.need()
     elif name == TENSORBOARD:
         from cpugpu_tui.export import tensorboard
 
@@ -83,5 +93,9 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
         from cpugpu_tui.export.report import report
 
         return report(runs)
+    if name in PICTURES:
+        from cpugpu_tui.export.chart import picture
+
+        return picture(runs, name)
     plain = {"json": json_document.json_document, "ndjson": ndjson, "markdown": markdown.markdown}
     return plain[name](runs)

@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-import io
-import os
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import Any
 
+from cpugpu_tui.analysis import costs
+from cpugpu_tui.analysis.ceilings import newest
+from cpugpu_tui.analysis.ceilings import sentences as card_sentences
+from cpugpu_tui.analysis.claim_numbers import OUTDATED
+from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.plain_data import to_plain
-from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.model.quantities import micro, percent, time_text
+from cpugpu_tui.render.answers import taken_apart
 from cpugpu_tui.render.columns import is_words
+from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
+from cpugpu_tui.render.curves import charts, finished_rows
 from cpugpu_tui.render.gpus import matrices
-from cpugpu_tui.render.rows import full_table, sweep_name
+from cpugpu_tui.render.receipts import code_lines, run_receipt
+from cpugpu_tui.render.rows import full_table
 from cpugpu_tui.render.sentences import heading, sentences, when
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.workloads.contract import REGISTRY
 
 TEMPLATE = "report.html.jinja"
 """File beside this module."""
 
-CHART_INCHES = (8.0, 4.2)
+PARTS = {
+    costs.TO_GPU: "to-gpu", costs.LAUNCH: "launch", costs.KERNELS: "kernels", costs.WAIT: "wait", costs.BACK: "back",
+}  # fmt: skip
+"""Part of a call → CSS class of its colour and pattern."""
+
+REST = "rest"
+"""Time that no part explains."""
+
+LEAST_REST = 0.01
+"""Smaller rests of all calls are not shown."""
+
+MOST_BARS = 12
+"""Most sizes whose calls are shown in parts; the table has all sizes."""
 
 
 def need() -> None:
@@ -34,23 +55,12 @@ def need() -> None:
     """
     try:
         import jinja2  # noqa: F401
-
-        _load_matplotlib()
     except ImportError as error:
         raise UnfitError(
             f"The HTML report needs the package {error.name}, which is not installed.",
             "Install it with pip install 'cpugpu-tui[report]'.",
         ) from error
-
-
-def _load_matplotlib() -> None:
-    """Import matplotlib without `$MPLBACKEND`, because an unknown backend makes the import fail."""
-    chosen = os.environ.pop("MPLBACKEND", None)
-    try:
-        import matplotlib  # noqa: F401
-    finally:
-        if chosen is not None:
-            os.environ["MPLBACKEND"] = chosen
+    drawn.need()
 
 
 def report(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
@@ -66,33 +76,132 @@ def report(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    page = environment.from_string(source).render(runs=[_section(run) for run in runs])
+    page = environment.from_string(source).render(runs=[_section(run, index) for index, run in enumerate(runs)])
     yield page.encode("utf-8", "replace")
 
 
-def _section(run: ExportedRun) -> dict[str, Any]:
-    import markupsafe
-
+def _section(run: ExportedRun, index: int) -> dict[str, Any]:
     state = run.state
     table = full_table(state, state.rows.values())
+    drawings, lines = list(_charts(state, index)), sentences(state)
+    # The only chart has the sentences of the run beside it; each of several has its own.
+    is_single, codes = len(drawings) == 1, code_lines(state)
+    if is_single:
+        drawings[0]["sentences"] = lines[1:]
     return {
-        "name": run.name,
+        "name": codes[0] if len(codes) == 1 else run.name,
         "run_id": run.started.run_id,
         "simulated": state.simulated,
         "heading": heading(state),
         "when": when(state),
-        "sentences": sentences(state),
+        "answer": lines[0] if lines and len(drawings) < 2 else "",
+        "sentences": lines if len(drawings) > 1 else [] if is_single else lines[1:],
+        "code": codes if len(codes) > 1 else [],
+        "receipt": [micro(line) for line in run_receipt(state)],
         "marks": mark_lines(state),
         "heads": [(head, is_words(key)) for key, head in table.headings.items()],
         "rows": [[(micro(line[key]), is_words(key)) for key in table.headings] for line in table.lines],
         "matrices": [
             (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
         ],
-        # Not escaped: the SVG is made here, and matplotlib escapes its texts.
-        "charts": [(name, markupsafe.Markup(svg)) for name, svg in _charts(state)],
+        "charts": drawings,
+        "state_heads": STATE_HEADS,
+        "states": device_states(state),
+        **_card(state),
+        **_claims(state),
         "facts": [(key, _fact(value)) for key, value in run.started.environment.items()],
         "devices": [(device.name, device.label) for device in state.devices],
     }
+
+
+def _charts(state: RunState, index: int) -> Iterator[dict[str, Any]]:
+    """Yield each chart as SVG for wide and for narrow pages, with the parts of its calls."""
+    import markupsafe
+
+    for place, (sweep, chart) in enumerate(charts(state)):
+        salt = f"{index} {place}"
+        # Not escaped: the SVG is made here, and matplotlib escapes its texts.
+        wide, narrow = (
+            markupsafe.Markup(drawn.inline_svg(chart, f"{salt} {is_narrow}", is_narrow=is_narrow))
+            for is_narrow in (False, True)
+        )
+        yield {
+            "name": chart.name, "sentences": chart.sentences, "wide": wide, "narrow": narrow,
+            "is_sweep": chart.is_sweep, "breakdowns": _breakdowns(state, sweep),
+        }  # fmt: skip
+
+
+# ------------------------------------------------------------------ where the time goes
+
+
+_BreakdownRow = tuple[str, str, tuple[tuple[str, str], ...], tuple[str, ...]]
+"""Size, time of the call, (CSS class, width in percent) of each part of the bar, and the shares as text."""
+
+
+@dataclass(frozen=True)
+class _Breakdown:
+    """Calls of several sizes in parts."""
+
+    title: str
+    parts: tuple[tuple[str, str], ...]
+    """(name, CSS class) of each column."""
+    rows: tuple[_BreakdownRow, ...]
+
+
+def _breakdowns(state: RunState, sweep: SweepKey) -> list[_Breakdown]:
+    """Return the calls of a sweep in parts: with inputs on the GPU, and with copies."""
+    rows = _some([row for row in finished_rows(state, sweep) if row.gpu is not None])
+    which = f", {rows[0].gpu.device}" if rows and rows[0].gpu is not None and len(state.gpus) > 1 else ""
+    found = []
+    for title, moved in ((f"Inputs on the GPU{which}", False), (f"Including copies{which}", True)):
+        known = [(row, parts) for row in rows if (parts := taken_apart(row, moved=moved)) is not None]
+        if known:
+            heads = [(name, PARTS[name]) for name, _ in known[0][1].parts]
+            heads += [(REST, REST)] if any(abs(parts.share(parts.rest_ns)) >= LEAST_REST for _, parts in known) else []
+            lines = tuple(_line(row, parts, len(heads)) for row, parts in known)
+            found.append(_Breakdown(title, tuple(heads), lines))
+    return found
+
+
+def _some(rows: Sequence[Row]) -> list[Row]:
+    """Return at most `MOST_BARS` rows with the first and the last, evenly chosen."""
+    if len(rows) <= MOST_BARS:
+        return list(rows)
+    return [rows[round(place * (len(rows) - 1) / (MOST_BARS - 1))] for place in range(MOST_BARS)]
+
+
+def _line(row: Row, found: costs.Decomposition, columns: int) -> _BreakdownRow:
+    rest_ns = found.rest_ns
+    parts = [*((PARTS[name], ns) for name, ns in found.parts), (REST, max(rest_ns, 0.0))]
+    whole = sum(ns for _, ns in parts)  # more than the call if its parts overlap
+    bar = tuple((name, f"{100 * ns / whole:.2f}") for name, ns in parts if ns > 0)
+    shares = [*(found.share(ns) for _, ns in found.parts), found.share(rest_ns)]
+    texts = [f"{'−' if share < 0 else ''}{percent(abs(share))} %" for share in shares]
+    return f"{row.case.size:,}", micro(time_text(found.measured_ns)), bar, tuple(texts[:columns])
+
+
+# ------------------------------------------------------------------ machine and claims
+
+
+def _card(state: RunState) -> dict[str, Any]:
+    """Return the peak rates that the run knows."""
+    known = newest(state.run.plan.ceilings) if state.run is not None else ()
+    cpu = next((each for each in known if each.device == "cpu"), None)
+    gpu = next((each for each in known if each.device != "cpu"), None)
+    return {
+        "card_heads": [each.device for each in known],
+        "card": peak_rates(known),
+        "card_sentences": [micro(text) for text in card_sentences(cpu, gpu)] if cpu and gpu else [],
+    }
+
+
+def _claims(state: RunState) -> dict[str, Any]:
+    """Return the claims that this run decides, and how many it does not."""
+    ceilings = state.run.plan.ceilings if state.run is not None else ()
+    judged = judge_all(numbers_of(points_of(state), (), newest(ceilings), simulated=state.simulated))
+    known = [each for each in judged if each.outcome != OUTDATED and not each.is_open and each.sources]
+    lines = [(each.claim.publication, each.claim.sentence, each.outcome, micro(each.here)) for each in known]
+    return {"claims": lines, "open_claims": sum(each.is_open for each in judged)}
 
 
 def _fact(value: Any) -> str:
@@ -107,59 +216,3 @@ def _fact(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " ".join(map(str, value)) or "none"
     return str(to_plain(value))
-
-
-def _charts(state: RunState) -> Iterator[tuple[str, str]]:
-    """Yield name and SVG of a chart for each sweep with at least two timed sizes."""
-    for sweep, rows in state.sweeps.items():
-        lines = latency_lines(rows)
-        if any(len(line) > 1 for line in lines.values()):
-            workload = REGISTRY.get(rows[0].case.workload)
-            yield sweep_name(state, sweep), _svg(lines, workload.axis if workload is not None else "size")
-
-
-def latency_lines(rows: Sequence[Row]) -> dict[str, list[tuple[int, float]]]:
-    """Return device → (size, seconds) of valid results, by rising size."""
-    found: dict[str, list[tuple[int, float]]] = {}
-    for row in sorted(rows, key=lambda row: row.case.size):
-        for name, times in row.times.items():
-            if row.status == "ok" and times.latency_ns is not None:
-                found.setdefault(name, []).append((row.case.size, times.latency_ns / 1e9))
-    return found
-
-
-def _svg(lines: dict[str, list[tuple[int, float]]], axis: str) -> str:
-    """Return a chart with logarithmic axes."""
-    import matplotlib
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    # Salt, missing date and default style give the same bytes for the same run. A user's style may also need missing
-    # programs (text.usetex). Text is drawn as paths, so the reader needs no font.
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update({"svg.hashsalt": "cpugpu-tui", "svg.fonttype": "path"})
-        figure = Figure(figsize=CHART_INCHES, layout="constrained")
-        FigureCanvasSVG(figure)
-        axes = figure.add_subplot()
-        draw_latency(axes, lines, axis)
-        drawn = io.StringIO()
-        figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
-    text = drawn.getvalue()
-    return text[text.index("<svg") :]
-
-
-def draw_latency(axes: Any, lines: dict[str, list[tuple[int, float]]], axis: str) -> None:
-    """Draw device → (size, seconds) on matplotlib's axes. Devices differ in marker, dash and colour."""
-    looks = [("o-", "#1f5fa8"), ("s--", "#c0530a"), ("^:", "#4a7a1e"), ("D-.", "#7a3d8f")]
-    for index, (name, line) in enumerate(lines.items()):
-        style, colour = looks[index % len(looks)]
-        label = "CPU" if name == "cpu" else f"GPU {name}"
-        axes.plot([n for n, _ in line], [s for _, s in line], style, color=colour, markersize=4, label=label)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel(axis, parse_math=False)
-    axes.set_ylabel("latency, seconds")
-    axes.grid(visible=True, which="major", alpha=0.3)
-    for entry in axes.legend().get_texts():
-        entry.set_parse_math(False)  # names of devices may contain `$`

@@ -78,6 +78,8 @@ LIMITS: dict[str, tuple[float, float]] = {
     "ecc_corrected_count": _COUNT,
     "ecc_uncorrected_count": _COUNT,
     "energy_mj": _ENERGY_MJ,
+    # A process
+    "cpu_cores": (0.0, float(MOST_CPUS)),
     # The host
     "cpu_pct": _PERCENT,
     "cpu_freq_mhz": _MHZ,

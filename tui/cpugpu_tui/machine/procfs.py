@@ -297,6 +297,17 @@ def process_owner(pid: int, root: str = "/") -> tuple[str | None, str | None]:
     return printable(user) or None, printable(command) or None
 
 
+def process_cpu_s(pid: int, root: str = "/") -> tuple[int, float] | None:
+    """Return (start, CPU time in s) of a process with all its threads; None if it cannot be read.
+
+    The start, in clock ticks since boot, tells a process from a later one with the same pid.
+    """
+    # The name stands in parentheses and may itself contain blanks and parentheses.
+    words = (_text(root, f"proc/{pid}/stat") or "").rpartition(")")[2].split()
+    counted = _wholes([words[11], words[12], words[19]]) if len(words) > 19 else None
+    return None if counted is None else (counted[2], (counted[0] + counted[1]) / os.sysconf("SC_CLK_TCK"))
+
+
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 """Its first line: `NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build …`."""
 

@@ -116,6 +116,9 @@ class GpuProcess:
     """None if the PID cannot be resolved (other namespace, or ended)."""
     own: bool
     """Whether it is an agent of this program."""
+    readings: dict[str, Reading] = field(default_factory=dict)
+    """`kernel_active_pct` (share of time with a kernel of this process) and `cpu_cores` (CPU time divided by elapsed
+    time); empty where they were not read."""
 
 
 @dataclass(frozen=True)

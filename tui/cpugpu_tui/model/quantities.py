@@ -66,6 +66,14 @@ def time_text(ns: float) -> str:
     return f"{significant(ns / unit.ns)} {unit.name}"
 
 
+def tick_text(ns: float) -> str:
+    """Return a round time beside an axis in its own unit: `500 ns`, `10 us`, `1 ms`."""
+    unit = next((unit for unit in (S, MS, US) if ns >= 0.999 * unit.ns), NS)
+    value = ns / unit.ns
+    number = f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
+    return f"{number} {unit.name}" if ns else "0"
+
+
 def size_text(size: int) -> str:
     """Return a size: plain up to 99999, above with k, M or G if that is exact."""
     if size < 100_000:

@@ -349,6 +349,8 @@ class TelemetryState:
     latest: model.TelemetryRead | None = None
     history: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     """`gpu0/power_mw` or `host/cpu_pct` → values, oldest first; None where a value is missing."""
+    times_ns: tuple[int, ...] = ()
+    """Times of the points, by the events' monotonic clock. A value that came later has fewer points, the newest."""
 
     def apply(self, event: model.TelemetryRead) -> TelemetryState:
         """Add one point to each history.
@@ -364,7 +366,7 @@ class TelemetryState:
             values |= {f"gpu{gpu.index}/{key}": value for key, value in points.items()}
         keys = dict.fromkeys([*self.history, *values])
         history = {key: (*self.history.get(key, ()), values.get(key))[-HISTORY:] for key in keys}
-        return TelemetryState(event, history)
+        return TelemetryState(event, history, (*self.times_ns, event.mono_ns)[-HISTORY:])
 
     def _newest_ns(self, index: int) -> float:
         """Return the time of a GPU's newest reading, in ns of the events' monotonic clock."""

@@ -18,6 +18,9 @@ REASONS = {
     "no-value": "driver reported no number",
     "out-of-range": "impossible value",
     "call-failed": "reading it failed",
+    "not-in-run": "not read during a run",
+    "no-sample": "idle, or no sample",
+    "unresolved": "not visible here (another container, or ended)",
     "in-used": "counted as used (old driver)",
     "unknown": "unknown driver error",
 }

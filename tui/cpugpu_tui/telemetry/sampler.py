@@ -11,11 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import plausible
-from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.driver import Answer, Asker
 
 PATIENCE_S = 0.5
@@ -33,6 +34,9 @@ STOP_S = 2.0
 """How long `stop` waits for each thread; a thread that hangs in the driver is abandoned."""
 
 
+Aging = TypeVar("Aging", GpuTelemetry, MigInstance)
+
+
 @dataclass(frozen=True)
 class _Hung:
     """A GPU with a hanging call."""
@@ -48,19 +52,16 @@ class _Hung:
 
 
 def aged(gpus: tuple[GpuTelemetry, ...], seconds: float) -> tuple[GpuTelemetry, ...]:
-    """Return the rows with every reading `seconds` older, including those of slices."""
+    """Return the rows with every reading `seconds` older, including those of slices and processes."""
 
     def later(readings: dict[str, Reading]) -> dict[str, Reading]:
         return {key: replace(reading, age_s=reading.age_s + seconds) for key, reading in readings.items()}
 
-    return tuple(
-        replace(
-            gpu,
-            readings=later(gpu.readings),
-            instances=tuple(replace(each, readings=later(each.readings)) for each in gpu.instances),
-        )
-        for gpu in gpus
-    )
+    def all_later(each: Aging) -> Aging:
+        processes = each.processes and tuple(replace(one, readings=later(one.readings)) for one in each.processes)
+        return replace(each, readings=later(each.readings), processes=processes)
+
+    return tuple(replace(all_later(gpu), instances=tuple(map(all_later, gpu.instances))) for gpu in gpus)
 
 
 class Sampler:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from cpugpu_tui.machine.nvml.values import KEYS
-from cpugpu_tui.model import GpuTelemetry, Reading, TelemetryRead
+from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading, TelemetryRead
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.telemetry.sampler import STOP_S
 
@@ -19,6 +19,7 @@ HEAT_S = 10.0
 _LIMIT_MW = 300_000.0
 _IDLE_MW, _LOAD_MW = 38_000.0, 210_000.0
 _RESERVED_BYTES, _RUN_BYTES = 600 << 20, 2 << 30
+_PID = 4711
 
 
 def simulated_sample(elapsed_s: float, gpus: int = 1, *, load: float = 0.0, heat: float | None = None) -> TelemetryRead:
@@ -79,6 +80,12 @@ def _ripple(elapsed_s: float, most: float) -> float:
     return most * math.sin(2 * math.pi * elapsed_s / PERIOD_S)
 
 
+def _agent(elapsed_s: float) -> GpuProcess:
+    """Return the process of a simulated run."""
+    shares = {"kernel_active_pct": Reading(float(round(96 + _ripple(elapsed_s, 3)))), "cpu_cores": Reading(1.0)}
+    return GpuProcess(_PID, _RUN_BYTES, "you", "simulated agent", own=True, readings=shares)
+
+
 def _gpu(index: int, elapsed_s: float, load: float, heat: float) -> GpuTelemetry:
     shifted_s = elapsed_s + 3 * index
     power_mw = _IDLE_MW + _LOAD_MW * load + _ripple(shifted_s, 800 + 12_000 * load)
@@ -104,6 +111,6 @@ def _gpu(index: int, elapsed_s: float, load: float, heat: float) -> GpuTelemetry
         pci_bus_id=f"00000000:{index:02X}:00.0",
         readings=readings,
         throttle=() if load else ("idle",),
-        processes=(),
+        processes=(_agent(shifted_s),) if load else (),
         persistence=True,
     )

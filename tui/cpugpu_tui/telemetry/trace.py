@@ -121,6 +121,7 @@ def _gpu_data(gpu: GpuTelemetry, keys: Sequence[str]) -> dict[str, Any]:
         "readings": [_cell(gpu.readings.get(key)) for key in keys], "throttle": list(gpu.throttle),
         "processes": _processes_data(gpu.processes),
     }  # fmt: skip
+    data |= _use_data(gpu.processes)
     optional = {"problem": gpu.problem, "persistence": gpu.persistence}
     data |= {key: value for key, value in optional.items() if value is not None}
     if gpu.instances:
@@ -128,7 +129,7 @@ def _gpu_data(gpu: GpuTelemetry, keys: Sequence[str]) -> dict[str, Any]:
             {
                 "index": instance.index, "uuid": instance.uuid, "name": instance.name,
                 "readings": {key: _cell(reading) for key, reading in instance.readings.items()},
-                "processes": _processes_data(instance.processes),
+                "processes": _processes_data(instance.processes), **_use_data(instance.processes),
             }
             for instance in gpu.instances
         ]  # fmt: skip
@@ -139,6 +140,12 @@ def _processes_data(processes: Sequence[GpuProcess] | None) -> list[list[Any]] |
     if processes is None:
         return None
     return [[each.pid, each.memory_bytes, each.user, each.command, int(each.own)] for each in processes]
+
+
+def _use_data(processes: Sequence[GpuProcess] | None) -> dict[str, Any]:
+    """Return `use`: pid → its readings. Version 0.1 reads traces with it, but not longer arrays of processes."""
+    use = {each.pid: {key: _cell(found) for key, found in each.readings.items()} for each in processes or ()}
+    return {"use": {pid: readings for pid, readings in use.items() if readings}} if any(use.values()) else {}
 
 
 def _cell(reading: Reading | None) -> Any:
@@ -223,7 +230,7 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
         found = _checked(_object(line), _Sweep)
         return TelemetryRead(
             gpus=tuple(each.as_event(header.gpu_keys) for each in found.gpus),
-            host={key: _reading(cell, key) for key, cell in found.host.items() if cell is not None},
+            host=_readings(found.host),
             problem=found.problem, is_silent=found.is_silent, seq=found.seq, wall_ns=found.wall_ns,
             mono_ns=found.mono_ns,
         )  # fmt: skip
@@ -278,6 +285,7 @@ def _printable(value: Any, limit: int = 200) -> Any:
 # ------------------------------------------------------------------ structure of a line
 
 _Process = tuple[Whole, Whole | None, str | None, str | None, Whole]
+_Use = dict[str, dict[str, Any]]
 
 
 class _Instance(msgspec.Struct):
@@ -286,10 +294,11 @@ class _Instance(msgspec.Struct):
     uuid: str | None = None
     name: str | None = None
     processes: list[_Process] | None = None
+    use: _Use = {}
 
     def as_event(self) -> MigInstance:
-        readings = {key: _reading(cell, key) for key, cell in self.readings.items() if cell is not None}
-        return MigInstance(self.index, self.uuid, self.name or "", readings, _processes(self.processes))
+        readings = _readings(self.readings)
+        return MigInstance(self.index, self.uuid, self.name or "", readings, _processes(self.processes, self.use))
 
 
 class _Gpu(msgspec.Struct):
@@ -300,6 +309,7 @@ class _Gpu(msgspec.Struct):
     name: str | None = None
     pci: str | None = None
     processes: list[_Process] | None = None
+    use: _Use = {}
     problem: str | None = None
     instances: list[_Instance] = []
     persistence: bool | None = None
@@ -312,8 +322,9 @@ class _Gpu(msgspec.Struct):
         # Panes need every key; older recordings have fewer.
         readings = {key: found.get(key) or Reading(None, "not-asked") for key in dict.fromkeys([*KEYS, *found])}
         return GpuTelemetry(
-            self.index, self.uuid, self.name or "", self.pci, readings, self.throttle, _processes(self.processes),
-            self.problem, tuple(each.as_event() for each in self.instances), self.persistence,
+            self.index, self.uuid, self.name or "", self.pci, readings, self.throttle,
+            _processes(self.processes, self.use), self.problem,
+            tuple(each.as_event() for each in self.instances), self.persistence,
         )  # fmt: skip
 
 
@@ -327,8 +338,16 @@ class _Sweep(msgspec.Struct):
     is_silent: bool = False
 
 
-def _processes(found: list[_Process] | None) -> tuple[GpuProcess, ...] | None:
-    return None if found is None else tuple(GpuProcess(*each[:4], own=bool(each[4])) for each in found)
+def _processes(found: list[_Process] | None, use: _Use) -> tuple[GpuProcess, ...] | None:
+    if found is None:
+        return None
+    return tuple(
+        GpuProcess(*each[:4], own=bool(each[4]), readings=_readings(use.get(str(each[0]), {}))) for each in found
+    )
+
+
+def _readings(cells: dict[str, Any]) -> dict[str, Reading]:
+    return {key: _reading(cell, key) for key, cell in cells.items() if cell is not None}
 
 
 def _reading(cell: Any, key: str) -> Reading:

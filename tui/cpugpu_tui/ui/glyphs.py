@@ -118,6 +118,26 @@ def trend_lines(
     )
 
 
+def means(
+    values: Sequence[float | None], times_ns: Sequence[int], step_s: float, cells: int
+) -> tuple[float | None, ...]:
+    """Return the mean of each step of time, at most `cells` of them, newest last; None for a step without a value.
+
+    Steps are fixed in time: a new value changes only the newest one until it is over, so few cells are repainted.
+    """
+    if not values or not times_ns or cells < 1:
+        return ()
+    last = int(times_ns[-1] / (step_s * 1e9))
+    found: list[list[float]] = [[] for _ in range(cells)]
+    for value, time_ns in zip(reversed(values), reversed(times_ns), strict=False):
+        place = cells - 1 - last + int(time_ns / (step_s * 1e9))
+        if place < 0:
+            break
+        if value is not None and isfinite(value):
+            found[min(place, cells - 1)].append(value)
+    return tuple(sum(each) / len(each) if each else None for each in found)
+
+
 def _eighths(value: float | None, height: int, low: float, high: float) -> int:
     """Height of a value in eighths of a cell, from 1 to 8 × `height`; 0 for no value."""
     if value is None or not isfinite(value):

@@ -43,6 +43,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
+def test_a_line_can_be_made_for_a_terminal_of_any_width() -> None:
+    for width in range(1, 38):
+        assert plain(heads(width))
+        assert plain(run_line(RUN, OUTCOME, width, UNICODE, NOW_NS, chosen=True, marked=True))
+
+
 @pytest.mark.parametrize("width", [38, 53, 54, 58, 73, 74, 78, 99, 100, 118, 139, 140, 198, 298])
 def test_a_line_fits_every_width_and_tells_number_dtype_and_answer(width: int) -> None:
     line = plain(run_line(RUN, OUTCOME, width, UNICODE, NOW_NS, chosen=True, marked=True))

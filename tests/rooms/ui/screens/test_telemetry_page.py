@@ -20,7 +20,8 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain, width_of
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU
-from cpugpu_tui.ui.screens.gpu import GPM, GpuScreen, gpu_lines, host_lines
+from cpugpu_tui.ui.screens.gpu import GpuScreen
+from cpugpu_tui.ui.screens.gpu.readings import GPM, gpu_lines, host_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDTHS = (76, 116, 196)
@@ -95,10 +96,11 @@ def test_the_whole_identity_stands_there_and_how_torchs_number_comes_to_be_known
 def test_processes_are_told_in_full() -> None:
     long = replace(PROCESSES[0], command="python " + "argument " * 12 + "end")
     text = page_of(gpu(processes=(long, *PROCESSES[1:])))
-    assert "memory unknown" in row_of(text, "pid 99999 (outside namespace)")
-    assert "12.0 GiB" in row_of(text, "pid 4242")
-    assert "".join(long.command.split()) in "".join(text.split())
-    assert "(ours)" in row_of(text, "pid 77")
+    assert row_of(text, "99999").split() == ["99999", *"––––", "(outside", "namespace)"]
+    assert "memory: not reported by the driver" in " ".join(text.split())
+    assert "12.0 GiB" in row_of(text, "4242")
+    assert "".join((long.command or "").split()) in "".join(text.split())
+    assert "(ours)" in row_of(text, "77 ")
     assert page_of(gpu(processes=None)).endswith("cannot be listed")
 
 
@@ -192,28 +194,26 @@ def app_with(read: TelemetryRead) -> Any:
     return new_app(backend=FakeBackend(telemetry=read))
 
 
-async def test_z_opens_the_first_gpu_tab_the_next_and_z_or_esc_go_back() -> None:
+async def test_z_opens_all_gpus_tab_each_of_them_and_z_or_esc_go_back() -> None:
     async with opened(app_with(moving(0, 3)), size=(80, 24)) as pilot:
         for back in ("z", "escape"):
             await pilot.press("tab", "z") if back == "z" else await pilot.press("z")
             await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
-            assert "▸GPU 0" in shown(pilot, "#page-title")
-            await pilot.press("tab")
+            assert "▸all" in shown(pilot, "#page-title")
+            assert all(f"GPU {index}" in shown(pilot) for index in range(3))
+            await pilot.press("tab", "right")
             assert "▸GPU 1" in shown(pilot, "#page-title")
             assert "NVML 1" in shown(pilot)
             await pilot.press("right", "tab")
             assert "▸host" in shown(pilot, "#page-title")
-            await pilot.press("tab")
-            assert "▸all" in shown(pilot, "#page-title")
-            assert all(f"GPU {index}" in shown(pilot) for index in range(3))
-            await pilot.press("shift+tab", "left")
+            await pilot.press("tab", "shift+tab", "left")
             assert "▸GPU 2" in shown(pilot, "#page-title")
             await pilot.press(back)
             assert isinstance(pilot.app.screen, MainScreen)
             assert pilot.app.screen.focused_pane == "telemetry"
 
 
-async def test_the_page_opens_on_the_gpu_that_the_run_uses() -> None:
+async def test_the_gpu_that_the_run_uses_has_torchs_name_on_every_page() -> None:
     used = replace(gpu(2), uuid="GPU-1")  # as fake_run's DEVICES
     app = app_with(sweep(gpu(0), used))
     async with opened(app) as pilot:
@@ -223,7 +223,9 @@ async def test_the_page_opens_on_the_gpu_that_the_run_uses() -> None:
         pilot.app.screen.query_one("#telemetry").focus()
         await pilot.press("z")
         await settled(pilot, lambda: isinstance(pilot.app.screen, GpuScreen) and bool(shown(pilot)))
-        assert "▸GPU 2" in shown(pilot, "#page-title")
+        lines = shown(pilot).splitlines()
+        assert lines[next(at for at, line in enumerate(lines) if line.startswith("GPU 2")) + 1].startswith("cuda:0")
+        await pilot.press("shift+tab", "shift+tab")
         assert "NVML 2" in row_of(shown(pilot), "cuda:0")
 
 
@@ -231,7 +233,7 @@ async def test_the_page_is_live_and_a_gpu_that_goes_leaves_a_sentence() -> None:
     app = app_with(moving(0, 2))
     async with opened(app) as pilot:
         await zoomed(pilot)
-        await pilot.press("tab")
+        await pilot.press("tab", "tab")
         before = row_of(shown(pilot), "SM clock ")
         app.backend.read(moving(1, 2))
         await settled(pilot, lambda: row_of(shown(pilot), "SM clock ") != before)
@@ -250,7 +252,7 @@ async def test_a_long_page_scrolls_by_keys_and_another_gpu_begins_at_its_top() -
     async with opened(app_with(moving(0, 2)), size=(80, 24)) as pilot:
         await zoomed(pilot)
         scroll = pilot.app.screen.query_one("#page")
-        await pilot.press("G")
+        await pilot.press("tab", "G")
         assert scroll.scroll_y > 20
         await pilot.press("tab")
         assert scroll.scroll_y == 0

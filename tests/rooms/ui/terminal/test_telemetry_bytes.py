@@ -23,6 +23,10 @@ SWEEPS = 60
 COUNTED = 5
 LIMIT = 6000
 """Most bytes per second with eight GPUs at 200×60, one reading per second."""
+PAGE_LIMIT = 1400
+"""The same for the page of all GPUs at 120×40."""
+HISTORY = 160
+"""Readings after which the histories of that page are full."""
 
 
 @pytest.fixture
@@ -36,19 +40,19 @@ def app(request: pytest.FixtureRequest) -> Iterator[PtyApp]:
         yield started
 
 
-def bytes_of_a_sweep(app: PtyApp) -> float:
-    """Return the mean bytes of one reading."""
-    for _ in range(SWEEPS):
+def bytes_of_a_sweep(app: PtyApp, sweeps: int = SWEEPS, counted: int = COUNTED) -> float:
+    """Return the mean bytes of one reading; `counted` covers whole steps of the histories."""
+    for _ in range(sweeps):
         app.signal(signal.SIGUSR1)
         assert app.bytes_until_quiet(0.02) >= 0
     app.bytes_until_quiet()
     before = len(app.output)
-    for _ in range(COUNTED):
+    for _ in range(counted):
         seen = len(app.output)
         app.signal(signal.SIGUSR1)
         app.until(lambda app, seen=seen: len(app.output) > seen)  # type: ignore[misc] # a busy machine paints late
         app.bytes_until_quiet()
-    return (len(app.output) - before) / COUNTED
+    return (len(app.output) - before) / counted
 
 
 @pytest.mark.parametrize("app", [(200, 60)], indirect=True)
@@ -59,9 +63,20 @@ def test_eight_gpus_in_the_column_stay_within_six_kilobytes_a_second(app: PtyApp
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("app", "limit"), [((120, 40), PAGE_LIMIT), ((200, 60), LIMIT)], indirect=["app"])
+def test_the_page_of_eight_gpus_whose_every_value_jumps_stays_within_its_limit(app: PtyApp, limit: int) -> None:
+    app.send("\tz")
+    app.until_text("Processes")
+    written = bytes_of_a_sweep(app, sweeps=HISTORY, counted=12)
+    print(f"{written:.0f} bytes a sweep")
+    assert written <= limit
+    assert all(f"GPU {index} " in app.text for index in range(8)), "what was counted is the whole page"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("app", [(200, 60)], indirect=True)
 def test_a_page_of_one_gpu_stays_within_it_too(app: PtyApp) -> None:
-    app.send("\tz")
+    app.send("\tz\t")
     app.until_text(GPU["memory_reserved_bytes"].label)
     written = bytes_of_a_sweep(app)
     print(f"{written:.0f} bytes a sweep")

@@ -23,8 +23,8 @@ def compare(
 ) -> None:
     """Compare two series of runs, case by case.
 
-    Prints how their machines differ, then for each case the change and verdict of latency and of kernel time, then the
-    geometric means of the changes.
+    Prints how their machines differ. For each case it prints how much latency and kernel time changed, each with a
+    verdict. At the end it prints the geometric mean of the changes.
     """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.json_lines import print_json

@@ -1,4 +1,4 @@
-"""The compute processes of a GPU, and its MIG slices with their own memory, UUID and processes.
+"""The compute processes of a GPU with their shares, and its MIG slices with their own memory, UUID and processes.
 
 Graphics processes are not listed, because that takes 4.5 ms."""
 
@@ -11,11 +11,12 @@ from typing import Any
 
 from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES, MOST_SLICES, plausible
-from cpugpu_tui.machine.nvml.calls import FUNCTION_MISSING, NO_NUMBERS, Call, ask, memory_readings, text
-from cpugpu_tui.machine.procfs import process_owner
+from cpugpu_tui.machine.nvml.calls import FUNCTION_MISSING, NO_NUMBERS, NOT_FOUND, Call, ask, memory_readings, text
+from cpugpu_tui.machine.procfs import process_cpu_s, process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 
 _NAMES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
+_SHARES = "nvmlDeviceGetProcessUtilization"
 _LEAST, _MOST = LIMITS["memory_used_bytes"]
 
 
@@ -67,6 +68,82 @@ def owned(processes: tuple[GpuProcess, ...] | None, own_pids: Collection[int]) -
     return tuple(replace(process, own=process.pid in own_pids) for process in processes)
 
 
+class ProcessUse:
+    """GPU and CPU share of the processes on one GPU, between two readings of the slow tier."""
+
+    def __init__(self, root: str) -> None:
+        """`root` is the folder that holds `proc`."""
+        self._root = root
+        self._cpu: dict[int, tuple[int, float]] = {}
+        self._readings: dict[int, dict[str, Reading]] = {}
+        self._read_s = float("-inf")
+
+    def read(self, nvml: Any, handle: Any, pids: Collection[int], now_s: float, now_us: int, why_not: str) -> None:
+        """Read the shares of these processes; raise NVMLError if the GPU is lost.
+
+        `why_not` is the reason why the driver is not asked for GPU shares; empty to ask it.
+        """
+        elapsed_s, before, self._read_s = now_s - self._read_s, self._cpu, now_s
+        self._cpu = {pid: cpu for pid in pids if (cpu := process_cpu_s(pid, self._root)) is not None}
+        busy: Any = Reading(None, why_not)
+        if pids and not why_not:
+            # Of the first reading, too, only the last seconds count.
+            since_us = now_us - int(min(elapsed_s, LONGEST_WINDOW_S) * 1e6)
+            busy = ask(nvml, handle, lambda nvml, handle: kernel_shares(nvml, handle, since_us))
+        self._readings = {
+            pid: {
+                "kernel_active_pct": busy if isinstance(busy, Reading) else busy.get(pid, Reading(None, "no-sample")),
+                "cpu_cores": cores_used(before.get(pid), self._cpu.get(pid), elapsed_s),
+            }
+            for pid in pids
+        }  # fmt: skip
+
+    def of(self, processes: tuple[GpuProcess, ...] | None, now_s: float) -> tuple[GpuProcess, ...] | None:
+        """Return the processes with their shares, aged."""
+        if processes is None:
+            return None
+        age_s = now_s - self._read_s
+
+        def aged(pid: int) -> dict[str, Reading]:
+            return {key: replace(each, age_s=age_s) for key, each in self._readings.get(pid, {}).items()}
+
+        return tuple(replace(process, readings=aged(process.pid)) for process in processes)
+
+
+LONGEST_WINDOW_S = 6.0
+"""Longest time that a GPU share covers."""
+
+
+def kernel_shares(nvml: Any, handle: Any, since_us: int) -> dict[int, Reading]:
+    """Return pid → share of time with its kernels in the driver's newest sample; raise NVMLError.
+
+    The driver has samples only of processes that worked since `since_us` (µs since the epoch). As in `running`, the
+    buffer has a fixed length; places that the driver leaves empty have no time stamp.
+    """
+    function = getattr(nvml.nvmlLib, _SHARES, None) if hasattr(nvml, _SHARES) else None
+    if function is None:
+        raise nvml.NVMLError(FUNCTION_MISSING)
+    count = ctypes.c_uint(MOST_PROCESSES)
+    found = (nvml.c_nvmlProcessUtilizationSample_t * MOST_PROCESSES)()
+    code = function(handle, found, ctypes.byref(count), ctypes.c_ulonglong(since_us))
+    if code == NOT_FOUND:
+        return {}
+    if code != nvml.NVML_SUCCESS:
+        raise nvml.NVMLError(code)
+    samples = [each for each in found[: min(count.value, MOST_PROCESSES)] if each.timeStamp > since_us]
+    newest = {each.pid: each for each in sorted(samples, key=lambda each: int(each.timeStamp))}
+    return {int(pid): plausible("kernel_active_pct", Reading(float(each.smUtil))) for pid, each in newest.items()}
+
+
+def cores_used(before: tuple[int, float] | None, after: tuple[int, float] | None, elapsed_s: float) -> Reading:
+    """Return the cores that a process used between two `process_cpu_s`, or the reason why they are unknown."""
+    if after is None:
+        return Reading(None, "unresolved")
+    if before is None or before[0] != after[0] or elapsed_s <= 0:
+        return Reading(None, "not-yet")
+    return plausible("cpu_cores", Reading(max(0.0, after[1] - before[1]) / elapsed_s))
+
+
 WHOLE_GPU_ONLY = frozenset(
     ("kernel_active_pct", "memory_active_pct", "nvlink_links", "nvlink_tx_bytes_per_s", "nvlink_rx_bytes_per_s")
 )
@@ -94,11 +171,11 @@ class Slice:
     name: str
     processes: tuple[GpuProcess, ...] | None
 
-    def read(self, nvml: Any, own_pids: Collection[int]) -> MigInstance:
-        """Return the instance with its current memory."""
+    def read(self, nvml: Any, own_pids: Collection[int], use: ProcessUse, now_s: float) -> MigInstance:
+        """Return the instance with its current memory; `use` holds the shares of its processes."""
         memory = memory_readings(nvml, self.handle)
         readings = {key: plausible(key, memory[key]) for key in ("memory_used_bytes", "memory_total_bytes")}
-        return MigInstance(self.index, self.uuid, self.name, readings, owned(self.processes, own_pids))
+        return MigInstance(self.index, self.uuid, self.name, readings, owned(use.of(self.processes, now_s), own_pids))
 
 
 def _place(index: int) -> Call:

@@ -22,7 +22,15 @@ from cpugpu_tui.machine.nvml.calls import (
     throttle_words,
 )
 from cpugpu_tui.machine.nvml.fields import Gpm
-from cpugpu_tui.machine.nvml.processes import Slice, compute_processes, explained, find_slices, is_mig, owned
+from cpugpu_tui.machine.nvml.processes import (
+    ProcessUse,
+    Slice,
+    compute_processes,
+    explained,
+    find_slices,
+    is_mig,
+    owned,
+)
 from cpugpu_tui.machine.nvml.values import KEYS, FastTier, SlowTier, pcie_most_bytes_per_s
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading
 
@@ -195,6 +203,7 @@ class Gpu:
         self._is_mig = False
         self._slices: tuple[Slice, ...] = ()
         self._processes: tuple[GpuProcess, ...] | None = None
+        self._use = ProcessUse(self._root)
         self._persistence: bool | None = None
 
     def detach(self, nvml: Any) -> None:
@@ -254,6 +263,10 @@ class Gpu:
         self._is_mig = is_mig(nvml, self._handle)
         self._slices = find_slices(nvml, self._handle, self._root) if self._is_mig else ()
         self._processes = compute_processes(nvml, self._handle, self._root)
+        lists = (self._processes, *(each.processes for each in self._slices))
+        pids = {process.pid for processes in lists for process in processes or ()}
+        why_not = "mig" if self._is_mig else "not-in-run" if quiet else ""
+        self._use.read(nvml, self._handle, pids, now_s, _wall_us(), why_not)
         mode = ask(nvml, self._handle, lambda nvml, handle: nvml.nvmlDeviceGetPersistenceMode(handle))
         self._persistence = None if isinstance(mode, Reading) else mode == nvml.NVML_FEATURE_ENABLED
 
@@ -262,7 +275,7 @@ class Gpu:
         slow = self._slow
         most_per_s = pcie_most_bytes_per_s(slow.value("pcie_max_generation"), slow.value("pcie_max_width"))
         fast = self._fast.read(nvml, self._handle, slow.links, most_per_s, now_s, _wall_us())
-        instances = tuple(each.read(nvml, own_pids) for each in self._slices)
+        instances = tuple(each.read(nvml, own_pids, self._use, now_s) for each in self._slices)
         vital = [fast[key] for key in _VITAL_KEYS]
         self.answered = any(reading.value is not None for reading in vital)
         readings = {
@@ -272,7 +285,7 @@ class Gpu:
         return GpuTelemetry(
             index=self.index, uuid=self._uuid, name=self._name, pci_bus_id=self._pci_bus_id,
             readings={key: readings[key] for key in KEYS}, throttle=throttle_words(readings["throttle_bits"].value),
-            processes=owned(self._in_no_slice(), own_pids),
+            processes=owned(self._use.of(self._in_no_slice(), now_s), own_pids),
             problem=gpu_problem(nvml.NVMLError(NO_PERMISSION), self.index, self._minor)[1] if denied else None,
             instances=instances, persistence=self._persistence,
         )  # fmt: skip

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from cpugpu_tui.dataclass import dataclass
-from cpugpu_tui.model.quantities import MS, NS, US, S, size_text
+from cpugpu_tui.model.quantities import size_text, tick_text
 
 FEW_DECADES = 3
 """A logarithmic axis over few decades also has numbers at 2 and 5."""
@@ -42,13 +42,6 @@ class Axis:
         low, high = self.limits
         share = (self.scaled(min(max(value, self.low), self.high)) - low) / (high - low)
         return math.floor(share * (self.cells - 1) + 0.5)
-
-    def between(self, a: tuple[float, float], b: tuple[float, float], at: float, other: Axis) -> float:
-        """Return the value on `other` where a straight line from a to b passes `at` on this axis."""
-        span = self.scaled(b[0]) - self.scaled(a[0])
-        share = (self.scaled(at) - self.scaled(a[0])) / span if span else 0.0
-        value = other.scaled(a[1]) + share * (other.scaled(b[1]) - other.scaled(a[1]))
-        return value if other.linear else float(10**value)
 
 
 def axis_over(values: Iterable[float], cells: int, *, linear: bool, least_ratio: float = 1.0) -> Axis:
@@ -90,17 +83,6 @@ def _even_steps(low: float, high: float, most: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
     return [index * step for index in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def number_text(value: float) -> str:
-    """Format a number beside an axis: `0.5`, `20`, `10,000`."""
-    return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
-
-
-def tick_text(ns: float) -> str:
-    """Format a time beside an axis in its own unit: `500 ns`, `10 us`, `1 ms`."""
-    unit = next((unit for unit in (S, MS, US) if ns >= 0.999 * unit.ns), NS)
-    return f"{number_text(ns / unit.ns)} {unit.name}" if ns else "0"
 
 
 def time_labels(axis: Axis) -> dict[int, str]:

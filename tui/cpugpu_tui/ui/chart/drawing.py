@@ -5,28 +5,27 @@ Each curve has a letter at every size that was timed, so that the chart also rea
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import named, where
-from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT
+from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.model import PAGEABLE, SweepKey
+from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.quantities import size_text, time_text
-from cpugpu_tui.render.answers import axis_of, beside, threads_of, world
-from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.answers import axis_of, threads_of, world
+from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.answer import BY_KEY, finished_rows, marked_row, what_if_sentence
+from cpugpu_tui.ui.panes.answer import marked_row, what_if_sentence
 from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
 
 LEAST_CELLS = (30, 6)
@@ -58,18 +57,6 @@ class ChartOptions:
     linear_times: bool = False
     in_words: bool = True
     """Whether a sentence below states the crossover; False where the answer pane is right below."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Times of one device over sizes."""
-
-    sign: str
-    """Capital letter, drawn at each size that was timed."""
-    label: str
-    role: str
-    points: tuple[tuple[int, float], ...]
-    """(size, ns), sizes rising."""
 
 
 def chart_lines(
@@ -108,39 +95,6 @@ def chart_lines(
 
 
 # -------------------------------------------------------------------- what is drawn
-
-
-def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
-    """Return the curves of a sweep: CPU, GPU, GPU with copies, and that of the what-if if it is none of these."""
-    latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
-    first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
-    gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
-    with_copies = (
-        f"{first} {COLUMNS[Key.MOVED].heading}",
-        "copies",
-        [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
-    )
-    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, with_copies), strict=True)]
-    if what_if == ONE_THREAD:
-        others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
-        points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
-        found.append(_curve("W", "one CPU thread", "key", points))
-    elif what_if not in (RESIDENT, END_TO_END):
-        # Derived from the speedup, like the crossover, so that the curves meet at its marker.
-        worlds = [(row, row.in_worlds.get(what_if)) for row in rows]
-        points = [
-            (row.case.size, row.cpu.latency_ns / there.speedup)
-            for row, there in worlds
-            if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
-        ]
-        label = f"GPU {COLUMNS[Key.MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
-        found.append(_curve("W", label, "key", points))
-    return found
-
-
-def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float | None]]) -> Curve:
-    known = tuple((size, ns) for size, ns in points if ns is not None and ns > 0 and math.isfinite(ns))
-    return Curve(sign, label, role, known)
 
 
 def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
@@ -285,24 +239,12 @@ def _drawn(
             at = vertical.cells - 1 - vertical.cell(ns), horizontal.cell(size)
             shared = at in placed and placed[at][0] != curve.sign
             placed[at] = (SEVERAL, "strong") if shared else (curve.sign, curve.role)
-    if (point := _crossing(found, crossing, horizontal, vertical)) is not None:
+    is_linear = {"linear_sizes": horizontal.linear, "linear_times": vertical.linear}
+    if (point := crossing_point(found, crossing, **is_linear)) is not None:
         placed[vertical.cells - 1 - vertical.cell(point[1]), horizontal.cell(point[0])] = (CROSSING, "warn")
     for (y, x), cell in placed.items():
         cells[y][x] = cell
     return cells
-
-
-def _crossing(
-    found: Sequence[Curve], crossing: Crossover, horizontal: Axis, vertical: Axis
-) -> tuple[float, float] | None:
-    """Return (size, ns) of the crossover on the CPU's curve as it is drawn."""
-    one = next((curve for curve in found if curve.label == "one CPU thread"), None)
-    cpu = one or next((curve for curve in found if curve.sign == "C"), None)
-    at = crossing.point
-    if cpu is None or at is None:
-        return None
-    around = next(((a, b) for a, b in pairwise(cpu.points) if a[0] <= at <= b[0]), None)
-    return None if around is None else (at, horizontal.between(*around, at, vertical))
 
 
 _loaded = threading.Event()

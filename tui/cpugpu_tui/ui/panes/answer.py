@@ -14,6 +14,7 @@ from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
+from cpugpu_tui.render.curves import BY_KEY, finished_rows
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.render.sentences import cut_short, table_lines
 from cpugpu_tui.session.planning import scale_text
@@ -35,8 +36,6 @@ WITHOUT_WINNER = {
     NO_WINNER: "neither clearly faster nor slower",
 }
 """What follows `the GPU is` where no device wins."""
-
-BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
 
 def shown_row(run: RunState, cursor: str | None) -> Row | None:
@@ -64,11 +63,6 @@ def next_world(run: RunState, now: str) -> str:
     known = {key for answer in answers(run) for key in answer.evidence.worlds} | {RESIDENT, ONE_THREAD}
     cycle = [what_if.key for what_if in WHAT_IFS if what_if.key in known]
     return cycle[(cycle.index(now) + 1) % len(cycle)] if now in cycle else RESIDENT
-
-
-def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
-    """Return the finished rows of a sweep, smallest size first."""
-    return sorted((row for row in run.sweeps.get(sweep, ()) if row.status == "ok"), key=lambda row: row.case.size)
 
 
 def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: str) -> str:

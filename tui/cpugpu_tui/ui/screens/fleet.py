@@ -100,7 +100,8 @@ def case_width(names: int, width: int) -> int:
     """Return the cells of the cases' names beside hosts' names of `names` cells, 0 for one host."""
     fewest, most = CASE_WIDTH
     if width < NARROW:
-        return min(width - (2 + 1 + (names + 1 if names else 0) + GPU_WIDTH + 1 + NARROW_SPEEDUP), most)
+        room = width - (2 + 1 + (names + 1 if names else 0) + GPU_WIDTH + 1 + NARROW_SPEEDUP)
+        return min(max(FEWEST_OF_WORKLOAD, room), most)
     return min(max(fewest, width // 5), most)
 
 

@@ -62,12 +62,12 @@ PANES: dict[str, PaneKeys] = {
     "telemetry": PaneKeys(
         "the telemetry pane",
         ("run", "stop", "measure", "machine", "history", "next-pane", "palette", "help", "quit"),
-        (OwnKey("{zoom}", LOOK, "Show every reading of one GPU, with processes."),),
+        (OwnKey("{zoom}", LOOK, "Show the histories of all GPUs and their processes, then each GPU alone."),),
     ),
     "gpu": PaneKeys(
         "the telemetry page",
         ("pause", "stop", "machine", *OPEN),
-        (OwnKey("tab", LOOK, "Show the next GPU; shift+tab: the previous one."),
+        (OwnKey("tab", LOOK, "Show all GPUs, each GPU with every reading, the host; shift+tab: back."),
          OwnKey("{back} {zoom}", GO, "Return to the panes."), SCROLL),
     ),
     "detail": PaneKeys(
@@ -208,7 +208,14 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
 }  # fmt: skip
 """Topic → (word, explanation); ids in braces stand for the keys in force."""
 
-WORDS |= {"gpu": WORDS["telemetry"], "host": WORDS["fleet"], "pair": WORDS["compare"]}
+HISTORIES = (
+    ("histories", "Each column is the mean of the seconds named in the top line. The bottom is 0. A gap: no reading."),
+    ("GPU share", "Share of time in which a kernel of this process ran, read every five seconds but not during a run."),
+    ("CPU share", "CPU time of the process divided by the time that passed: 1.0 cores is one core all the time."),
+)
+"""What the telemetry page shows and its pane does not."""
+
+WORDS |= {"gpu": HISTORIES + WORDS["telemetry"], "host": WORDS["fleet"], "pair": WORDS["compare"]}
 
 TERMS: dict[str, tuple[str, ...]] = {
     "workload": ("workload", "preset", "size", "variant", "case", "series", "crossover"),

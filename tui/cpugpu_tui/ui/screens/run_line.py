@@ -49,7 +49,8 @@ def columns(width: int) -> dict[str, int]:
     if width < NARROW:
         found = {"run": NUMBER, "what": 9 if width < MEDIUM else 12, "type": DTYPE, "answer": 0}
         found |= {"change": CHANGE} if width >= MEDIUM else {}
-        return found | {"answer": width - 2 - sum(found.values()) - (len(found) - 1) * gap}
+        # A terminal may be dragged to fewer cells than the other columns take.
+        return found | {"answer": max(1, width - 2 - sum(found.values()) - (len(found) - 1) * gap)}
     is_wide = width >= DATE_WIDTH
     found = {
         "run": NUMBER,

@@ -222,8 +222,8 @@ class TelemetryPane(StatePane):
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the richest arrangement that fits."""
-        if state.past is not None and state.telemetry.latest is None:
-            return wrapped(f"Run {state.past.summary.number} has no recorded telemetry.", size.width, "muted")
+        if state.telemetry.latest is None:
+            return nothing_yet(state, size.width)
         return telemetry_lines(state.telemetry, size.width, self.room(), self.glyphs, state.run.devices)
 
     def room(self) -> int:
@@ -232,6 +232,13 @@ class TelemetryPane(StatePane):
         if limit is not None and limit.cells is not None:
             return max(1, limit.cells - self.gutter.height)
         return max(1, self.size.height)
+
+
+def nothing_yet(state: AppState, width: int) -> list[Spans]:
+    """Return why there is no telemetry."""
+    if state.past is not None:
+        return wrapped(f"Run {state.past.summary.number} has no recorded telemetry.", width, "muted")
+    return [(("Waiting for the first reading.", "muted"),)]
 
 
 def telemetry_lines(
@@ -243,7 +250,7 @@ def telemetry_lines(
     """
     read = state.latest
     if read is None:
-        return [(("Waiting for the first reading.", "muted"),)]
+        return []
     subjects = [gpu_subject(gpu, state.history, devices, width, glyphs) for gpu in read.gpus]
     subjects.append(host_subject(read.host, state.history, glyphs))
     sentence = stranger(read.problem or "", 400, glyphs)

@@ -151,6 +151,12 @@ HOST = {
 }
 """Keys of `TelemetryRead.host`, in reading order."""
 
+PROCESS = {
+    "kernel_active_pct": _share("GPU share", is_slow=True),
+    "cpu_cores": Quantity("CPU share", lambda value: f"{value:.{1 if value < 99.95 else 0}f} cores", is_slow=True),
+}
+"""Keys of `GpuProcess.readings`, in reading order."""
+
 
 def known(readings: Readings, key: str) -> float | None:
     """Return a reading's number; None if there is none."""

@@ -1,99 +1,18 @@
-"""The telemetry page: all readings of one GPU, of all GPUs, or of the host."""
+"""The pages of one GPU and of the host: every reading with its age, history and range, or why there is none."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-from rich.cells import chop_cells
-from textual.binding import BindingType
-from textual.containers import VerticalScroll
-
-from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry
+from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.state.state import TelemetryState
-from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, labelled, width_of, wrapped
-from cpugpu_tui.ui.panes.status import tags
-from cpugpu_tui.ui.panes.telemetry import quantities, telemetry_lines, wording
+from cpugpu_tui.ui.panes.telemetry import quantities, wording
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
-from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, bytes_text, known
+from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, known
 from cpugpu_tui.ui.panes.telemetry.wording import joined, stranger, worded
-from cpugpu_tui.ui.screens.page import Page
-
-ALL_PAGE, HOST_PAGE = "all", "host"
-"""Names of the pages other than those of the GPUs, which are numbers."""
-
-
-class GpuScreen(Page):
-    """Has a page for all devices, one for each GPU, and one for the host."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("tab,right", "turn(1)"), ("shift+tab,left", "turn(-1)")]
-
-    TOPIC = "gpu"
-
-    def __init__(self, state: AppState, glyphs: Glyphs) -> None:
-        """Start on the first GPU that the run uses, else on the first GPU."""
-        super().__init__(state, glyphs)
-        self._page = first_page(state)
-
-    def page_title(self) -> Spans:
-        """Return the names of the pages, with the open one marked."""
-        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self.glyphs))
-
-    def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return the open page, or a sentence if its GPU has disappeared."""
-        glyphs, telemetry, devices = self.glyphs, self.state.telemetry, self.state.run.devices
-        if self._page == HOST_PAGE or telemetry.latest is None:
-            return host_lines(telemetry, width, glyphs)
-        if self._page == ALL_PAGE:
-            lines = max(self.size.height - 2, len(telemetry.latest.gpus) + 4)
-            return telemetry_lines(telemetry, width, lines, glyphs, devices)
-        gpu = next((gpu for gpu in telemetry.latest.gpus if str(gpu.index) == self._page), None)
-        if gpu is None:
-            return [((f"GPU {self._page} has disappeared.", "warn"),)]
-        name: Spans = ((f"GPU {gpu.index} ", "strong"), (stranger(gpu.name, max(width - 8, 0), glyphs), "title"))
-        return [name, *gpu_lines(gpu, telemetry, devices, width, glyphs)]
-
-    def page_keys(self) -> Sequence[tuple[str, str]]:
-        """Return the keys of this page."""
-        return (("{zoom}", "back"), ("tab", "next"), ("shift+tab", "previous"), ("j k g G", "scroll"))
-
-    def action_turn(self, step: int) -> None:
-        """Go to the next or previous page, in a circle."""
-        there = pages(self.state)
-        at = there.index(self._page) if self._page in there else 0
-        self._page = there[(at + step) % len(there)]
-        self.query_one("#page", VerticalScroll).scroll_home(animate=False)
-        self.redraw()
-
-
-def pages(state: AppState) -> list[str]:
-    """Return the pages in order: all, each GPU by its NVML number, the host."""
-    read = state.telemetry.latest
-    return [ALL_PAGE, *(str(gpu.index) for gpu in (read.gpus if read is not None else ())), HOST_PAGE]
-
-
-def first_page(state: AppState) -> str:
-    """Return the GPU that the run uses, else the first, else the host."""
-    read = state.telemetry.latest
-    gpus = read.gpus if read is not None else ()
-    used = [gpu for gpu in gpus if wording.torch_names(gpu, state.run.devices)]
-    return str((used or list(gpus))[0].index) if gpus else HOST_PAGE
-
-
-def page_tabs(there: Sequence[str], chosen: str, width: int, glyphs: Glyphs) -> Spans:
-    """Return the names of the pages with a sign at the open one; only numbers if the names do not fit."""
-    for form in ("GPU {}", "{}"):
-        spans: list[tuple[str, str]] = []
-        for page in there:
-            text = form.format(page) if page not in (ALL_PAGE, HOST_PAGE) else page
-            sign, role = (glyphs.cursor, "chosen") if page == chosen else (" ", "text")
-            spans += [(sign, "key"), (text, role), (" ", "text")]
-        if width_of(tuple(spans)) <= width:
-            break
-    return tuple(spans)
-
+from cpugpu_tui.ui.screens.gpu.processes import outside_instances, process_table
 
 LABEL_WIDTH, VALUE_WIDTH, AGE_WIDTH, TOP_WIDTH = 26, 13, 11, 12
 """Cells of a row: label, value, age, and the top of the history's range."""
@@ -136,14 +55,14 @@ def gpu_lines(
         (),
         *_in_columns([section for section in sections if section], width),
         (),
-        *_processes(gpu, width, glyphs),
+        *outside_instances(gpu, width, glyphs),
     ]
 
 
 def host_lines(state: TelemetryState, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return every reading of the host."""
     if state.latest is None:
-        return [(("waiting for the first reading", "muted"),)]
+        return []
     past = {key.partition("/")[2]: values for key, values in state.history.items() if key.startswith("host/")}
     shown = {key: quantity for key, quantity in HOST.items() if key in state.latest.host}
     table = _table("Host", shown, state.latest.host, past, _column_width(width), glyphs, "cpu")
@@ -275,39 +194,7 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         lines.append(((f"  {text}"[:width], "stale" if is_stale else "text"),))
         names = joined(wording.instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
         lines += labelled("", wrapped(names, width - 4, "muted"), 4, "text")
-        for process in instance.processes or ():
-            lines += [(("  ", "text"), *line) for line in _process(process, width - 2, glyphs)]
+        if instance.processes:
+            rows = [("", process) for process in instance.processes]
+            lines += [(("  ", "text"), *line) for line in process_table(rows, width - 2, glyphs)]
     return lines
-
-
-def _processes(gpu: GpuTelemetry, width: int, glyphs: Glyphs) -> Section:
-    """Return every process outside MIG instances, with its whole command."""
-    title: Spans = (("Processes outside the instances" if gpu.instances else "Processes", "strong"),)
-    if gpu.processes is None:
-        return [title, (("  cannot be listed", "muted"),)]
-    sliced = {process.pid for instance in gpu.instances for process in instance.processes or ()}
-    processes = [process for process in gpu.processes if process.pid not in sliced]
-    if not processes:
-        return [title, (("  none", "muted"),)]
-    return [title, *(line for process in processes for line in _process(process, width, glyphs))]
-
-
-def _process(process: GpuProcess, width: int, glyphs: Glyphs) -> Section:
-    """Return pid, user, memory and the whole command of a process."""
-    memory = bytes_text(process.memory_bytes) if process.memory_bytes is not None else "memory unknown"
-    ours = " (ours)" if process.own else ""
-    if process.user is None and process.command is None:
-        return [((f"  pid {process.pid} ({wording.UNRESOLVED}){ours}  {memory}", "text"),)]
-    user = stranger(process.user or "", 16, glyphs) or "user unknown"
-    head = f"  pid {process.pid:<8} {user:<16} {memory:>14}{ours}  "
-    command = stranger(process.command or "", 400, glyphs) or "command unknown"
-    room = width - width_of(((head, "text"),))
-    if room < 20:
-        return [((head.rstrip(), "text"),), *_chopped(command, "    ", width)]
-    first, *more = _chopped(command, " " * (width - room), width)
-    return [((head, "text"), *first[1:]), *more]
-
-
-def _chopped(command: str, indent: str, width: int) -> Section:
-    """Return a command in lines, cut anywhere by cells, because characters may be two cells wide."""
-    return [((indent, "text"), (piece, "text")) for piece in chop_cells(command, width - len(indent))]

@@ -1,0 +1,353 @@
+"""The chart of a sweep drawn with matplotlib: for the HTML report, as an SVG or PNG picture, and for notebooks.
+
+Curves differ in colour, mark and dash. All texts are drawn as they are, so that names may contain `$` or markup.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from cpugpu_tui.analysis.answer import is_wide, point_text
+from cpugpu_tui.dataclass import dataclass
+from cpugpu_tui.decide.crossover import Crossover
+from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.export.stream import ExportedRun
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import micro, size_text, tick_text, time_text
+from cpugpu_tui.render.curves import SweepChart, charts, crossing_point
+from cpugpu_tui.render.sentences import heading, when
+
+TEXT, MUTED, LINE, BAND = "#1b1b1b", "#5c5c5c", "#d4d4d4", "#9a9a9a"
+CPU, GPU, COPIES, GPU_2, COPIES_2, OTHER = "#1f5fa8", "#c0530a", "#00795a", "#7a3d8f", "#8a6d00", "#b03060"
+
+VARIABLES = {
+    TEXT: "text", MUTED: "muted", LINE: "line", BAND: "band", CPU: "cpu", GPU: "gpu", COPIES: "copies",
+    GPU_2: "gpu2", COPIES_2: "copies2", OTHER: "other",
+}  # fmt: skip
+"""Colour → the CSS variable that replaces it in the report, which has a light and a dark theme."""
+
+LOOKS = {
+    "cpu": ("o", "-", CPU), "gpu": ("s", "--", GPU), "copies": ("^", ":", COPIES), "key": ("D", "-.", OTHER),
+    "gpu 2": ("v", "--", GPU_2), "copies 2": ("P", ":", COPIES_2),
+}  # fmt: skip
+"""Role of a curve → marker, dash and colour."""
+
+MANY_POINTS = 60
+"""Curves of more points have no marker at each of them."""
+
+FEW_DECADES = 2.0
+"""An axis over fewer decades is also labelled at 2 and 5."""
+
+WIDE, NARROW, SLIDE = (8.6, 4.8), (4.3, 4.4), (9.6, 5.4)
+"""Inches: for wide and narrow pages, and a picture of one chart, which is 1920 x 1080 pixels."""
+
+PIXELS_PER_INCH = 200
+MOST_PANELS = 30
+"""Most charts in one picture; more would be too small to read."""
+
+LONGEST_NAME = 62
+"""Letters of a title that fit above a chart."""
+
+LINE_POINTS = 12.5
+"""Height of a line of small text, points."""
+
+ROOM_FOR_WORDS = 0.14
+"""Share of the height below the curves for the words about crossovers."""
+
+
+def need() -> None:
+    """Check that matplotlib is installed.
+
+    Raises:
+        UnfitError: it is missing.
+    """
+    chosen = os.environ.pop("MPLBACKEND", None)  # an unknown backend makes the import fail
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise UnfitError(
+            f"Charts need the package {error.name}, which is not installed.",
+            "Install it with pip install 'cpugpu-tui[report]'.",
+        ) from error
+    finally:
+        if chosen is not None:
+            os.environ["MPLBACKEND"] = chosen
+
+
+# ------------------------------------------------------------------ one chart
+
+
+def draw(axes: Any, chart: SweepChart, *, is_narrow: bool = False) -> None:
+    """Draw a chart on matplotlib's axes: curves over sizes in seconds, or bars if it has one size."""
+    if chart.is_sweep:
+        _draw_curves(axes, chart, is_narrow=is_narrow)
+    else:
+        _draw_bars(axes, chart)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(BAND)
+    for text in axes.findobj(_is_text):  # after all texts exist
+        text.set_parse_math(False)
+
+
+def _is_text(artist: Any) -> bool:
+    return hasattr(artist, "set_parse_math")
+
+
+def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
+    points = [point for curve in (*chart.curves, *chart.others) for point in curve.points]
+    for curve in chart.curves:
+        marker, dash, colour = LOOKS.get(curve.role, LOOKS["key"])
+        size = 5 if len(curve.points) <= MANY_POINTS else 0
+        label = printable(curve.label)
+        axes.plot(*_xy(curve.points), marker=marker, linestyle=dash, color=colour, markersize=size, label=label)
+    for index, curve in enumerate(chart.others):
+        label = "_" if index else f"{chart.others_label} (thin)"
+        axes.plot(*_xy(curve.points), "-", color=GPU, linewidth=0.7, alpha=0.7, label=label, zorder=1.9)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    _label_sizes(axes.xaxis, sorted({size for size, _ in points}), 0.16 if is_narrow else 0.07)
+    _label_times(axes.yaxis, [ns / 1e9 for _, ns in points])
+    axes.set_xlabel(printable(chart.axis) or "size", color=MUTED)
+    axes.set_ylabel("time of one call", color=MUTED)
+    axes.grid(visible=True, axis="y", which="major", color=LINE, linewidth=0.8)
+    axes.tick_params(which="both", color=BAND, labelcolor=TEXT)
+    low, high = axes.get_ylim()
+    marked = [
+        _mark(axes, chart, found, look, is_narrow=is_narrow)
+        for found, look in (
+            (chart.resident, ("GPU wins", "X", GPU, 0.02)),
+            (chart.with_copies, ("with copies", "*", COPIES, 0.09)),
+        )
+    ]
+    if any(marked):
+        axes.set_ylim(low / (high / low) ** ROOM_FOR_WORDS, high)
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=_legend_columns(is_narrow=is_narrow), frameon=False,
+        labelcolor=TEXT, borderaxespad=0.0, columnspacing=1.4, handletextpad=0.5,
+    )  # fmt: skip
+
+
+def _legend_columns(*, is_narrow: bool) -> int:
+    return 2 if is_narrow else 4
+
+
+def _xy(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [size for size, _ in points], [ns / 1e9 for _, ns in points]
+
+
+def _size(value: float) -> str:
+    size = round(value)
+    return f"{size:,}" if size < 1_000_000 else size_text(size)
+
+
+def _time(seconds: float) -> str:
+    return micro(tick_text(seconds * 1e9))
+
+
+def _label_sizes(axis: Any, sizes: Sequence[int], gap: float) -> None:
+    """Label the ends, the decades and then the other sizes; `gap` is the least share of the axis between two."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
+
+    whole = math.log(sizes[-1] / sizes[0])
+    decades = [10**power for power in range(20) if sizes[0] < 10**power < sizes[-1]]
+    chosen: list[int] = []
+    for size in [sizes[-1], sizes[0], *decades, *sizes[:MANY_POINTS]]:
+        if all(abs(math.log(size / other)) >= gap * whole for other in chosen):
+            chosen.append(size)
+    axis.set_major_locator(FixedLocator(sorted(chosen)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _label_times(axis: Any, seconds: Sequence[float]) -> None:
+    """Label the decades, over few of them also 2 and 5."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    is_short = max(seconds) < 10**FEW_DECADES * min(seconds)
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_short else (1.0,), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _time(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _mark(
+    axes: Any, chart: SweepChart, found: Crossover, look: tuple[str, str, str, float], *, is_narrow: bool
+) -> bool:
+    """Shade a crossover's bracket and name it above the axis; False without a bracket.
+
+    `look` holds words, marker, colour, and the height of the words as a share of the axis.
+    """
+    words, marker, colour, height = look
+    if found.low is None or found.high is None or found.point is None:
+        return False
+    axes.axvspan(found.low, found.high, color=colour, alpha=0.16, linewidth=0)
+    text = f"{words} {'from' if found.rises else 'up to'} {point_text(found, chart.axis)}"
+    on_curve = crossing_point([curve for curve in chart.curves if curve.role == "cpu"], found)
+    if not is_wide(found):
+        text += "" if is_narrow else f" ({found.low:,}–{found.high:,})"
+        if on_curve is not None:
+            axes.plot([on_curve[0]], [on_curve[1] / 1e9], marker, color=TEXT, markersize=9, zorder=5, label="_")
+    low, high = axes.get_xlim()
+    is_left = found.point < (low * high) ** 0.5
+    axes.annotate(
+        text, (found.point, height), xycoords=("data", "axes fraction"), xytext=(7 if is_left else -7, 0),
+        textcoords="offset points", ha="left" if is_left else "right", va="bottom", color=TEXT,
+        fontsize=8 if is_narrow else 9,
+    )  # fmt: skip
+    return True
+
+
+def _draw_bars(axes: Any, chart: SweepChart) -> None:
+    """Draw the times at one size as bars."""
+    shown = [*chart.curves, *chart.others]
+    longest = max(curve.points[0][1] for curve in shown)
+    for place, curve in enumerate(shown):
+        ns = curve.points[0][1]
+        colour = LOOKS.get(curve.role, LOOKS["key"])[2]
+        axes.barh(place, ns / 1e9, color=colour, height=0.6)
+        axes.annotate(
+            micro(time_text(ns)), (ns / 1e9, place), xytext=(5, 0), textcoords="offset points", va="center", color=TEXT
+        )
+    axes.set_yticks(range(len(shown)), [printable(curve.label) for curve in shown])
+    axes.invert_yaxis()
+    axes.set_xlim(0, longest / 1e9 * 1.18)
+    axes.xaxis.set_major_formatter(lambda value, _: _time(value))
+    axes.set_xlabel(f"time of one call, {printable(chart.axis) or 'size'} = {shown[0].points[0][0]:,}", color=MUTED)
+    axes.grid(visible=True, axis="x", color=LINE, linewidth=0.8)
+    axes.tick_params(color=BAND, labelcolor=TEXT)
+
+
+# ------------------------------------------------------------------ pictures
+
+
+@contextmanager
+def _own_style(**settings: Any) -> Iterator[None]:
+    """Draw in our own style: the same bytes for the same run, and no use of programs that a user's style may need."""
+    import matplotlib
+
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names may have letters that the font lacks
+        matplotlib.rcdefaults()
+        chosen: Any = {"font.size": 10, "text.color": TEXT, "axes.edgecolor": BAND, **settings}
+        matplotlib.rcParams.update(chosen)
+        yield
+
+
+def inline_svg(chart: SweepChart, salt: str, *, is_narrow: bool = False) -> str:
+    """Return a chart for a page, in the colours and the font of the page. `salt` makes its ids unique there."""
+    from matplotlib.figure import Figure
+
+    with _own_style(**{"svg.hashsalt": salt, "svg.fonttype": "none"}):
+        figure = Figure(figsize=_lower(NARROW if is_narrow else WIDE, chart), layout="constrained")
+        draw(figure.add_subplot(facecolor="none"), chart, is_narrow=is_narrow)
+        figure.set_facecolor("none")
+        text = _svg(figure)
+    text = re.sub(r'<g id="[^"]*"', "<g", text)  # nothing refers to them, and several charts have the same
+    return re.sub("|".join(VARIABLES), lambda found: f"var(--{VARIABLES[found[0]]})", text)
+
+
+def _lower(size: tuple[float, float], chart: SweepChart) -> tuple[float, float]:
+    """Return the size of a figure; bars need less height than curves."""
+    return size if chart.is_sweep else (size[0], 1.2 + 0.4 * len((*chart.curves, *chart.others)))
+
+
+def _svg(figure: Any) -> str:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    drawn = io.StringIO()
+    canvas: Any = FigureCanvasSVG(figure)
+    canvas.print_svg(drawn, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    text = drawn.getvalue()
+    return text[text.index("<svg") :]
+
+
+@dataclass(frozen=True)
+class _Panel:
+    title: str
+    chart: SweepChart
+
+
+def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
+    """Yield the charts of the runs as one SVG or PNG file with titles, answers and what was measured.
+
+    Raises:
+        UnfitError: matplotlib is not installed.
+        UsageError: nothing was timed, or there are too many charts for one picture.
+    """
+    need()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    panels = _panels(runs)
+    # In a picture, letters are drawn as paths, so that it looks the same wherever it is shown.
+    with _own_style(**{"svg.hashsalt": "cpugpu-tui", "svg.fonttype": "path"}):
+        figure = _slide(panels, runs)
+        if name == "svg":
+            yield f'<?xml version="1.0" encoding="utf-8"?>\n{_svg(figure)}'.encode()
+            return
+        drawn = io.BytesIO()
+        figure.set_dpi(PIXELS_PER_INCH)
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.print_png(drawn, metadata={"Software": None})
+    yield drawn.getvalue()
+
+
+def _panels(runs: Sequence[ExportedRun]) -> list[_Panel]:
+    panels = [
+        _Panel(f"{'SIMULATED: ' if run.state.simulated else ''}{chart.name}", chart)
+        for run in runs for _, chart in charts(run.state)
+    ]  # fmt: skip
+    if not panels:
+        raise UsageError("Cannot draw a chart: no case of this run has a time.", "Export another run, or use .html.")
+    if len(panels) > MOST_PANELS:
+        message = f"{len(panels)} charts do not fit into one picture, which holds at most {MOST_PANELS}."
+        raise UsageError(message, "Use .html, or give one run.")
+    return panels
+
+
+def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
+    """Return a figure with all panels in two columns, or in one if there is only one panel."""
+    from matplotlib.figure import Figure
+
+    columns = 2 if len(panels) > 1 else 1
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(SLIDE[0] * columns, SLIDE[1] * lines), layout="constrained", facecolor="white")
+    engine: Any = figure.get_layout_engine()
+    engine.set(w_pad=0.15, h_pad=0.12)
+    for place, panel in enumerate(panels, 1):
+        axes = figure.add_subplot(lines, columns, place, facecolor="white")
+        draw(axes, panel.chart)
+        _entitle(axes, panel)
+    foot = "\n".join(textwrap.fill(_foot(run), 150 * columns) for run in runs)
+    figure.supxlabel(foot, fontsize=8, color=MUTED, parse_math=False)
+    return figure
+
+
+def _entitle(axes: Any, panel: _Panel) -> None:
+    """Write name and answer above a panel's legend."""
+    entries = len(axes.get_legend_handles_labels()[1]) if panel.chart.is_sweep else 0
+    above = 6.0 + LINE_POINTS * 1.3 * -(-entries // _legend_columns(is_narrow=False))
+    answer = textwrap.wrap(printable("".join(panel.chart.sentences[:1]), 600), 122)
+    title = printable(panel.title)
+    title = title if len(title) <= LONGEST_NAME else f"{title[: LONGEST_NAME - 1]}…"
+    for text, size, weight, lines in (
+        ("\n".join(answer), 9.5, "normal", len(answer)), (title, 13, "bold", 1),
+    ):  # fmt: skip
+        axes.annotate(
+            text, (0, 1), xycoords="axes fraction", xytext=(0, above), textcoords="offset points", va="bottom",
+            fontsize=size, fontweight=weight, color=TEXT, parse_math=False,
+        )  # fmt: skip
+        above += LINE_POINTS * lines + (4 if lines else 0)
+
+
+def _foot(run: ExportedRun) -> str:
+    """Return the machine, the versions and the time of a run."""
+    return " · ".join(filter(None, (printable(heading(run.state), 300), printable(when(run.state)), "cpugpu-tui")))

@@ -1,0 +1,164 @@
+"""The curves of a sweep: times of each device over sizes, and the crossover on them. Every face draws the same ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from cpugpu_tui.analysis.alike import grouped
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+from cpugpu_tui.dataclass import dataclass
+from cpugpu_tui.decide.crossover import Crossover
+from cpugpu_tui.model import PAGEABLE, SweepKey
+from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.render.answers import axis_of, beside, leading_answers, threads_of, world
+from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.gpus import listed, models_of, several
+from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.state.state import Row, RunState
+
+BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Times of one device over sizes."""
+
+    sign: str
+    """Capital letter, drawn at each size that was timed."""
+    label: str
+    role: str
+    """`cpu`, `gpu`, `copies`, or `key` for a what-if."""
+    points: tuple[tuple[int, float], ...]
+    """(size, ns), sizes rising."""
+
+
+@dataclass(frozen=True)
+class SweepChart:
+    """What a chart of one sweep shows. A sweep of one size has curves of one point."""
+
+    name: str
+    """Name of the sweep, with its dtype and the CPU threads."""
+    axis: str
+    """Meaning of its sizes: `n`, `batch`."""
+    curves: tuple[Curve, ...]
+    """CPU and the first GPU of each model; none is empty."""
+    others: tuple[Curve, ...]
+    """The other GPUs, to be drawn faintly."""
+    others_label: str
+    resident: Crossover
+    """Crossover with inputs on the GPU."""
+    with_copies: Crossover
+    """Crossover with copies included."""
+    sentences: tuple[str, ...]
+    """Who wins from where, and why; empty without a comparison."""
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it has several sizes."""
+        return len({size for curve in self.curves for size, _ in curve.points}) > 1
+
+
+def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
+    """Return the finished rows of a sweep, smallest size first."""
+    return sorted((row for row in run.sweeps.get(sweep, ()) if row.status == "ok"), key=lambda row: row.case.size)
+
+
+def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
+    """Return the curves of a sweep: CPU, GPU, GPU with copies, and that of the what-if if it is none of these."""
+    latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
+    first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
+    gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
+    with_copies = (
+        f"{first} {COLUMNS[Key.MOVED].heading}",
+        "copies",
+        [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
+    )
+    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, with_copies), strict=True)]
+    if what_if == ONE_THREAD:
+        others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
+        points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
+        found.append(_curve("W", "one CPU thread", "key", points))
+    elif what_if not in (RESIDENT, END_TO_END):
+        # Derived from the speedup, like the crossover, so that the curves meet at its marker.
+        worlds = [(row, row.in_worlds.get(what_if)) for row in rows]
+        points = [
+            (row.case.size, row.cpu.latency_ns / there.speedup)
+            for row, there in worlds
+            if there is not None and row.cpu is not None and row.cpu.latency_ns is not None
+        ]
+        label = f"GPU {COLUMNS[Key.MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
+        found.append(_curve("W", label, "key", points))
+    return found
+
+
+def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float | None]]) -> Curve:
+    known = tuple((size, ns) for size, ns in points if ns is not None and ns > 0 and math.isfinite(ns))
+    return Curve(sign, label, role, known)
+
+
+def crossing_point(
+    found: Sequence[Curve], crossing: Crossover, *, linear_sizes: bool = False, linear_times: bool = False
+) -> tuple[float, float] | None:
+    """Return (size, ns) of the crossover on the CPU's curve, as a straight line between its points is drawn."""
+    one = next((curve for curve in found if curve.label == "one CPU thread"), None)
+    cpu = one or next((curve for curve in found if curve.sign == "C"), None)
+    at = crossing.point
+    if cpu is None or at is None:
+        return None
+    around = next(((a, b) for a, b in pairwise(cpu.points) if a[0] <= at <= b[0]), None)
+    if around is None:
+        return None
+    (left, left_ns), (right, right_ns) = around
+    x = [each if linear_sizes else math.log10(each) for each in (left, at, right)]
+    share = (x[1] - x[0]) / (x[2] - x[0]) if x[2] > x[0] else 0.0
+    if linear_times:
+        return at, left_ns + share * (right_ns - left_ns)
+    return at, left_ns * (right_ns / left_ns) ** share
+
+
+# ------------------------------------------------------------------ all charts of a run
+
+
+def charts(run: RunState) -> list[tuple[SweepKey, SweepChart]]:
+    """Return each sweep with times and its chart; sweeps that are a column of another one are part of its chart."""
+    drawn = ((sweep, _chart(run, sweep)) for sweep in run.sweeps if not is_column(run, sweep))
+    return [(sweep, chart) for sweep, chart in drawn if chart.curves]
+
+
+def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
+    rows = finished_rows(run, sweep)
+    known = [curve for curve in curves(run, rows, ONE_THREAD) if curve.points]
+    others, gpus = list[Curve](), list[str]()
+    if several(run):
+        leaders = [names[0] for names in grouped(models_of(run)).values()]
+        gpus = [gpu.name for gpu in run.gpus if gpu.name not in leaders]
+        known += [replace(curve, role=f"{curve.role} {index}") for index, name in enumerate(leaders[1:], 2)
+                  for curve in _of_gpu(rows, name)]  # fmt: skip
+        others = [curve for name in gpus for curve in _of_gpu(rows, name) if curve.role == "gpu"]
+    answered = (each.sentences for each in leading_answers(run) if each.rows[0].case.sweep == sweep)
+    return SweepChart(
+        _name(run, sweep, rows), axis_of(run, rows), tuple(known), tuple(others), listed(gpus) if others else "",
+        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, next(answered, ()))),
+    )  # fmt: skip
+
+
+def _of_gpu(rows: Sequence[Row], name: str) -> list[Curve]:
+    """Return the curves of one of several GPUs."""
+    found = [(row.case.size, row.times[name]) for row in rows if name in row.times]
+    latency = _curve("G", name, "gpu", [(size, times.latency_ns) for size, times in found])
+    label = f"{name} {COLUMNS[Key.MOVED].heading}"
+    copies = _curve("E", label, "copies", [(size, times.median_ns(PAGEABLE)) for size, times in found])
+    return [curve for curve in (latency, copies) if curve.points]
+
+
+def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
+    """Return the workload, or the code that was typed, with variant, dtype and CPU threads."""
+    workload, variant, dtype, asked = sweep
+    codes = run.run.plan.codes if run.run is not None else ()
+    typed = next((code.statement for code in codes if code.name == workload), workload)
+    threads = threads_of(rows) or asked
+    name = " ".join([typed, *([variant] if variant != "default" else []), dtype])
+    return f"{name}, {threads} CPU thread{'' if threads == 1 else 's'}" if threads else name
