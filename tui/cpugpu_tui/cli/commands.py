@@ -166,6 +166,7 @@ def _named_only(group: TyperInfo) -> TyperInfo:
     if part is None:
         return found
     found.typer_instance = part
+    part.registered_groups = []  # of a group with a name, such as `fleet`
     part.registered_commands = [_without_options(command) for command in part.registered_commands]
     if part.registered_callback is not None:
         part.registered_callback = _without_options(part.registered_callback)
