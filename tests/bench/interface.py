@@ -33,8 +33,8 @@ PACE = 2.0
 IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"
 LIVE = re.compile(r" \d+ of (at most )?\d+ cases")
 """The status line of a live run: finished cases of all."""
-LIVE_B, IDLE_B, PAUSED_B = 2300.0, 500.0, 0.0
-CPU_PCT, KEY_MS, AGAIN_MS = 5.0, 100.0, 150.0
+LIVE_B, IDLE_B, PAUSED_B = 1400.0, 500.0, 0.0
+CPU_PCT, KEY_MS, BURNING_KEY_MS, AGAIN_MS = 3.0, 50.0, 100.0, 150.0
 
 
 @dataclass(frozen=True)
