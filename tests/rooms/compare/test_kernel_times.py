@@ -11,7 +11,7 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 from tests.rooms.compare.test_compare_simulated import WANDERING
 
-from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, TOO_FEW
+from cpugpu_tui.analysis.compare import BANDS, TOO_FEW
 from cpugpu_tui.analysis.gating import NOT_JUDGED, PASSED
 from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
@@ -113,9 +113,8 @@ def test_other_bands_are_refused(text: str) -> None:
         parse_bands(text, BANDS)
 
 
-def test_the_help_of_compare_names_the_bands_in_force(cpugpu: CommandLine) -> None:
+def test_the_help_names_the_bands_in_force(cpugpu: CommandLine) -> None:
     out = "".join(cpugpu.here("compare", "--help").out.split())
     default = re.search(r"default:\((latency=[^)]+)\)\]", out)
     assert default is not None
     assert parse_bands(default[1], {}) == BANDS
-    assert f"Induetsthelatencybandis{100 * DUET_BANDS[LATENCY]:g}%." in out

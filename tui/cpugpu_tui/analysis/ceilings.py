@@ -169,8 +169,8 @@ def _moving(copy_ns: float, cpu: Ceilings, gpu: Ceilings) -> str:
     side = "CPU" if copy_ns + gpu_ns > cpu_ns else "GPU"
     return (
         f"The CPU reads and writes 1 MB in {time_text(cpu_ns)}, the GPU in {time_text(gpu_ns)}, or in "
-        f"{time_text(copy_ns + gpu_ns)} if the data must first be copied to it. If it is used only once, the {side} "
-        "wins."
+        f"{time_text(copy_ns + gpu_ns)} if the data must first be copied to it. For data used once, "
+        f"the {side} wins."
     )
 
 

@@ -16,6 +16,9 @@ TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "w
 UNEXPLAINED = 0.1
 """A rest above this share of the measured time is called unexplained."""
 
+LEAST_REST = 0.005
+"""A rest below this share of the measured time is not shown."""
+
 CAUSES = {
     TO_GPU: "copying to the GPU", LAUNCH: "launch overhead", KERNELS: "kernel time", WAIT: "waiting for the GPU",
     BACK: "copying back",

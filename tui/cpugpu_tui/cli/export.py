@@ -65,7 +65,7 @@ def export(
     schema: Schema = False,
     database: Database = None,
 ) -> None:
-    """Export runs as JSON, CSV, Markdown, HTML, a chart or TensorBoard."""
+    """Export runs as JSON, CSV, Markdown, HTML or pictures."""
     from cpugpu_tui.export import formats
     from cpugpu_tui.export.json_document import schema_text
 

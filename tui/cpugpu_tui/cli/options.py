@@ -181,8 +181,8 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="Changes up to this size count as SAME: 2% for both times, or one limit for each, such as "
-        "latency=2%,kernel-time=0.5%. If two Pythons are timed in turn, the default for latency is 0.7%.",
+        help="Largest change that counts as SAME. One value applies to latency and kernel time. "
+        "latency=2%,kernel-time=0.5% sets each of them.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
@@ -239,8 +239,8 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is the runs that one command made (see --repeat). Name it by a tag, by a baseline's name, or by one of "
-    "its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
+    "A series is all runs of one command such as `run --repeat 5`. Name it by a tag, by a baseline's name, or by one "
+    "of its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
 )
 
 

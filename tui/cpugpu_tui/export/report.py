@@ -40,9 +40,6 @@ PARTS = {
 REST = "rest"
 """Time that no part explains."""
 
-LEAST_REST = 0.01
-"""Smaller rests of all calls are not shown."""
-
 MOST_BARS = 12
 """Most sizes whose calls are shown in parts; the table has all sizes."""
 
@@ -157,7 +154,8 @@ def _breakdowns(state: RunState, sweep: SweepKey) -> list[_Breakdown]:
         known = [(row, parts) for row in rows if (parts := taken_apart(row, moved=moved)) is not None]
         if known:
             heads = [(name, PARTS[name]) for name, _ in known[0][1].parts]
-            heads += [(REST, REST)] if any(abs(parts.share(parts.rest_ns)) >= LEAST_REST for _, parts in known) else []
+            if any(abs(parts.share(parts.rest_ns)) >= costs.LEAST_REST for _, parts in known):
+                heads.append((REST, REST))
             lines = tuple(_line(row, parts, len(heads)) for row, parts in known)
             found.append(_Breakdown(title, tuple(heads), lines))
     return found

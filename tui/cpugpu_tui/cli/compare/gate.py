@@ -82,7 +82,7 @@ def gate(
 ) -> None:
     """Run a series and fail if a case became slower.
 
-    It is compared with a baseline, or with another Python that runs at the same time.
+    The series is compared with a baseline or with the runs of another Python (--against).
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """

@@ -133,9 +133,6 @@ HIDDEN = "without the overlapping part"
 """Meaning of kernels that partly run while the host queues, copies or waits; the bar shows the rest."""
 REST = "not accounted for"
 
-FINEST_NS = 0.05
-"""Below this length, a rest is nothing but rounding: samples are whole tenths of a nanosecond."""
-
 MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
 """Metric → part; all of them are needed to take a call apart."""
 
@@ -193,7 +190,7 @@ def _taken_apart(how: str, found: costs.Decomposition, kernels_ns: float, width:
         remark = HIDDEN if name == costs.KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
         lines.append(_part(name, part_ns, found, remark, "gpu", width, glyphs))
     rest_ns = found.rest_ns
-    if abs(rest_ns) < FINEST_NS:
+    if abs(found.share(rest_ns)) < costs.LEAST_REST:
         return lines
     if rest_ns >= 0:
         name, role = ("rest", "muted") if found.is_explained else ("unexplained", "warn")
