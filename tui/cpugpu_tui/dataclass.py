@@ -26,14 +26,14 @@ else:
         return made if cls is None else made(cls)
 
 
-_PENDING: list[Callable[[], object]] = []
-"""Each compiles one method."""
+_PENDING: dict[tuple[type, str], dict[str, Any]] = {}
+"""Class and method that is not compiled yet → options of the class."""
 
 
 def compile_all() -> None:
     """Compile the methods of all dataclasses made so far, so that none is compiled while something is timed."""
-    while _PENDING:
-        _PENDING.pop()()
+    for cls, name in list(_PENDING):
+        _compile(cls, name)
 
 
 def _with_lazy_methods(cls: type, options: dict[str, Any], *, slots: bool) -> type:
@@ -48,23 +48,26 @@ def _with_lazy_methods(cls: type, options: dict[str, Any], *, slots: bool) -> ty
     elif eq and not has_hash:
         made.__hash__ = None  # type: ignore[assignment]
     for name in names:
-        setattr(made, name, _first_call(made, name, options))
+        setattr(made, name, _first_call(made, name))
+        _PENDING[made, name] = options
     return made
 
 
-def _first_call(cls: type, name: str, options: dict[str, Any]) -> Callable[..., Any]:
+def _first_call(cls: type, name: str) -> Callable[..., Any]:
     """Return a method that replaces itself by the compiled one."""
 
-    def compile_method() -> Any:
-        method = _compiled(cls, name, options)
-        setattr(cls, name, method)
-        return method
-
     def first_call(self: object, *args: Any, **named: Any) -> Any:
-        return compile_method()(self, *args, **named)
+        _compile(cls, name)
+        return getattr(cls, name)(self, *args, **named)
 
-    _PENDING.append(compile_method)
     return first_call
+
+
+def _compile(cls: type, name: str) -> None:
+    options = _PENDING.get((cls, name))
+    if options is not None:  # no other thread has compiled it meanwhile
+        setattr(cls, name, _compiled(cls, name, options))
+        _PENDING.pop((cls, name), None)
 
 
 def _compiled(cls: type, name: str, options: dict[str, Any]) -> Any:

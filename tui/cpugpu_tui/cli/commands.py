@@ -125,7 +125,7 @@ def run_command() -> int:
         CpuGpuError, OSError, KeyboardInterrupt: raised by the command.
     """
     try:
-        return int(_needed(sys.argv[1:])(standalone_mode=False, default_map=_defaults(sys.argv[1:])) or 0)
+        return int(needed(sys.argv[1:])(standalone_mode=False, default_map=_defaults(sys.argv[1:])) or 0)
     except typer.Abort:
         return EXIT_INTERRUPTED
     except SystemExit:
@@ -138,7 +138,7 @@ def run_command() -> int:
         raise _usage_error(error) from None
 
 
-def _needed(arguments: Sequence[str]) -> typer.Typer:
+def needed(arguments: Sequence[str]) -> typer.Typer:
     """Return the part of the app that these arguments need: typer takes 20 ms for the options of all commands."""
     part = copy(app)
     if arguments in (["-h"], ["--help"]):

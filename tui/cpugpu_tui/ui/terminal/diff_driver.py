@@ -209,11 +209,12 @@ class ScreenMemory:
         row, column = self._cursor or (0, 0)
         if row != run.row or run.pen != self._pen or not 0 < run.column - column <= FEW_CELLS:
             return False
-        blank, nothing = run.pen.on_blank(), ("", Pen())
-        cells = [self._rows[row].get(place, nothing) for place in range(column, run.column)]
-        if not all(pen == run.pen or (sign == " " and pen == blank) for sign, pen in cells):
+        cells, blank = self._rows[row], run.pen.on_blank()
+        known = [cells[place] for place in range(column, run.column) if place in cells]
+        same = [sign for sign, pen in known if pen == run.pen or (sign == " " and pen == blank)]
+        if len(same) < run.column - column:
             return False
-        self._written.append("".join(sign for sign, _ in cells))
+        self._written.append("".join(same))
         return True
 
     def _move(self, row: int, column: int) -> None:
