@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from sys import intern
 from typing import Any
 
 import msgspec
@@ -62,9 +61,6 @@ def decode(line: bytes) -> Event | None:
             f"The agent speaks protocol {data.get('protocol')!r}, this app speaks {PROTOCOL}.",
             "Use the same version of cpugpu-tui on both sides.",
         )
-    for name_of in ("case", "device"):  # thousands of events with the same names stay in memory
-        if isinstance(data.get(name_of), str):
-            data[name_of] = intern(data[name_of])
     try:
         return convert(data, cls)
     except (msgspec.ValidationError, OverflowError) as error:
