@@ -33,7 +33,7 @@ app()
 """
 
 
-START_RATIO = 1.5
+START_RATIO = 1.3
 """Budget, as a multiple of the start-up time of the minimal apps."""
 
 

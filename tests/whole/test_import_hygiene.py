@@ -78,7 +78,7 @@ def test_before_the_first_frame_nothing_is_loaded_that_it_has_no_use_for() -> No
     shown = (
         "from cpugpu_tui.cli.running.options import all_own; all_own(())\nimport cpugpu_tui.ui.app, cpugpu_tui.ui.start"
     )
-    assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml", "plotext"}
+    assert not modules_after(shown) & {"email", "zipfile", "_hashlib", "msgspec", "_sqlite3", "pynvml"}
 
 
 def test_a_simulated_run_and_the_listings_load_no_torch() -> None:

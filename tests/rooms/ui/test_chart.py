@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -28,7 +26,6 @@ from cpugpu_tui.model import (
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.chart import drawing
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
@@ -199,15 +196,6 @@ def test_before_anything_has_finished_it_is_one_sentence(words: GoldenWords) -> 
     words(line)
 
 
-def test_a_chart_that_cannot_be_drawn_says_why(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
-    monkeypatch.setitem(sys.modules, "plotext", None)
-    drawing._line.cache_clear()
-    text = " ".join(chart(whole()))
-    assert "import of plotext halted" in text, "the cause"
-    assert sentence_of(whole()) in text
-    words(sentence_of(whole()))
-
-
 # -------------------------------------------------------------------- words and signs
 
 
@@ -355,9 +343,3 @@ def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:
 
 
 # -------------------------------------------------------------------- start-up
-
-
-def test_the_app_starts_without_plotext() -> None:
-    code = "import cpugpu_tui.ui.app, cpugpu_tui.ui.chart, sys; print('plotext' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout.strip() == "False"

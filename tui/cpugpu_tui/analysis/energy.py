@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import EnergyMeasured, Reading
 from cpugpu_tui.model.quantities import significant
 

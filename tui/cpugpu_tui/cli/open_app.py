@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import nullcontext
@@ -28,6 +29,8 @@ def open_app(
     Raises:
         UsageError: an option, the terminal, the theme or the trace to replay cannot be used.
     """
+    # Collections during imports take a tenth of the time to the first frame. The app enables them after it.
+    gc.disable()
     from cpugpu_tui.cli.running.options import found_python, simulation
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.config.settings import resolved
@@ -54,6 +57,7 @@ def open_app(
     if not is_terminal:
         from cpugpu_tui.cli.running.modes import run_headless
 
+        gc.enable()
         return run_headless(request, options, as_json=False)
     request = _with_own(request, options)
     from cpugpu_tui.ui.app_state import AppOptions
@@ -90,6 +94,7 @@ def open_as_configured() -> int:
     Raises:
         UsageError: see `open_app`; or the config is wrong.
     """
+    gc.disable()  # see `open_app`
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.config import config
     from cpugpu_tui.config.settings import resolved

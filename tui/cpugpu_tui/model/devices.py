@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from cpugpu_tui.dataclass import dataclass
 
 
 def place(device: str) -> int:

@@ -170,7 +170,7 @@ class CpuGpuApp(Shell[AppResult]):
     def _open_backend(self) -> None:
         """Open the backend on a thread, after the first paint."""
         self._is_opened = True
-        # Objects made so far stay: without them a full collection is short. `start` disabled collections.
+        # Objects made so far stay: without them a full collection is short. `open_app` disabled collections.
         gc.freeze()
         gc.enable()
         self.start_thread(self.bridge.open, "open")

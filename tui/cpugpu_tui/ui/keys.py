@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from cpugpu_tui.dataclass import dataclass
 
 if TYPE_CHECKING:
     from textual.binding import Binding

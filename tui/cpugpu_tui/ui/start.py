@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,8 +28,6 @@ def run_app(options: AppOptions) -> AppResult:
         UnfitError: this terminal cannot show the app.
     """
     found = _usable_terminal()
-    # Collections during imports take a tenth of the time to the first frame. The app enables them after it.
-    gc.disable()
     from cpugpu_tui.ui.app import CpuGpuApp
 
     app, result = _run(

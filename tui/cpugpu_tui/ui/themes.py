@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from textual.color import Color, ColorParseError
 from textual.css.constants import VALID_STYLE_FLAGS
 from textual.theme import BUILTIN_THEMES, Theme
 
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 
@@ -87,9 +87,9 @@ def shipped_folder() -> Path:
     return packaged if packaged.is_dir() else package.parents[1] / "themes"
 
 
-def shipped() -> dict[str, Theme]:
-    """Return the shipped themes by name. They are checked by tests, not here, to save time before the first frame."""
-    texts = [path.read_text(encoding="utf-8") for path in shipped_folder().glob("*.toml")]
+def shipped(name: str = "*") -> dict[str, Theme]:
+    """Return the shipped themes, or the one of a name. Tests check them, to save time before the first frame."""
+    texts = [path.read_text(encoding="utf-8") for path in shipped_folder().glob("*.toml") if name in ("*", path.stem)]
     themes = [Theme(**tomllib.loads(text)) for text in texts]
     return {theme.name: theme for theme in themes}
 

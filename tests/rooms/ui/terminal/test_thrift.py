@@ -117,3 +117,19 @@ def test_a_frame_with_wide_characters_is_written_whole() -> None:
     memory, frame = ScreenMemory(), "\x1b[1;1H漢字\x1b[1;1H"
     assert memory.missing(frame) == frame
     assert memory.missing(frame) == frame
+
+
+def test_neighbours_of_the_same_colour_are_written_together() -> None:
+    """Two rows in two colours: each colour is chosen once, in the order of the first row."""
+    memory = ScreenMemory()
+    rows = "".join(f"\x1b[{row};1H\x1b[31m{{0}}\x1b[0m  \x1b[32m{{1}}\x1b[0m\n" for row in (1, 2))
+    memory.missing(rows.format("a", "b"))
+    written = memory.missing(rows.format("c", "d"))
+    assert (written.count("\x1b[31m"), written.count("\x1b[32m")) == (1, 1)
+
+
+def test_the_end_of_bold_keeps_the_colours() -> None:
+    memory = ScreenMemory()
+    frame = "\x1b[1;1H\x1b[1;31;44m{0}\x1b[0m\x1b[31;44m{0}\x1b[0m"
+    memory.missing(frame.format("a"))
+    assert "\x1b[22m" in memory.missing(frame.format("b"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model.quantities import size_text, tick_text
 
 FEW_DECADES = 3
@@ -39,9 +39,13 @@ class Axis:
 
     def cell(self, value: float) -> int:
         """Return the cell of a value; values outside get the nearest end."""
+        return math.floor(self.place(value))
+
+    def place(self, value: float) -> float:
+        """Return where a value is, in cells from the axis' beginning; values outside get the nearest end."""
         low, high = self.limits
         share = (self.scaled(min(max(value, self.low), self.high)) - low) / (high - low)
-        return math.floor(share * (self.cells - 1) + 0.5)
+        return share * (self.cells - 1) + 0.5
 
 
 def axis_over(values: Iterable[float], cells: int, *, linear: bool, least_ratio: float = 1.0) -> Axis:

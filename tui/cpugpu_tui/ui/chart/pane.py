@@ -9,7 +9,6 @@ from textual.geometry import Size
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart import drawing
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines, crossing_shown
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.answer import marked_row, shown_row
@@ -39,30 +38,26 @@ class ChartPane(StatePane):
     def __init__(self, glyphs: Glyphs, state: AppState, *, alone: bool = False, id: str | None = None) -> None:  # noqa: A002
         """Make a chart; `alone` for one that fills its own screen.
 
-        Such a chart shows a line of text while plotext loads. It also states the crossover in words, because the answer
-        pane is out of sight.
+        Such a chart also states the crossover in words, because the answer pane is out of sight.
         """
         super().__init__(glyphs, state, id=id)
         self._alone = alone
-        self._loading = False
         self._moment: Hashable = None
         self._key: Hashable = None
         self._cached: list[Spans] = []
 
     def show_state(self, state: AppState) -> None:
-        """Show a state if the chart is visible. Load plotext once a run is live."""
+        """Show a state if the chart is visible."""
         self._state = state
         if not self.display:
             return
-        if state.situation.live:
-            self._load()
         super().show_state(state)
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the chart, from the cache if nothing that it shows has changed."""
         run = state.run
         highlighted = run.rows.get(state.cursor or "")
-        look = (state.what_if, state.linear_sizes, state.linear_times, size, drawing.is_loaded() or not self._alone)
+        look = (state.what_if, state.linear_sizes, state.linear_times, size)
         name = run.run.run_id if run.run is not None else ""
         # The first key is cheap to compare. The second holds what is really drawn: it stays the same when the cursor
         # moves on to a row that has no times yet. The bracket is that of the answer, also while rows are in progress.
@@ -94,22 +89,4 @@ class ChartPane(StatePane):
             return wrapped(NOTHING_YET, size.width, "muted")
         if not self._alone and len({other.case.size for other in run.sweeps[row.case.sweep]}) < 2:
             return wrapped(ONE_SIZE.format(row.case.workload), size.width, "muted")
-        if self._alone and not drawing.is_loaded():
-            self._load()
-            return wrapped("Loading the chart.", size.width, "muted")
         return chart_lines(run, row.case.sweep, size.width, size.height, self._options(state), self.glyphs)
-
-    def _load(self) -> None:
-        if self._loading or drawing.is_loaded():
-            return
-        self._loading = True
-
-        def load() -> None:
-            drawing.load()
-            self.app.call_from_thread(self._show_again)
-
-        self.run_worker(load, thread=True, group="chart", exit_on_error=False)
-
-    def _show_again(self) -> None:
-        if self.is_attached:
-            self.show_state(self._state)

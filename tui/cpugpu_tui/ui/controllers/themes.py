@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Themes:
     def __init__(
         self, port: Port, app: App[Any], folder: Path | None, is_timing: Callable[[], bool], *, sixteen_colours: bool
     ) -> None:
-        """Register all themes with Textual's `app`.
+        """Register the user's themes with Textual's `app`.
 
         `folder` holds the user's own (None: no folder); nothing is read from it while `is_timing`.
         """
@@ -36,9 +37,6 @@ class Themes:
         self._broken: tuple[BrokenTheme, ...] = ()
         self._wished: str | None = None
         """Requested theme whose file is broken; it is used once the file is fixed."""
-        self._shipped = themes.shipped()
-        for theme in self._shipped.values():
-            app.register_theme(theme)
         self._folder_seen = themes.folder_state(folder) if folder is not None else frozenset()
         if folder is not None:
             self._take(themes.read_folder(folder))
@@ -49,20 +47,35 @@ class Themes:
         Raises:
             UsageError: the name is unknown, and no broken file of the user has it.
         """
+        self._register(themes.shipped(name))
         if name not in self._app.available_themes:
             if not any(broken.path.stem == name for broken in self._broken):
                 raise UsageError(f"Unknown theme {name!r}.", f"Use one of: {', '.join(self.names)}.")
             self._wished, name = name, themes.DEFAULT_THEME
+            self._register(themes.shipped(name))
         self.put_on(self._possible(name))
         return self._notice(name)
+
+    @cached_property
+    def _shipped(self) -> dict[str, Theme]:
+        """The shipped themes by name, all registered. Reading them all would delay the first frame by 6 ms."""
+        found = themes.shipped()
+        self._register(found)
+        return found
+
+    def _register(self, shipped: Mapping[str, Theme]) -> None:
+        """Register shipped themes, unless the user has one of the same name."""
+        own = {theme.name for theme in self._own.values()}
+        for name in shipped.keys() - own:
+            self._app.register_theme(shipped[name])
 
     @property
     def names(self) -> list[str]:
         """Names of the themes that this terminal can show: the user's own, built-in, Textual's."""
-        known = self._app.available_themes
+        shipped, known = self._shipped, self._app.available_themes
         own = {theme.name for theme in self._own.values()}
-        order = sorted(own) + [name for name in sorted(self._shipped) if name not in own]
-        order += [name for name in sorted(known) if name not in self._shipped and name not in own]
+        order = sorted(own) + [name for name in sorted(shipped) if name not in own]
+        order += [name for name in sorted(known) if name not in shipped and name not in own]
         return [name for name in order if known[name].ansi or not self._sixteen_colours]
 
     @property

@@ -114,11 +114,23 @@ SMALL_WIDTH, SMALL_MOST = 60, 3
 class AnswerPane(StatePane):
     """One to three lines under the table; more if a failure needs them, so that its remedy is not cut."""
 
+    _live: tuple[str, int] | None = None
+    """Run in progress and width of the pane."""
+    _height = 0
+    """Lines that were needed so far in that run: each change of the height would draw the whole chart again."""
+
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the lines that the pane's height allows."""
+        """Return the lines that the pane's height allows. During a run it does not shrink."""
+        run = state.run.run
+        live = (run.run_id, size.width) if run is not None and state.situation.live else None
+        if live is None or live != self._live:
+            self._live, self._height = live, 0
         least, most = (limit.cells if limit is not None else None for limit in
                        (self.styles.min_height, self.styles.max_height))  # fmt: skip
-        return pane_lines(state, size.width, least or 1, most or least or 1, self.glyphs)
+        most = most or least or 1
+        lines = pane_lines(state, size.width, max(least or 1, min(self._height, most)), most, self.glyphs)
+        self._height = len(lines)
+        return lines
 
 
 def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyphs) -> list[Spans]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import ENERGY
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
 from cpugpu_tui.render.rows import is_column, threads_key
@@ -101,6 +101,10 @@ class Shape:
     """Heading of the kernel time."""
 
 
+ANY_SHAPE = Shape()
+"""The shape of a run without properties that matter."""
+
+
 def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     """Return the properties of a run that decide its columns."""
     gpus = tuple(gpu.name for gpu in run.gpus)
@@ -119,7 +123,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 def columns(
     width: int, glyphs: Glyphs, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
-    shape: Shape = Shape(),
+    shape: Shape = ANY_SHAPE,
 ) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells beside distinct names.
 

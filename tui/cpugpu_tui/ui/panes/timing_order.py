@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.verdicts import end_to_end, row_limit

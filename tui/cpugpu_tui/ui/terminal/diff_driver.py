@@ -10,21 +10,25 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
+from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.transport.signal_watch import pressed_ctrl_c
 from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
 
 _TOKEN = re.compile(r"\x1b\[([0-9;]*)([mH])|(\n)|([^\x1b\n]+)")
 _NO_FRAME = re.compile(r"\x1b(?!\[[0-9;]*[mH])|[\x00-\x09\x0b-\x1a\x1c-\x1f\x7f]")
 """Matches what is not in Textual's frames, which hold positions, colour codes, text, and line feeds."""
+_OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "5": "25", "7": "27", "9": "29"}
+"""Attribute → the code that ends it."""
 _ON_BLANKS = frozenset("4579")
 """Attributes that are visible on a blank: underline, blink, reverse, strikethrough."""
+FEW_CELLS = 3
+"""Cells that take no more bytes than a move of the cursor."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +64,17 @@ class Pen:
         """Return the shortest code that changes another pen into this one."""
         if self == before:
             return ""
-        lost = before.attributes - self.attributes or (before.ink and not self.ink)
-        lost = lost or (before.ground and not self.ground)
-        known = Pen() if lost else before
-        parts = ["0"] if lost else []
-        parts += sorted(self.attributes - known.attributes)
-        parts += [new for new, old in ((self.ink, known.ink), (self.ground, known.ground)) if new != old]
+        return min(self._code(before), self._code(Pen(), "0"), key=len)
+
+    def _code(self, before: Pen, first: str = "") -> str:
+        """Return the code that changes another pen into this one, after a first parameter."""
+        off = {_OFF[each] for each in before.attributes - self.attributes if each in _OFF}
+        if len(off) < len(before.attributes - self.attributes) or {"1", "2"} <= before.attributes | self.attributes:
+            before, off, first = Pen(), set(), "0"  # 22 ends both bold and faint
+        parts = [first] if first else []
+        parts += sorted(off) + sorted(self.attributes - before.attributes)
+        changes = ((self.ink, before.ink, "39"), (self.ground, before.ground, "49"))
+        parts += [new or default for new, old, default in changes if new != old]
         return f"\x1b[{';'.join(parts)}m"
 
     @cache  # noqa: B019 - as above
@@ -80,6 +89,25 @@ def _colour(code: str, codes: Iterator[str]) -> str:
     return ";".join((code, kind, *(next(codes, "0") for _ in range(3 if kind == "2" else 1))))
 
 
+@dataclass
+class Run:
+    """Neighbouring cells that one pen writes."""
+
+    row: int
+    column: int
+    text: str
+    pen: Pen
+
+    def takes(self, row: int, column: int, pen: Pen, blank: bool) -> bool:
+        """Return whether cells at this place can join; blanks show only part of a pen."""
+        if (row, column) != (self.row, self.column + len(self.text)):
+            return False
+        return pen == self.pen or (blank and pen == self.pen.on_blank()) or self._may_change_to(pen)
+
+    def _may_change_to(self, pen: Pen) -> bool:
+        return self.pen == pen.on_blank() and self.text.isspace()
+
+
 class ScreenMemory:
     """The cells that the terminal shows, as far as they are known."""
 
@@ -87,6 +115,7 @@ class ScreenMemory:
         self._rows: defaultdict[int, dict[int, tuple[str, Pen]]] = defaultdict(dict)
         self._cursor: tuple[int, int] | None = None
         self._pen = Pen()
+        self._runs: list[Run] = []
         self._written: list[str] = []
 
     def forget(self) -> None:
@@ -104,34 +133,42 @@ class ScreenMemory:
             if "\x1b[?1049" in data:
                 self.forget()
             return data
-        if not self._follow(data):
+        self._pen = Pen()
+        end = self._follow(data)
+        if end is None:
+            self._runs.clear()
             self._written.clear()
             self.forget()
             return data
+        self._write_runs()
+        if end[0] and self._cursor != end:
+            self._move(*end)
         self._written.append(Pen().code_from(self._pen))
         text = "".join(self._written)
         self._written.clear()
         return text
 
-    def _follow(self, data: str) -> bool:
-        """Parse a frame and collect the cells that differ; return False if it cannot be parsed."""
-        self._pen = pen = Pen()
+    def _follow(self, data: str) -> tuple[int, int] | None:
+        """Parse a frame and collect the cells that differ. Return its last position, or None if it cannot be parsed."""
+        pen = Pen()
         row = column = 0
+        reached = (0, 0)
         for parameters, kind, _line_feed, text in _TOKEN.findall(data):
             if kind == "m":
                 pen = pen.after(parameters)
             elif kind == "H":
                 row, column = _position(parameters)
+                if (row, column) < reached:  # cells may change twice, in this order
+                    self._write_runs()
             elif text:
                 if not row or cell_len(text) != len(text):
-                    return False
+                    return None
                 self._text(text, row, column, pen)
                 column += len(text)
+                reached = row, column
             else:
                 row = 0  # a position always follows a line feed
-        if row and self._cursor != (row, column):
-            self._move(row, column)
-        return True
+        return row, column
 
     def _text(self, text: str, row: int, column: int, pen: Pen) -> None:
         cells, blank = self._rows[row], pen.on_blank()
@@ -147,13 +184,38 @@ class ScreenMemory:
                 self._put(row, place, *cell)
 
     def _put(self, row: int, column: int, text: str, pen: Pen) -> None:
-        if self._cursor != (row, column):
-            self._move(row, column)
-        if not (text.isspace() and self._pen.on_blank() == pen):
-            self._written.append(pen.code_from(self._pen))
-            self._pen = pen
-        self._written.append(text)
-        self._cursor = (row, column + len(text))
+        blank = text.isspace()
+        if self._runs and self._runs[-1].takes(row, column, pen, blank):
+            run = self._runs[-1]
+            run.text += text
+            run.pen = run.pen if blank else pen
+        else:
+            self._runs.append(Run(row, column, text, pen))
+
+    def _write_runs(self) -> None:
+        """Write the runs pen by pen: moving the cursor takes 7 bytes, changing a 24-bit colour 18."""
+        groups: dict[Pen, list[Run]] = {}
+        for run in self._runs:
+            groups.setdefault(run.pen, []).append(run)
+        self._runs.clear()
+        for run in (run for runs in groups.values() for run in runs):
+            if self._cursor != (run.row, run.column) and not self._step_over(run):
+                self._move(run.row, run.column)
+            self._written.append(run.pen.code_from(self._pen) + run.text)
+            self._pen, self._cursor = run.pen, (run.row, run.column + len(run.text))
+
+    def _step_over(self, run: Run) -> bool:
+        """Write the few cells before a run again if its pen has drawn them: that is shorter than moving the cursor."""
+        row, column = self._cursor or (0, 0)
+        if row != run.row or run.pen != self._pen or not 0 < run.column - column <= FEW_CELLS:
+            return False
+        cells, blank = self._rows[row], run.pen.on_blank()
+        known = [cells[place] for place in range(column, run.column) if place in cells]
+        same = [sign for sign, pen in known if pen == run.pen or (sign == " " and pen == blank)]
+        if len(same) < run.column - column:
+            return False
+        self._written.append("".join(same))
+        return True
 
     def _move(self, row: int, column: int) -> None:
         cursor = self._cursor
