@@ -24,7 +24,6 @@ from itertools import pairwise
 from typing import Any
 
 from cpugpu_tui import __version__
-from cpugpu_tui.dataclass import compile_all
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.procfs import driver_version
@@ -336,7 +335,6 @@ def stand_by() -> None:
     """Prepare for a plan while nobody waits: it shortens the time from plan to first event from 240 to 9 ms."""
     import cpugpu_tui.timing.torch_machine  # noqa: F401 - 30 modules, none of them torch
 
-    compile_all()
     gc.collect()  # once over all of torch's objects; frozen, they cost nothing in the collection before a plan
     gc.freeze()
 

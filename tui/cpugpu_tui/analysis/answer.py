@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison

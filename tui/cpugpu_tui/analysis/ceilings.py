@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import Ceilings, place
 from cpugpu_tui.model.quantities import significant, time_text
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from cpugpu_tui.analysis.answer import WITHIN, named, not_judged
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
 from cpugpu_tui.model import DEVICE, KERNELS, LATENCY, Ceilings
 from cpugpu_tui.model.quantities import factor, faster, percent, time_text

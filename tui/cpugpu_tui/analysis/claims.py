@@ -7,6 +7,7 @@ GPU unless a sentence says otherwise (method.md).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import named
@@ -34,7 +35,6 @@ from cpugpu_tui.analysis.claim_numbers import (
     unmeasured,
     winner,
 )
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model.quantities import factor, faster, percent, significant, time_text
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import fmean
 
 from cpugpu_tui.analysis.looks import FIRST_LOOK, first_word
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY
 

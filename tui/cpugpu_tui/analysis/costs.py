@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.interval import median_interval
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import (
     GATE_RUNS,
@@ -19,7 +19,6 @@ from cpugpu_tui.analysis.compare import (
     together,
 )
 from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
-from cpugpu_tui.dataclass import dataclass
 
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 

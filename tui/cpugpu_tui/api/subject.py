@@ -8,10 +8,9 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode

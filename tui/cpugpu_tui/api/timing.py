@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -17,7 +17,6 @@ from cpugpu_tui.cli.running.one_run import facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, simulation
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.parsing import parse_sizes
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
 from cpugpu_tui.model import MAX_SIZE, PAGEABLE, Event, RunFinished

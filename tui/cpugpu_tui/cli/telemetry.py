@@ -6,7 +6,7 @@ import queue
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Json, Replay, Simulate
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError, UsageError
 
 if TYPE_CHECKING:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui.analysis.compare import Judged, change, judge
 from cpugpu_tui.compare.comparison import differences, pairs_of
 from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, LATENCY, Case, Plan, RunStarted
 from cpugpu_tui.state.folding import MeasuredRun, device_names

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import KERNELS, Ceilings
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.resume import option_words

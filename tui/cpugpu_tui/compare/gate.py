@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.folding import MeasuredRun

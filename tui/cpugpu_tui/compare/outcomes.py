@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.answer import is_wide, where
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
 from cpugpu_tui.model import place

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import paths
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.state.folding import MeasuredRun, measured

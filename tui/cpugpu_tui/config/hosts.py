@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, shown
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 

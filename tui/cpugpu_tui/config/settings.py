@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from cpugpu_tui.dataclass import dataclass
 
 if TYPE_CHECKING:
     from cpugpu_tui.workloads import Preset

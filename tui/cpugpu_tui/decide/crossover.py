@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison
 
 NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median, quantile
 
 MIN_ROUNDS = 6

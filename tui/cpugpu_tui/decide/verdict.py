@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.interval import LEVEL, NONE, TAIL, Correlation, Interval, correlation, median_interval
 from cpugpu_tui.decide.stats import median, quantile
 

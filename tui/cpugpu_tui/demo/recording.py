@@ -9,6 +9,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import resources
 from pathlib import Path
@@ -17,7 +18,6 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui.config.paths import read_at_most
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.stream import ExportedRun, ndjson

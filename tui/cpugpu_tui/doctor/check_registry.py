@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.doctor import checks_gpu, checks_host, checks_torch
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, unknown
 

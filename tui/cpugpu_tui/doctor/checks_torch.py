@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.doctor.checks_gpu import known_name, version_text
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn
 from cpugpu_tui.model import Device

@@ -13,12 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.doctor.facts import ClockSetting, DriverFacts, DriverSetup, Section, has_nvidia_gpu
 from cpugpu_tui.machine.limits import LIMITS, MOST_GPUS
 from cpugpu_tui.machine.nvml import Nvml

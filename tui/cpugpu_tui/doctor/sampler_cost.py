@@ -9,11 +9,10 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui.analysis.costs import ALLOWED, CostRatio, cost_ratio
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.doctor.facts import Finding, ok, sentences, warn
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead

@@ -13,10 +13,10 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.answer import is_wide, point_text
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import ExportedRun

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -11,7 +12,6 @@ from cpugpu_tui.analysis.ceilings import newest
 from cpugpu_tui.analysis.ceilings import sentences as card_sentences
 from cpugpu_tui.analysis.claim_numbers import OUTDATED
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun

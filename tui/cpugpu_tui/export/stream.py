@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.energy import energy
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.render.gpus import row_standings

@@ -10,10 +10,10 @@ import io
 from bisect import insort
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.export.target import explained, make_folder, write

@@ -7,11 +7,10 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns, thread_time_ns
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CoreUse, CoreUser

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import GpuProcess, Reading
 
 UNKNOWN = Reading(None, "not-supported")

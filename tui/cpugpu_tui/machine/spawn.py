@@ -8,8 +8,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.text import printable
 
 LOOK_MS = 20

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
-from cpugpu_tui.dataclass import dataclass
+from dataclasses import dataclass, field
 
 
 def place(device: str) -> int:

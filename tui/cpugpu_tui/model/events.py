@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model.devices import Ceilings, Check, CommandUse, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.line_costs import LinesProfiled

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.dataclass import dataclass
+from dataclasses import dataclass
+
 from cpugpu_tui.model.event import Event
 
 WAIT, COPY, FALLBACK, LOOP, SMALL, OUTSIDE, WORK = LINE_REASONS = (

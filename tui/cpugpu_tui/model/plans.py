@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from sys import intern
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model.devices import Ceilings
 from cpugpu_tui.model.simulation import Simulation
 

@@ -6,9 +6,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from cpugpu_tui.dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cpugpu_tui.dataclass import dataclass
+from dataclasses import dataclass
 
 GPU_MEMORY_BYTES = 16 << 30
 """Memory of each simulated GPU."""

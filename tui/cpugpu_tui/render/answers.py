@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui import model
@@ -12,7 +12,6 @@ from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
 from cpugpu_tui.analysis.explanation import sentences
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
 from cpugpu_tui.model.quantities import faster
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span

@@ -7,9 +7,8 @@ import sys
 from codecs import lookup
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
-
-from cpugpu_tui.dataclass import dataclass
 
 Colours = Literal["truecolor", "256", "16", "none"]
 """How many colours a terminal shows."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from cpugpu_tui.analysis.energy import energy, joules_text
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, PAGEABLE, Case

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey
 from cpugpu_tui.model.quantities import micro

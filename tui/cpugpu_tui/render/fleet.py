@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from cpugpu_tui.analysis.alike import Standing, overall, standings
 from cpugpu_tui.analysis.answer import speedup_text
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import counted, percent

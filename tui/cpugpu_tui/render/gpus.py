@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, Device, PeerMeasured, place
 from cpugpu_tui.model.quantities import counted, joined, micro, percent, significant, time_text

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, name_text, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD

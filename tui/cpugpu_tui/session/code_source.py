@@ -7,9 +7,8 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
-
-from cpugpu_tui.dataclass import dataclass
 
 LONGEST_FILE = 1_000_000
 """Bytes of a file that is parsed; longer ones would hold up the screen."""

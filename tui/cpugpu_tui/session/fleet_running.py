@@ -7,11 +7,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import STOP_REQUESTED, CpuGpuError, NoTorchError, ProtocolError
 from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.session.event_stream import new_id

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.model.quantities import joined

@@ -11,11 +11,10 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from cpugpu_tui.config import paths
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from cpugpu_tui import model
@@ -16,7 +16,6 @@ from cpugpu_tui.config.parsing import (
     parse_sizes,
     parse_threads,
 )
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import grid
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.session.own_workloads import OwnWorkloads

@@ -5,12 +5,11 @@ from __future__ import annotations
 import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import (

@@ -6,11 +6,10 @@ import ast
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest

@@ -15,12 +15,11 @@ import os
 import random
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui import model
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
 from cpugpu_tui.simulation.laws import (

@@ -6,10 +6,10 @@ An unknown value has a reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis.energy import Energy, above_idle, energy
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.device_state import (
     BY_CASE,

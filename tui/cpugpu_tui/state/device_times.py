@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from sys import intern
 from types import MappingProxyType
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import typical_ns
 from cpugpu_tui.machine.device_state import company

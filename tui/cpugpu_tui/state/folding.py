@@ -7,12 +7,11 @@ independent of each other, so here each is folded on its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.interval import NONE
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Event, GpuTelemetry, Plan, TelemetryRead

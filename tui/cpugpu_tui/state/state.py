@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.interval import NONE, Correlation
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
 
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, parse_size
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
 from cpugpu_tui.store.run_summary import RunSummary, shape_of

@@ -7,11 +7,10 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import LostRunError
 from cpugpu_tui.model import DUET, WIRE_TAGS, Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import row_mapping

@@ -6,9 +6,9 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.store import open_read_only, row_mapping, schema, version_at
 from cpugpu_tui.store.connection import explained

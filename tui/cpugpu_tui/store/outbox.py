@@ -6,10 +6,9 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import LockedError, LostRunError, ReplacedError, StoreError, UsageError
 from cpugpu_tui.model import DeviceSampled, Event, TelemetryRead
 from cpugpu_tui.store.connection import is_of_the_write

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-
-from cpugpu_tui.dataclass import dataclass
 
 
 @dataclass(frozen=True)

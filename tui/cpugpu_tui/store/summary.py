@@ -6,9 +6,8 @@ import json
 import math
 import sqlite3
 from collections.abc import Collection, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, NO_CORE
 from cpugpu_tui.store.filtering import FLEET_HOST, Condition, parse_filter

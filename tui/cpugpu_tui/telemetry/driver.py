@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Container
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.calls import driver_problem
 from cpugpu_tui.machine.text import printable

@@ -8,12 +8,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from cpugpu_tui.config.paths import read_at_most
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead

@@ -10,10 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import plausible
 from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead

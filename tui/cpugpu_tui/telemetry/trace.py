@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import printable

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import fit_line
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.timing.channel import Control, Emit

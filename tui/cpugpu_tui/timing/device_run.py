@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.timing.channel import Control

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.device_state import (
     COUNTER_STEP_NS,
     MARKED_SHARE,

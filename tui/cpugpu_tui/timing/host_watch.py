@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import perf_counter, perf_counter_ns, sleep
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.cores import Snapshot, ThreadWaits, Waited, core_use, snapshot
 from cpugpu_tui.model import CoreUse, Device, DiscardedHalfRound

@@ -15,12 +15,11 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from time import perf_counter_ns
 from types import FrameType
 from typing import Any, TypeVar
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import LineCost, LinesProfiled, OwnCode
 from cpugpu_tui.model.line_costs import (
     COPY,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_hopeless, next_size
 from cpugpu_tui.decide.verdict import TOO_FEW, Comparison, word
 from cpugpu_tui.model import Case, Found, Search, SweepKey

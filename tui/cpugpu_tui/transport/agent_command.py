@@ -8,9 +8,9 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.agent_output import Gone

@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from cpugpu_tui.agent.guardian import exit_descriptor
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Event, Hello, Plan

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from cpugpu_tui import model
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.transport.plausible import MOST_DEVICES, fault
 from cpugpu_tui.transport.wire import BadEvent, Garbage, decode

@@ -17,11 +17,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import IO
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.signal_watch import to_kill
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.analysis.costs import RESIDENT
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Ceilings, Device, Plan
 from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier

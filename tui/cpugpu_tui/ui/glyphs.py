@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
@@ -19,7 +20,6 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter, NoColor
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.render.capabilities import Capabilities
 
 

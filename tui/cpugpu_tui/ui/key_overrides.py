@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from cpugpu_tui.config.settings import KeyLine
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, keys_text

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
-
-from cpugpu_tui.dataclass import dataclass
 
 if TYPE_CHECKING:
     from textual.binding import Binding

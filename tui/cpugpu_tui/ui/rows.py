@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.alike import Standing
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import NO_CORE, Case, SweepKey

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.workloads.containers import moved

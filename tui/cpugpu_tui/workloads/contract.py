@@ -7,10 +7,10 @@ Nothing imports torch at module level, so that listing workloads stays fast.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, WorkloadInfo
 from cpugpu_tui.workloads.containers import moved

@@ -12,13 +12,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import PurePath
 from types import FrameType
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, SETUP, STATEMENT, WAIT, WORK
 from cpugpu_tui.workloads.containers import bytes_in, tensors
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.containers import bytes_in
 from cpugpu_tui.workloads.operators import Operators, put_back, settings, watched_operators

@@ -12,11 +12,11 @@ import re
 import stat
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT

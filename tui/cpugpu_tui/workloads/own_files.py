@@ -10,12 +10,11 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, MAX_SIZE, OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload, workload

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, UnfitError, UsageError
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.table import Table
@@ -16,7 +16,6 @@ from cpugpu_tui.cli.running.one_run import ProgressLine, facts, signals_stop
 from cpugpu_tui.cli.running.saving import Outputs
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import KEPT, exported
 from cpugpu_tui.machine.text import printable

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.telemetry.reasons import REASONS
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui.analysis.compare import TOO_FEW, UNDECIDED, Judged
 from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS, VISITS
 from cpugpu_tui.cli.running.one_run import Progress, See, facts, say_why, signals_stop, telemetry
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError, print_notice
 from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, Plan, RunFinished
 from cpugpu_tui.model.quantities import duration

@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
 from cpugpu_tui.model.quantities import duration

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.config import config
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CODE_NOT_TYPED, UsageError, print_notice
 from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed

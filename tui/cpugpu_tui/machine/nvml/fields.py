@@ -13,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.limits import MOST_LINKS, MOST_SHARE
 from cpugpu_tui.machine.nvml.calls import GONE, NO_NUMBERS, Call, ask, newest, reason_of, reason_of_field
 from cpugpu_tui.model import Reading

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES, MOST_SLICES, plausible
 from cpugpu_tui.machine.nvml.calls import FUNCTION_MISSING, NO_NUMBERS, NOT_FOUND, Call, ask, memory_readings, text
 from cpugpu_tui.machine.procfs import process_cpu_s, process_owner

@@ -6,9 +6,9 @@ import os
 import time
 from collections.abc import Callable, Collection, Container
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.limits import MOST_GPUS
 from cpugpu_tui.machine.nvml.calls import (
     NO_GPU,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import Case, Check, CodeTraced, CoreUse, Device, LinesProfiled, Reading
 from cpugpu_tui.workloads import Report
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from time import monotonic, perf_counter_ns, sleep, time_ns
 from typing import Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
 from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process

@@ -6,14 +6,13 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
 from time import perf_counter_ns
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import AS_WRITTEN, SYNCED, SYSTEM, USER, Case, EpochFinished, Progressed, torch_dtype
 from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import CaseError, Stopped

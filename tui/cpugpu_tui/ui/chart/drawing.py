@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
 
 from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import RESIDENT
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.quantities import size_text, time_text

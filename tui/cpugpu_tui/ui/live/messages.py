@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
-
-from cpugpu_tui.dataclass import dataclass
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.claims import JudgedClaim

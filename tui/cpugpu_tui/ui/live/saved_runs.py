@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
 from cpugpu_tui.state.folding import folded as run_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import ENERGY
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
 from cpugpu_tui.render.rows import is_column, threads_key

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.verdicts import end_to_end, row_limit

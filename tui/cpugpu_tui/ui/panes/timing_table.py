@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 from rich.segment import Segment
@@ -23,7 +24,6 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.ui.live.messages import Report
 from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
 

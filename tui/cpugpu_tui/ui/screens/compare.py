@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import BindingType
 
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.comparison import (
     BASE,

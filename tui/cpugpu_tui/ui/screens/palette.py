@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -13,7 +14,6 @@ from textual.containers import Vertical
 from textual.fuzzy import FuzzySearch
 from textual.widgets import Input
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label

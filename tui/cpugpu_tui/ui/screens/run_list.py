@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -12,7 +12,6 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from cpugpu_tui.compare.outcomes import Outcome, outcomes
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.store.filtering import parse_while_typed, searched_text
 from cpugpu_tui.ui.app_state import AppState

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from textual.widget import Widget
 
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset

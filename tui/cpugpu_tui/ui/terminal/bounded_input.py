@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from textual import events
@@ -25,7 +26,6 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.messages import InBandWindowResize
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.ui.live.messages import InputDropped
 from cpugpu_tui.ui.terminal.textual_internals import ClickDriver, XTermParser
 

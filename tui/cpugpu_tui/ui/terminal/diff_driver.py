@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.transport.signal_watch import pressed_ctrl_c
 from cpugpu_tui.ui.terminal.bounded_input import BoundedInputDriver
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads.contract import Setting
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.glyphs import Glyphs

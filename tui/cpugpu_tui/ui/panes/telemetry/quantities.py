@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.model import Reading
 from cpugpu_tui.model.quantities import gib, significant
 

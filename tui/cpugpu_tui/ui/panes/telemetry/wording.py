@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance, Reading
 from cpugpu_tui.telemetry.reasons import REASONS

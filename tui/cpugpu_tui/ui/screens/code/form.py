@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 
 from textual.events import Key, Paste
 from textual.widget import Widget
 from textual.widgets import Input
 
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.session.own_workloads import completions
 from cpugpu_tui.session.planning import PlanRequest

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
-from cpugpu_tui.dataclass import dataclass
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
