@@ -21,7 +21,6 @@ from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.model import Plan
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.live.backend import DemoBackend, RunningSession
 
 from .moving import Frame, moving, without_remote_fonts
@@ -89,7 +88,6 @@ class SteppedBackend(DemoBackend):
 @asynccontextmanager
 async def demo(recording: Recording, clock: SteppedClock, size: tuple[int, int] = SIZE) -> AsyncIterator[Pilot[Any]]:
     """Open the app at the first moment of the recording."""
-    chart.load()  # otherwise "Loading the chart." is in the picture, or is not
     options = AppOptions(demo=recording)
     app = CpuGpuApp(options, backend=SteppedBackend(options, clock))
     app.gate.hold = lambda: None  # type: ignore[method-assign] # nothing is timed here: paint always

@@ -181,8 +181,8 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="Largest change that counts as SAME. One value applies to latency and kernel time. "
-        "latency=2%,kernel-time=0.5% sets each of them.",
+        help="When two series are compared, changes up to this size get the verdict SAME. Give one value, or one each "
+        "for latency and kernel time as in the default.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip

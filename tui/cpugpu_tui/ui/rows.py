@@ -171,7 +171,6 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (BAD, "threads waited for a core", lambda _, row, __: row.is_starved),
     (BAD, "slower than equal GPUs",
      lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),
-    (BAD, "timed the paper's way: impossibly fast", lambda run, row, _: is_impossible(run, row)),
     (NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
     ("rounds:", BARS, lambda *_: False),
 )  # fmt: skip
