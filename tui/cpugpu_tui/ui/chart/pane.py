@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Sequence
 
 from textual.geometry import Size
@@ -17,6 +18,10 @@ from cpugpu_tui.ui.panes.lines import Spans, StatePane, wrapped
 NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
 
 ONE_SIZE = "No curve: this run times {} at one size. Select a row of another workload to see its curves."
+
+
+MANY_POINTS, LEAST_S = 4, 4.0
+"""From so many points on, one more waits so long for the next: each draws the curves anew, 300 bytes."""
 
 
 def has_chart(run: RunState) -> bool:
@@ -45,6 +50,9 @@ class ChartPane(StatePane):
         self._moment: Hashable = None
         self._key: Hashable = None
         self._cached: list[Spans] = []
+        self._drawn_as: tuple[int, Hashable, Hashable, Hashable] | None = None
+        """Finished cases, run, look and bracket of the chart that is shown."""
+        self._drawn_s = 0.0
 
     def show_state(self, state: AppState) -> None:
         """Show a state if the chart is visible."""
@@ -66,11 +74,17 @@ class ChartPane(StatePane):
         between = self._between(state, row) if row is not None and run.settled and not self._alone else None
         if (moment, between) == self._moment:
             return self._cached
+        now_s = time.monotonic()
+        shaded = None if between is None or None in between else between
+        is_growing = state.situation.live and self._drawn_as is not None and self._drawn_as[0] >= MANY_POINTS
+        if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == (run.settled - 1, name, look, shaded):
+            return self._cached
         self._moment = (moment, between)
         marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
         key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look, between)
         if key != self._key:
             self._key = key
+            self._drawn_as, self._drawn_s = (run.settled, name, look, shaded), now_s
             self._cached = self._drawn(state, size)
         return self._cached
 
