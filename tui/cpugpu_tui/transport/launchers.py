@@ -213,7 +213,7 @@ def _gpus_in(gres: str) -> int:
 
 
 ROOMS = (
-    "__init__.py", "dataclass.py", "errors.py", "model", "workloads", "machine", "decide", "timing", "simulation",
+    "__init__.py", "errors.py", "model", "workloads", "machine", "decide", "timing", "simulation",
     "agent",
 )  # fmt: skip
 """The rooms in the zip; an import contract limits them to the standard library, torch and pynvml."""
