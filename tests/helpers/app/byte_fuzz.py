@@ -64,7 +64,7 @@ PLACES: dict[str, tuple[str, tuple[Way, ...]]] = {
 }
 """Place → which program, and the way there."""
 
-FILLED = {"HistoryScreen": "matmul", "MainScreen": "▸"}
+FILLED = {"HistoryScreen": "tags, devices", "MainScreen": "▸"}
 """What stands on a screen once it obeys keys."""
 
 NAMES = {"space": b" ", "tab": b"\t", "enter": b"\r", "escape": b"\x1b", "ctrl+c": b"\x03", "ctrl+z": b"\x1a"}
