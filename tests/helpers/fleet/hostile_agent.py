@@ -167,6 +167,7 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "flood-idle-energy": made("EnergyMeasured", case=""),
     "flood-kernels": made("KernelsProfiled", count=1, elapsed_ns=1.0),
     "flood-lines": made("LinesProfiled", lines=[], profiled_ns=1.0, unprofiled_ns=1.0),
+    "flood-compiled": made("CodeCompiled", elapsed_ns=1.0, variant="default"),
     "flood-peers": made("PeerMeasured", **PEER),
     "flood-case-failed": made("CaseFailed", kind="error", message="x" * 900, device=None),
     "flood-devices": flood("DevicesFound"),
@@ -212,6 +213,7 @@ VARIANTS: dict[str, Callable[[Recorded], Lines]] = {
     "line-without-a-reason": made(
         "LinesProfiled", 1, lines=[{**LINE, "reason": "magic"}], profiled_ns=1.0, unprofiled_ns=1.0
     ),
+    "absurd-compile-time": made("CodeCompiled", 1, elapsed_ns=-1.0, variant="default"),
     "negative-time": lambda r: r.with_samples([-1.0]),
     "nan-time": lambda r: _replaced(r.with_samples(["@"]), b"NaN"),
     "infinite-time": lambda r: _replaced(r.with_samples(["@"]), b"Infinity"),

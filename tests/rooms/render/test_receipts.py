@@ -8,11 +8,14 @@ from typing import Any
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import (
+    NO_CORE,
     Case,
     CaseFinished,
     CaseStarted,
+    CodeCompiled,
     CodeTraced,
     Device,
+    DeviceSampled,
     DevicesFound,
     Event,
     LineCost,
@@ -21,6 +24,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LINE_REASONS, LOOP, OUTSIDE, SMALL, WAIT, WORK
+from cpugpu_tui.render.compiled import compiled_lines, eager_ns
 from cpugpu_tui.render.receipts import line_words, run_receipt, slow_lines
 from cpugpu_tui.state.state import RunState
 
@@ -50,8 +54,8 @@ COSTS = (
 )
 
 
-def run_of(*events: Event) -> RunState:
-    plan = Plan("mine", (SMALL_CASE, LARGE_CASE))
+def run_of(*events: Event, cases: tuple[Case, ...] = (SMALL_CASE, LARGE_CASE)) -> RunState:
+    plan = Plan("mine", cases)
     devices = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
     state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
     for event in (DevicesFound(devices=devices), *events):
@@ -90,3 +94,47 @@ def test_a_lone_line_without_a_fault_is_not_shown() -> None:
 
 def test_source_code_cannot_control_the_terminal() -> None:
     assert "\x1b" not in line_words(cost(WORK, source_line="x = '\x1b[2J'"), "cpu")
+
+
+def compiled_run(*cases: Case, **ns: float) -> RunState:
+    """Return a run of these cases, whose calls take so many ns by variant."""
+    events: list[Event] = []
+    for case in cases:
+        key = case.key
+        events.append(CaseStarted(case=key))
+        for device, has_kernels in (("cpu", True), ("cuda:0", False)):
+            if case.variant == "compiled":
+                events.append(CodeCompiled(case=key, device=device, elapsed_ns=2e9, variant="default",
+                                           has_kernels=has_kernels))  # fmt: skip
+            on_gpu_ns = 9_000.0 if case.variant == "compiled" else 8_000.0
+            latency = (ns[case.variant] if device == "cpu" else on_gpu_ns,)
+            events += [
+                DeviceSampled(case=key, device=device, round_index=number, calls_per_block=1,
+                              samples={"latency": latency})
+                for number in (1, 2)
+            ]  # fmt: skip
+        events.append(CaseFinished(case=key))
+    return run_of(*events, cases=cases)
+
+
+EAGER, COMPILED = Case("mine", 128), Case("mine", 128, variant="compiled")
+
+
+def test_compiling_pays_after_its_cost_over_what_a_call_saves(words: GoldenWords) -> None:
+    small = replace(COMPILED, size=64)
+    run = compiled_run(EAGER, COMPILED, small, default=30_000.0, compiled=20_000.0)
+    words(run_receipt(run))  # 2 s / 10 us, and never on the GPU
+    assert "pays after 200,000 calls" in compiled_lines(run, run.rows[COMPILED.key])[1]
+    slower = compiled_run(EAGER, COMPILED, default=20_000.0, compiled=30_000.0)
+    assert compiled_lines(slower, slower.rows[COMPILED.key])[1].endswith("1.50× slower than eager, never pays.")
+    words([*compiled_lines(run, run.rows[small.key]), *run_receipt(compiled_run(EAGER, default=1.0))])
+
+
+def test_a_row_whose_threads_lacked_a_core_tells_nothing(words: GoldenWords) -> None:
+    run = compiled_run(EAGER, COMPILED, default=30_000.0, compiled=20_000.0)
+    starved = DeviceSampled(case=EAGER.key, device="cpu", round_index=3, calls_per_block=1,
+                            samples={"latency": (3e4,)}, marks=(NO_CORE,))  # fmt: skip
+    assert eager_ns(run, run.rows[COMPILED.key], run.rows[COMPILED.key].times["cpu"]) == 30_000.0
+    run = run.apply(starved)
+    assert eager_ns(run, run.rows[COMPILED.key], run.rows[COMPILED.key].times["cpu"]) is None
+    words(compiled_lines(run, run.rows[COMPILED.key])[1])

@@ -209,6 +209,17 @@ def test_a_variant_has_one_name() -> None:
     assert build_plan(PlanRequest(("vector-dot",), sizes="100", variant="default")).cases == named.cases
 
 
+def test_several_variants_make_a_row_each_and_each_must_exist() -> None:
+    both = build_plan(PlanRequest(("softmax",), sizes="8,16", variant="default,compiled"))
+    assert [(case.size, case.variant) for case in both.cases] == [
+        (size, variant) for size in (8, 16) for variant in ("default", "compiled")
+    ]
+    for wrong in ("default,compield", "default,", "compiled"):
+        with pytest.raises(FieldError) as error:
+            build_plan(PlanRequest(("softmax" if wrong != "compiled" else "sparse-matmul",), variant=wrong))
+        assert error.value.field == "variant"
+
+
 def test_what_was_asked_for_is_in_the_plan() -> None:
     machine = Simulation(seed=5)
     plan = build_plan(

@@ -27,6 +27,7 @@ REQUESTS = [
     PlanRequest(("matmul",), sizes="1:100:3", dtype="float64", rounds=12, cache="warm", max_seconds=9.0),
     PlanRequest(("vector-dot",), sizes="7,9", variant="dot", devices=("cpu", "cuda:1")),
     PlanRequest(("matmul",), find_crossover=True),
+    PlanRequest(("conv2d",), sizes="8,16", variant="default,compiled"),
     PlanRequest(("matmul",), sizes="500,32", find_crossover=True, max_size="1e4", full=True),
     PlanRequest(("transfer",), variant="h2d-pageable"),
     PlanRequest(("transfer",), find_crossover=True, max_size="1e6"),

@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     Check,
+    CodeCompiled,
     CodeTraced,
     CommandUse,
     Device,
@@ -89,9 +90,7 @@ EXAMPLES: tuple[Event, ...] = (
         case=CASE, device="cuda:1", round_index=2, calls_per_block=7, samples={"latency": (1.5, 0.1), "device": ()},
         started_wall_ns=1, ended_wall_ns=2, started_mono_ns=3, ended_mono_ns=4, marks=("starved",),
     ),
-    EpochFinished(
-        case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=1875
-    ),
+    EpochFinished(case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=5),
     KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
     PeerMeasured(
         source=Device("cuda:0", "NVIDIA H200", "GPU-1"), target=Device("cuda:1", "NVIDIA H200", "GPU-2"),
@@ -111,6 +110,7 @@ EXAMPLES: tuple[Event, ...] = (
     ),
     CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
     CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
+    CodeCompiled(case=CASE, device="cuda:1", elapsed_ns=2.5e9, variant="channels-last", has_kernels=False),
     LinesProfiled(
         case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6,
         lines=(LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1),),
@@ -150,9 +150,9 @@ def test_every_event_has_an_example() -> None:
 def test_no_tag_ever_changes() -> None:
     """Databases, exports, recordings and agents of the same protocol use these."""
     assert " ".join(sorted(WIRE_TAGS.values())) == (
-        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured CodeTraced DevicesFound "
-        "EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled LinesProfiled MachineRead PeerMeasured "
-        "Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
+        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured CodeCompiled CodeTraced "
+        "DevicesFound EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled LinesProfiled MachineRead "
+        "PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
     )
 
 

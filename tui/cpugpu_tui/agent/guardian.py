@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 
-from cpugpu_tui.machine.processes import kill_marked
+from cpugpu_tui.machine.processes import SCRATCH, kill_marked
 
 NAME = "cpugpu-guardian"
 """Name that `ps` shows; the kernel stores at most 15 characters."""
@@ -78,6 +78,17 @@ def _watch(agent_pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(agent_pid, signal.SIGKILL)
     kill_marked(agent_pid)
+    _remove_scratch(agent_pid)
+
+
+def _remove_scratch(agent_pid: int) -> None:
+    """Remove what a killed agent has left of its compiler's files."""
+    import glob
+    import shutil
+    import tempfile
+
+    for folder in glob.glob(f"{glob.escape(tempfile.gettempdir())}/{SCRATCH}{agent_pid}-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _let_go() -> None:

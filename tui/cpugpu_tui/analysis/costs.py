@@ -162,6 +162,16 @@ ALLOWED = 1.01
 """Largest ratio allowed for telemetry at its default rate beside a launch-bound loop."""
 
 
+NEVER = math.inf
+
+
+def calls_to_pay(compile_ns: float, eager_ns: float | None, compiled_ns: float | None) -> float | None:
+    """Return the number of calls after which compiling has paid; `NEVER` if calls became no faster, None if unknown."""
+    if eager_ns is None or compiled_ns is None:
+        return None
+    return math.ceil(compile_ns / (eager_ns - compiled_ns)) if eager_ns > compiled_ns else NEVER
+
+
 @dataclass(frozen=True)
 class CostRatio:
     """Time of a call with telemetry over its time without, with its 95 % interval."""

@@ -51,7 +51,9 @@ Threads = Annotated[
 Variant = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Variant of the workload. `cpugpu-tui list` shows them.", show_default="the preset's"
+        metavar="NAME",
+        show_default="the preset's",
+        help="Variant of the workload, or several, separated by commas. `cpugpu-tui list` shows them.",
     ),
 ]
 DeviceNames = Annotated[

@@ -64,6 +64,13 @@ CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=
 CodeThreads = Annotated[
     str | None, typer.Option("--threads", metavar="COUNT", help=opt.THREADS_HELP, show_default="all")
 ]
+CodeVariant = Annotated[
+    str | None,
+    typer.Option(
+        "--variant", metavar="NAME", show_default="default",
+        help="default, compiled (by torch.compile), or both: default,compiled.",
+    ),
+]  # fmt: skip
 CodeRepeat = Annotated[int, typer.Option("--repeat", metavar="COUNT", help=opt.REPEAT_HELP)]
 InPlace = Annotated[
     bool,
@@ -84,6 +91,7 @@ def time(
     parallel: opt.Parallel = False,
     dtype: CodeDtype = None,
     threads: CodeThreads = None,
+    variant: CodeVariant = None,
     find_crossover: opt.FindCrossover = False,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
@@ -120,12 +128,14 @@ def time(
 
     words = context.meta[COMMAND]
     if words is not None:
-        pythonic = {"STATEMENT": statement, "--setup": setup, "--in-place": in_place, "--dtype": dtype}
+        pythonic = {
+            "STATEMENT": statement, "--setup": setup, "--in-place": in_place, "--dtype": dtype, "--variant": variant,
+        }  # fmt: skip
         codes = typed_commands(words, let or (), startup, [name for name, value in pythonic.items() if value])
     else:
         codes = typed_codes(statement, "\n".join(setup or ()), let or (), startup, in_place=in_place)
     request = PlanRequest(
-        names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads,
+        names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads, variant=variant,
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
         repeat=repeat, cache=cache, simulation=simulation(simulate),
         find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),

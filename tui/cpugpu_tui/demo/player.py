@@ -212,6 +212,8 @@ def _steps(events: Sequence[model.Event]) -> list[dict[str, Any]]:
                 step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
             case model.Calibrated():
                 step = {"case": event.case, "device": event.device, "phase": "warm-up"}
+            case model.CodeCompiled():
+                step = {"case": event.case, "device": event.device, "phase": "compile"}
             case model.LinesProfiled():
                 step = {"case": event.case, "device": event.device, "phase": "lines"}
             case model.KernelsProfiled():

@@ -9,9 +9,11 @@ from functools import cached_property
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.alike import Standing
+from cpugpu_tui.analysis.costs import NEVER, calls_to_pay
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.render.compiled import eager_ns
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
 from cpugpu_tui.session.event_stream import BESIDE
@@ -84,6 +86,12 @@ class DeviceResult:
     """Share of the time (0 to 1) that threads waited for a core, in half-rounds above the limit; None without any."""
     one_thread_ns: float | None = None
     """Latency with one CPU thread, ns. Timed only if threads lacked a core (mark `no-core`); None otherwise."""
+    compile_s: float | None = None
+    """Cost of compiling the case, s; None if it was not compiled."""
+    calls_to_pay: int | None = None
+    """Calls after which that cost has paid; None if never, or if the run has no eager row of the same size."""
+    compile_pays: bool | None = None
+    """Whether it ever pays; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +146,7 @@ def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResul
         (row.started.bytes_moved or None) if row.started is not None else None,
         row.check.error if row.check is not None else None,
         {
-            name: _device_result(row, times, labels.get(name, name), stand.get(name))
+            name: _device_result(state, row, times, labels.get(name, name), stand.get(name))
             for name, times in row.times.items()
         },
         _lead(row.comparison),
@@ -147,8 +155,12 @@ def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResul
     )  # fmt: skip
 
 
-def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing | None) -> DeviceResult:
+def _device_result(
+    state: RunState, row: Row, times: DeviceTimes, label: str, standing: Standing | None
+) -> DeviceResult:
     alone = row.on(times.device) if times.device != "cpu" else None
+    compile_ns = times.compiled.elapsed_ns if times.compiled is not None else None
+    calls = None if compile_ns is None else calls_to_pay(compile_ns, eager_ns(state, row, times), times.latency_ns)
     return DeviceResult(
         label,
         times.calibrated.threads if times.calibrated is not None else None,
@@ -168,6 +180,9 @@ def _device_result(row: Row, times: DeviceTimes, label: str, standing: Standing 
         len(times.cores.discarded) if times.cores is not None else 0,
         times.cores.share if times.cores is not None else None,
         median(times.cores.one_thread_ns) if times.cores is not None and times.cores.one_thread_ns else None,
+        None if compile_ns is None else compile_ns / 1e9,
+        int(calls) if calls is not None and calls != NEVER else None,
+        None if calls is None else calls != NEVER,
     )
 
 

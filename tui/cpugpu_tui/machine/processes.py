@@ -7,6 +7,9 @@ import signal
 from collections.abc import Collection
 from contextlib import suppress
 
+SCRATCH = "cpugpu-tui-compile-"
+"""Start of the names of folders for a compiler's files, followed by the agent's id and a dash."""
+
 MARK = "CPUGPU_TUI_COMMAND"
 """Variable in the environment of every process of a command; its value is the id of the agent."""
 

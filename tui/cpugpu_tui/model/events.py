@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.devices import Ceilings, Check, CommandUse, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.code_events import CodeCompiled, CodeTraced
+from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.line_costs import LinesProfiled
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
@@ -87,34 +88,6 @@ class TensorsPlaced(Event):
     inputs: tuple[str, ...]
     """One line per tensor, like `[512, 512] float32 on cuda:0`; one line for all parameters of a model."""
     results: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CodeTraced(Event):
-    """What one call of a person's own code executed on a device, operator by operator. It is not a timed call."""
-
-    case: str
-    device: str
-    operators: int
-    """Operators that ran on this device."""
-    on_cpu: tuple[str, ...] = ()
-    """Operators that ran on the CPU although the device is a GPU, each name once."""
-    copies_to_gpu: int = 0
-    bytes_to_gpu: int = 0
-    copies_to_host: int = 0
-    bytes_to_host: int = 0
-    synchronisations: int = 0
-    """Operators that made the host wait for the GPU, such as `item`."""
-    peak_bytes: int | None = None
-    """Most memory that torch held on the GPU during the call; None for the CPU."""
-    peak_host_bytes: int | None = None
-    """Most memory that the process has had on the host so far."""
-    sets_default_device: bool = False
-    """The code makes tensors without naming a device, so the device was made torch's default one."""
-    not_compared: str = ""
-    """Why results are not compared between devices; empty if they are."""
-    used: CommandUse | None = None
-    """What the processes of a command used, which has no operators; None for other code."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -243,8 +216,8 @@ class Progressed(Event):
     case: str
     device: str
     phase: str
-    """`inputs`, `as written`, `first call`, `check`, `warm-up`, `round`, `lines`, `kernels`, `energy`, `calibration`,
-    `peers`, `gap`, `turn`."""
+    """`inputs`, `as written`, `first call`, `compile`, `check`, `warm-up`, `round`, `lines`, `kernels`, `energy`,
+    `calibration`, `peers`, `gap`, `turn`."""
     round_index: int = 0
     estimate_s: float | None = None
     """Expected length of this step, seconds; None if unknown."""
@@ -370,6 +343,7 @@ WIRE_TAGS: dict[type[Event], str] = {
     CasesChosen: "CasesChosen",
     TensorsPlaced: "TensorsPlaced",
     CodeTraced: "CodeTraced",
+    CodeCompiled: "CodeCompiled",
     Calibrated: "Calibrated",
     DeviceSampled: "HalfRoundTimed",
     MachineRead: "MachineRead",

@@ -69,6 +69,9 @@ def torch_dtype(dtype: str) -> str:
 DUET = "duet"
 """Fact in the environment of a run in a duet: the duet and its pair of agents, the same for all runs of that pair."""
 
+COMPILED = "compiled"
+"""Variant of a workload that is its first variant, compiled by `torch.compile`."""
+
 SCALES = ("full", "small")
 """`full` runs the publication's sizes; `small` finishes in seconds on two cores and reports the reduction."""
 

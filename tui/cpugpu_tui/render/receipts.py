@@ -5,6 +5,7 @@ from __future__ import annotations
 from cpugpu_tui.errors import shown
 from cpugpu_tui.model import CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
 from cpugpu_tui.model.quantities import count_of, percent, significant, time_text
+from cpugpu_tui.render.compiled import compiled_receipt
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.telemetry.reasons import REASONS
@@ -30,7 +31,7 @@ def run_receipt(run: RunState) -> list[str]:
         if any(times.traced is not None for times in row.times.values()):
             known = largest.get(row.case.workload)
             largest[row.case.workload] = row if known is None or row.case.size > known.case.size else known
-    found = caller_lines(run)
+    found = [*caller_lines(run), *compiled_receipt(run)]
     for name, row in largest.items():
         where = f"{f' ({name})' if len(largest) > 1 else ''} at n = {row.case.size:,}"
         found += [f"Where it ran{where}, {line}" for line in receipt_lines(row)]

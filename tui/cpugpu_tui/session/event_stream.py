@@ -27,7 +27,8 @@ Deliver = Callable[[model.Event], None]
 
 BESIDE = (
     model.EpochFinished, model.LinesProfiled, model.KernelsProfiled, model.CasesChosen, model.CodeTraced,
-    model.TensorsPlaced, model.MachineRead, model.EnergyMeasured, model.PeerMeasured, model.CeilingsMeasured,
+    model.CodeCompiled, model.TensorsPlaced, model.MachineRead, model.EnergyMeasured, model.PeerMeasured,
+    model.CeilingsMeasured,
 )  # fmt: skip
 """Events of an agent that are stored unchanged, without tables of their own."""
 

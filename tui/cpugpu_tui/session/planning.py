@@ -56,6 +56,7 @@ class PlanRequest:
     threads: str | None = None
     """`all`, a number, or several separated by commas."""
     variant: str | None = None
+    """One name, or several separated by commas."""
     devices: tuple[str, ...] = ("auto",)
     rounds: int | None = None
     max_seconds: float | None = None
@@ -233,15 +234,18 @@ def _cases(
     # A person's sizes are for parts with the first part's axis: 256 MiB to copy must not become 268 million models.
     axis = known[preset.parts[0].workload].axis
     parts = preset.parts if small is None else small.parts
-    # A variant applies to the parts that have it; the others keep theirs.
-    having = [part for part in parts if request.variant and _has(known[part.workload], request.variant)]
+    asked = [name.strip() for name in request.variant.split(",")] if request.variant else []
+    for name in asked:
+        if not any(_has(known[part.workload], name) for part in parts):
+            _named(known[parts[0].workload], name)  # raises
     cases = []
     for part in parts:
         is_first = known[part.workload].axis == axis
         own = sizes if is_first else None
         if searched:
             own = _grid(own or part.sizes, request.max_size if is_first else None)
-        variants = (request.variant,) if request.variant and (part in having or not having) else part.variants
+        # A variant applies to the parts that have it; those that have none of them keep theirs.
+        variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
     if searched and len({case.size for case in cases if known[case.workload].axis == axis}) == 1:
         raise _nothing_to_search(preset, cases[0].size)

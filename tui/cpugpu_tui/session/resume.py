@@ -196,7 +196,8 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
             sizes = sorted({min(sizes), max(sizes)})
     if sizes:
         kinds.append(replace(bare, sizes=sizes_text(sizes, searched=plan.search is not None)))
-    variants = [None, *_lone_variants(plan)]
+    every = list(dict.fromkeys(case.variant for case in plan.cases))
+    variants = [None, *_lone_variants(plan), *([",".join(every)] if len(every) > 1 else [])]
     for kind in kinds:
         for variant in variants:
             yield replace(kind, variant=variant)

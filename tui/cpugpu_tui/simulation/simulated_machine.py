@@ -41,6 +41,12 @@ from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernel
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
 from cpugpu_tui.workloads import Report
 
+COMPILE_NS = 2e9
+"""Cost of compiling a case on one device, ns."""
+
+COMPILED_SHARE = 0.8
+"""Time of compiled work, as a share of that of the same work in eager mode."""
+
 
 @dataclass(frozen=True)
 class SimulatedOperation:
@@ -97,6 +103,8 @@ class SimulatedTimer:
         else:
             tiled_costs = catalogue.case_costs(tiled(self._laws, case))
             work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
+        if catalogue.is_compiled(case):
+            work_ns *= COMPILED_SHARE
         return SimulatedOperation(case, factor * work_ns, costs.bytes_moved, factor)
 
     def first_call(self, op: SimulatedOperation) -> FirstCall:
@@ -361,6 +369,12 @@ class SimulatedMachine:
         """Return one planted operator for a person's own code."""
         is_own = operation.case.workload in self._codes
         return model.CodeTraced(case=operation.case.key, device=device, operators=1) if is_own else None
+
+    def compile(self, operation: SimulatedOperation, device: str) -> model.CodeCompiled:
+        """Return the planted cost; `load` has made the work shorter."""
+        self.clock.advance(COMPILE_NS)
+        eager = next(iter(catalogue.find(operation.case.workload).steps()))
+        return model.CodeCompiled(case=operation.case.key, device=device, elapsed_ns=COMPILE_NS, variant=eager)
 
     def check_later_call(self, operation: SimulatedOperation) -> None:
         """Return nothing: simulated calls have no results."""

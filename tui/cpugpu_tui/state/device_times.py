@@ -60,6 +60,8 @@ class DeviceTimes:
     """Kernels of one profiled call."""
     traced: model.CodeTraced | None = None
     """What one call of own code executed."""
+    compiled: model.CodeCompiled | None = None
+    """What compiling it cost."""
     lines: model.LinesProfiled | None = None
     """Lines of own code that cost most in a profiled call."""
     placed: model.TensorsPlaced | None = None

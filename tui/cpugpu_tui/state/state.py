@@ -296,7 +296,8 @@ def _is_failed(row: Row) -> bool:
 
 
 _FIELDS: dict[type[model.Event], str] = {
-    model.Calibrated: "calibrated", model.CodeTraced: "traced", model.EnergyMeasured: "energy",
+    model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
+    model.EnergyMeasured: "energy",
     model.KernelsProfiled: "kernels", model.LinesProfiled: "lines", model.TensorsPlaced: "placed",
 }  # fmt: skip
 """Events that a device of a case has once → their field of `DeviceTimes`."""
@@ -314,8 +315,8 @@ def _apply_to_row(row: Row, event: model.Event) -> Row:
             times = _times(row, event.device)
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
         case (
-            model.Calibrated() | model.CodeTraced() | model.EnergyMeasured() | model.KernelsProfiled()
-            | model.LinesProfiled() | model.TensorsPlaced()
+            model.Calibrated() | model.CodeCompiled() | model.CodeTraced() | model.EnergyMeasured()
+            | model.KernelsProfiled() | model.LinesProfiled() | model.TensorsPlaced()
         ):  # fmt: skip
             found: dict[str, Any] = {_FIELDS[type(event)]: event}
             return _with_times(row, replace(_times(row, event.device), **found))

@@ -14,7 +14,7 @@ from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.host_watch import READING_S, is_starved
-from cpugpu_tui.timing.timers import Instant, Machine, Readiness, Singles, now
+from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Timer, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
@@ -25,7 +25,7 @@ from cpugpu_tui.timing.warm_up import (
     sizing,
     warm_up,
 )
-from cpugpu_tui.workloads import case_costs
+from cpugpu_tui.workloads import case_costs, is_compiled
 
 LONGEST_REPEATED_FIRST_CALL_NS = 10e9
 """A first call longer than the budget may include library loading. Below this length it is repeated and the second call
@@ -175,11 +175,27 @@ class CaseRun:
             if self._control.suspended_meanwhile():
                 self._long_calls.pop(device.name, None)
                 wanted, first_ns = {}, timer.latency_block(operation, 1)
+            if is_compiled(self.case):
+                self._long_calls.pop(device.name, None)
+                first = self._compile(timer, operation)
+                results[device.name], first_ns, waited = first.result, first.elapsed_ns, None
             self.runs.append(DeviceRun(timer, operation, first_ns, waited=waited))
             if wanted:
                 self._emit(self._timed(device.name, 1, wanted, Readiness(), (), started, ended))
         self.device = None
         return results
+
+    def _compile(self, timer: Timer, operation: Any) -> FirstCall:
+        """Compile the operation, which was called eagerly before; return its next call, which the cost leaves out."""
+        self._announce("compile", timer.device.name)
+        while True:
+            self._control.was_suspended = False
+            found = self._machine.compile(operation, timer.device.name)
+            first = timer.first_call(operation)
+            if not self._control.suspended_meanwhile():
+                break
+        self._emit(replace(found, elapsed_ns=max(0.0, found.elapsed_ns - first.elapsed_ns)))
+        return first
 
     def _wanted(self, singles: Singles) -> Samples:
         unwanted = {model.COLD_START, model.AS_WRITTEN} - set(self._plan.metrics)
@@ -224,17 +240,11 @@ class CaseRun:
             self._emit(self._long_calls.pop(run.name))
         self._emit(
             model.Calibrated(
-                case=self.case.key,
-                device=run.name,
-                estimate_ns=run.estimate_ns,
-                calls_per_block=run.calls,
-                blocks=run.blocks,
-                rounds=run.rounds,
-                max_rounds=run.max_rounds,
-                threads=run.timer.threads(),
+                case=self.case.key, device=run.name, estimate_ns=run.estimate_ns, calls_per_block=run.calls,
+                blocks=run.blocks, rounds=run.rounds, max_rounds=run.max_rounds, threads=run.timer.threads(),
                 stable=stable,
             )
-        )
+        )  # fmt: skip
 
     def _note_energy(self, device: str, before: Meter) -> None:
         """Store the energy of a long call, which may be the only one and is long enough for a window."""
@@ -361,22 +371,13 @@ class CaseRun:
         started: Instant, ended: Instant, seen: Passage = NOT_WATCHED,
     ) -> model.DeviceSampled:  # fmt: skip
         return model.DeviceSampled(
-            case=self.case.key,
-            device=device,
-            round_index=self.round_index,
-            calls_per_block=calls,
-            samples=samples,
+            case=self.case.key, device=device, round_index=self.round_index, calls_per_block=calls, samples=samples,
             marks=tuple(dict.fromkeys((*readiness.marks, *marks, *seen.marks))),
-            sm_clock_mhz=readiness.sm_clock_mhz,
-            sm_clock_end_mhz=seen.sm_clock_end_mhz,
-            throttled_ns=seen.throttled_ns,
-            watched_ns=seen.watched_ns,
-            power_mw=seen.power_mw,
-            started_wall_ns=started.wall_ns,
-            ended_wall_ns=ended.wall_ns,
-            started_mono_ns=started.mono_ns,
-            ended_mono_ns=ended.mono_ns,
-        )
+            sm_clock_mhz=readiness.sm_clock_mhz, sm_clock_end_mhz=seen.sm_clock_end_mhz,
+            throttled_ns=seen.throttled_ns, watched_ns=seen.watched_ns, power_mw=seen.power_mw,
+            started_wall_ns=started.wall_ns, ended_wall_ns=ended.wall_ns,
+            started_mono_ns=started.mono_ns, ended_mono_ns=ended.mono_ns,
+        )  # fmt: skip
 
     def finish(self) -> None:
         """Report the case complete and release its tensors."""

@@ -17,6 +17,7 @@ from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.edges import Meter, energy_between
 from cpugpu_tui.timing.timers import Machine, Watcher
 from cpugpu_tui.timing.torch_devices import first_line
+from cpugpu_tui.workloads import is_compiled
 
 WINDOW_NS = 1.5e9
 """Least length of a window, ns: 15 steps of a GPU's counter."""
@@ -96,7 +97,7 @@ class EnergyPass:
     def _stretch(self, case: Case, device: str, inputs: Any) -> Callable[[], int]:
         """Return a warmed-up function that works for about `STRETCH_NS` and returns its number of calls."""
         timer = self._machine.timer(device)
-        operation = timer.load(case, inputs)
+        operation = loaded(self._machine, case, device, inputs)
         timer.ready(operation, 1)
         call_ns = max(timer.latency_block(operation, 1), 1.0)
         calls = max(1, round(STRETCH_NS / max(timer.latency_block(operation, max(1, int(2e6 / call_ns))), 1.0)))
@@ -155,6 +156,14 @@ class EnergyPass:
             raise Interrupted
         self._emit(Progressed(case=case, device=device, phase=ENERGY_PHASE, estimate_s=WINDOW_NS / 1e9))
         self._emit.flush()
+
+
+def loaded(machine: Machine, case: Case, device: str, inputs: Any) -> Any:
+    """Return the operation of a case, compiled where the case is."""
+    operation = machine.timer(device).load(case, inputs)
+    if is_compiled(case):
+        machine.compile(operation, device)
+    return operation
 
 
 def without_energy(case: str, device: str, watcher: Watcher, reading: Reading) -> EnergyMeasured:
@@ -234,8 +243,8 @@ def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, should_st
             emit(Progressed(case=case.key, device=device, phase="kernels"))
             emit.flush()
             try:
-                timer = machine.timer(device)
-                found = timer.kernels(timer.load(case, machine.make_inputs(case)))
+                operation = loaded(machine, case, device, machine.make_inputs(case))
+                found = machine.timer(device).kernels(operation)
             except Exception:  # noqa: BLE001 - its times were sent already, only its profile is missing
                 machine.release()
                 continue

@@ -16,7 +16,7 @@ from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cas
 from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
-from cpugpu_tui.workloads import case_costs
+from cpugpu_tui.workloads import case_costs, is_compiled
 
 CHECK_EVERY = 10
 """In sweeps of over 20 cases, the first, the last and every tenth case are checked (method.md, step 2)."""
@@ -201,7 +201,7 @@ class Scheduler:
 
     def _finish(self, case_run: CaseRun) -> None:
         """Finish a case; report a failure as the case's result."""
-        is_timed_once, is_starved = case_run.is_timed_once, case_run.is_starved
+        case, is_timed_once, is_starved = case_run.case, case_run.is_timed_once, case_run.is_starved
         devices = tuple(run.name for run in case_run.runs)
         try:
             case_run.finish()
@@ -210,11 +210,11 @@ class Scheduler:
             return
         if not is_timed_once:
             if not is_starved:  # threads that wait for a core make the energy meaningless
-                self._to_measure.append(case_run.case)
+                self._to_measure.append(case)
             if case_run.is_checked:
-                self._to_profile.append(case_run.case)
-                if case_run.case.workload in {code.name for code in self._plan.codes}:
-                    self._typed.append((case_run.case, devices))
+                self._to_profile.append(case)
+                if case.workload in {code.name for code in self._plan.codes} and not is_compiled(case):
+                    self._typed.append((case, devices))
 
     def _fail(self, case_run: CaseRun, error: Exception | SystemExit) -> None:
         failure = self._failure(case_run, error)

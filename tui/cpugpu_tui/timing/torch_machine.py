@@ -11,7 +11,18 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml import GpuProbe
-from cpugpu_tui.model import ITEMSIZE_BYTES, Case, Check, CodeTraced, Device, LinesProfiled, Plan, torch_dtype
+from cpugpu_tui.model import (
+    ITEMSIZE_BYTES,
+    Case,
+    Check,
+    CodeCompiled,
+    CodeTraced,
+    Device,
+    LinesProfiled,
+    Plan,
+    torch_dtype,
+)
+from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
 from cpugpu_tui.timing.host_watch import HostWatch
@@ -170,13 +181,23 @@ class TorchMachine:
             return None
         return examine(operation, operation.workload, device, synchronizer(device))
 
+    def compile(self, operation: Operation, device: str) -> CodeCompiled:
+        """Replace the step of an operation by its compiled form.
+
+        Raises:
+            CaseError: it cannot be compiled, or ran eagerly after all.
+        """
+        return compile_step(operation, device, synchronizer(device))
+
     def check_later_call(self, operation: Operation) -> None:
-        """Compare a call after a half-round with earlier ones, of own code.
+        """Compare a call after a half-round with earlier ones, of own code, and check that compiled code ran.
 
         Raises:
             CaseError: `refused`.
         """
         check_later_call(operation)
+        if operation.compiled is not None:
+            require_compiled(operation)
 
     def profile_lines(self, operation: Operation, device: str) -> LinesProfiled | None:
         """Return the lines of own code that cost most in a profiled call; None for other workloads."""

@@ -37,7 +37,8 @@ MOST_FILES = 10_000
 """Most workload files that an agent may announce."""
 
 PER_DEVICE: dict[type[model.Event], int] = {
-    model.Calibrated: 2, model.TensorsPlaced: 1, model.CodeTraced: 1, model.MachineRead: 3, model.EnergyMeasured: 4,
+    model.Calibrated: 2, model.TensorsPlaced: 1, model.CodeTraced: 1, model.CodeCompiled: 1,
+    model.MachineRead: 3, model.EnergyMeasured: 4,
     model.LinesProfiled: 1, model.KernelsProfiled: 1, model.EpochFinished: 10_000,
 }  # fmt: skip
 """Most events of a kind for one case on one device."""

@@ -104,6 +104,8 @@ def _times_fit(event: model.Event) -> bool:
         case model.LinesProfiled():
             times = event.profiled_ns, event.unprofiled_ns
             return all(map(_is_time, times)) and len(event.lines) <= MOST_LINES and all(map(_is_line, event.lines))
+        case model.CodeCompiled():
+            return _is_time(event.elapsed_ns) and len(event.variant) <= LONGEST_NAME
         case model.KernelsProfiled():
             return _is_time(event.elapsed_ns) and event.count >= 0
         case model.EpochFinished():

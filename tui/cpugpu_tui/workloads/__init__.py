@@ -29,6 +29,7 @@ __all__ = [
     "case_costs",
     "catalogue",
     "find",
+    "is_compiled",
     "workload",
 ]
 
@@ -47,6 +48,11 @@ def find(name: str) -> Workload:
     if name not in REGISTRY:
         raise UsageError(f"Unknown workload {name!r}.", f"Choose one of: {', '.join(REGISTRY)}.")
     return REGISTRY[name]
+
+
+def is_compiled(case: Case) -> bool:
+    """Return whether the harness compiles the step of a case."""
+    return find(case.workload).is_compiled(case.variant)
 
 
 def case_costs(case: Case) -> Costs:

@@ -46,6 +46,8 @@ class CodeInputs(tuple[Any, ...]):
 class CodeWorkload(Workload):
     """Code that a person typed."""
 
+    compiles = True
+
     def __init__(self, code: OwnCode) -> None:
         self.code = code
         self.name = code.name

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, WorkloadInfo
+from cpugpu_tui.model import COMPILED, DTYPES, ITEMSIZE_BYTES, WorkloadInfo
 from cpugpu_tui.workloads.containers import moved
 
 if TYPE_CHECKING:
@@ -124,6 +124,8 @@ class Workload:
     """Number of first inputs that stay on the device between calls (weights, tables): no call copies them."""
     draws: bool = False
     """Whether the step draws random numbers, so that no two results agree. They are checked only by `error`."""
+    compiles: bool = False
+    """Whether to offer the variant `compiled`: the first variant, compiled by `torch.compile`."""
     setting: Setting = Setting()
     """Set by the harness before it calls any method."""
 
@@ -233,17 +235,26 @@ class Workload:
         """Return the largest accepted error, relative to `scale`."""
         return TOLERANCE[dtype]
 
+    def variants(self) -> tuple[str, ...]:
+        """Return the names of all variants; the first one is the default."""
+        return (*self.steps(), *((COMPILED,) if self.compiles else ()))
+
+    def is_compiled(self, variant: str) -> bool:
+        """Return whether the harness compiles the step of a variant."""
+        return self.compiles and variant == COMPILED
+
     def variant(self, name: str) -> Step:
-        """Return the step of a variant; `default` names the first one.
+        """Return the step of a variant; `default` names the first one, which `compiled` compiles.
 
         Raises:
             UsageError: the workload has no such variant.
         """
         steps = self.steps()
-        if name == "default":
+        if name == "default" or self.is_compiled(name):
             return next(iter(steps.values()))
         if name not in steps:
-            raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", f"Choose one of: {', '.join(steps)}.")
+            known = ", ".join(self.variants())
+            raise UsageError(f"Workload {self.name!r} has no variant {name!r}.", f"Choose one of: {known}.")
         return steps[name]
 
     def step_for(self, variant: str, placed: tuple[Any, ...]) -> Step:
@@ -259,7 +270,7 @@ class Workload:
         """Return the description for the catalogue."""
         summary = (type(self).__doc__ or "").strip().splitlines()
         return WorkloadInfo(
-            self.name, self.axis, tuple(self.steps()), self.sizes, summary[0] if summary else "", self.dtypes
+            self.name, self.axis, self.variants(), self.sizes, summary[0] if summary else "", self.dtypes
         )
 
 

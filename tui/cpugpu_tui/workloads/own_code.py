@@ -18,7 +18,7 @@ from types import CodeType
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import MAX_SIZE, OwnCode, WorkloadInfo
+from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
 from cpugpu_tui.workloads.code_target import parse_target
@@ -187,7 +187,8 @@ def names_in(code: CodeType) -> Iterator[str]:
 def info_of(code: OwnCode) -> WorkloadInfo:
     """Return the facts of code for the catalogue; nothing of it runs."""
     sizes = (MAX_SIZE,) if compiled(code).uses_size else (1,)
-    return WorkloadInfo(code.name, SIZE, ("default",), sizes, code.statement)
+    variants = ("default",) if code.argv else ("default", COMPILED)
+    return WorkloadInfo(code.name, SIZE, variants, sizes, code.statement)
 
 
 def place_of(error: BaseException, code: OwnCode) -> str:

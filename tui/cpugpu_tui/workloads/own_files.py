@@ -246,6 +246,8 @@ def _check_sizes(info: WorkloadInfo) -> None:
 def _check_text(info: WorkloadInfo) -> None:
     if not info.variants:
         raise UsageError(f"Workload {info.name!r} has no variant.", "Return at least one from `steps`.")
+    if len(set(info.variants)) < len(info.variants):
+        raise UsageError(f"Workload {info.name!r} has two variants 'compiled'.", "Rename yours, or remove `compiles`.")
     for variant in info.variants:
         if not isinstance(variant, str) or not NAME.fullmatch(variant):
             raise UsageError(f"Invalid variant name {variant!r}.", "Use letters, digits, dots and dashes.")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.model import Case, Check, CodeTraced, CoreUse, Device, LinesProfiled, Reading
+from cpugpu_tui.model import Case, Check, CodeCompiled, CodeTraced, CoreUse, Device, LinesProfiled, Reading
 from cpugpu_tui.workloads import Report
 
 if TYPE_CHECKING:
@@ -269,6 +269,9 @@ class Machine(Protocol):
 
     def examine(self, operation: Any, device: str) -> CodeTraced | None:
         """Return what one call of a person's own code executed; None for other workloads. Raises CaseError(refused)."""
+
+    def compile(self, operation: Any, device: str) -> CodeCompiled:
+        """Compile the step of an operation, and call it once; the cost includes that call. Raises CaseError."""
 
     def check_later_call(self, operation: Any) -> None:
         """Compare a call after a half-round with earlier ones, of own code. Raises CaseError(refused)."""

@@ -39,8 +39,10 @@ class CpuTimer:
         return torch.get_num_threads()
 
     def on_one_thread(self, op: Operation) -> Operation | None:
-        """Return the same operation on one thread; None if it already uses one."""
-        return replace(op, case=replace(op.case, threads=1)) if self.threads() > 1 else None
+        """Return the same operation on one thread; None if it already uses one, or cannot use fewer."""
+        if self.threads() == 1 or op.compiled is not None:  # compiled code is for one number of threads
+            return None
+        return replace(op, case=replace(op.case, threads=1))
 
     def clock_ns(self) -> float:
         """Return the monotonic clock, ns, which all times use."""

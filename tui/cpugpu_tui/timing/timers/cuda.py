@@ -135,6 +135,10 @@ class CudaTimer:
         """Set the precision, restore changed state, and run the operation until the SM clock has settled."""
         self._enter()
         self._use_precision(op.case)
+        if op.compiled is not None:
+            import torch
+
+            torch.set_num_threads(op.threads)  # which a case on the CPU may have changed
         op.workload.reset(op.case.variant, op.inputs)
         marks = op.own_marks
         if self._inherited_tf32 and op.case.dtype == "float32":

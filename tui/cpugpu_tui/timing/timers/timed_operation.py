@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import repeat
 from time import perf_counter_ns
+from types import CodeType
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
@@ -51,6 +52,10 @@ class Operation:
     """Settings of torch before the first call, of a person's own code."""
     own_marks: tuple[str, ...] = ()
     """Marks that examining a person's own code gave."""
+    compiled: CodeType | None = None
+    """Code object of the compiled step, to which torch keeps what it compiled; None for other steps."""
+    threads: int = 0
+    """CPU threads for which it was compiled: with another number, torch would compile it again."""
     marks: tuple[str, ...] | None = None
     """Marks of the case itself on this device; None before they were determined."""
 
@@ -71,6 +76,8 @@ class Operation:
     @cached_property
     def takes_out(self) -> bool:
         """Return whether the step accepts `out=`."""
+        if self.workload.is_compiled(self.case.variant):
+            return False
         # Not of `self.step`: torch's own functions, which a workload may return for it, have no signature.
         return "out" in inspect.signature(self.workload.variant(self.case.variant)).parameters
 

@@ -25,6 +25,7 @@ class Fft(Workload):
     axis = "signals"
     sizes = (1, 8, 64, 512, 4096)
     dtypes = ("float64", "float32")
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the signals; real and imaginary parts are normal."""
@@ -56,6 +57,7 @@ class Sort(Workload):
     axis = "numbers"
     sizes = (100, 1_000, 10_000, 100_000, 1_000_000, 4_000_000)
     dtypes = ("float64", "float32", "bfloat16", "float16")
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return n normals."""
@@ -101,6 +103,7 @@ class Knn(Workload):
     # Half precision would find other neighbours.
     dtypes = ("float64", "float32", "tf32")
     stays = 2
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the points, their squared lengths, and the queries."""
@@ -144,6 +147,7 @@ class Random(Workload):
     sizes = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
     dtypes = ("float64", "float32", "bfloat16", "float16")
     draws = True
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[Any, ...]:
         """Return how many numbers to draw, and their type."""

@@ -27,6 +27,7 @@ class Factorisation(Workload):
     axis = "n of an n×n matrix"
     sizes: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024, 2048)
     dtypes = ("float64", "float32")
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return an n×n matrix of normals."""

@@ -35,6 +35,7 @@ class Attention(Workload):
     name = "attention"
     axis = "tokens"
     sizes = (16, 32, 64, 128, 256, 512, 1024, 2048)
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return queries, keys and values."""
@@ -68,6 +69,7 @@ class Block(Workload):
     """A transformer block without biases: attention and a network of four times the width, each after layer norm."""
 
     stays = 1
+    compiles = True
 
     def parameters(self, dtype: torch.dtype, generator: torch.Generator) -> list[torch.Tensor]:
         """Return the matrices of query, key and value; of attention's result; and of the network."""
@@ -165,6 +167,7 @@ class Rows(Workload):
     axis = "rows"
     sizes = (1, 8, 64, 512, 4096, 16384)
     dtypes = NOT_TF32
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the rows."""
@@ -225,6 +228,7 @@ class Embedding(Workload):
     sizes = (1, 16, 256, 4096, 65536)
     dtypes = NOT_TF32
     stays = 1
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the table and the tokens."""

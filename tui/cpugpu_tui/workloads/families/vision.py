@@ -22,6 +22,7 @@ class Conv2d(Workload):
     axis = "n of n×n pixels"
     sizes = (4, 8, 16, 32, 64, 128, 256)
     stays = 1
+    compiles = True
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the filters and an image, both normal."""

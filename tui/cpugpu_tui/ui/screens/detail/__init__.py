@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import factor, joined
+from cpugpu_tui.render.compiled import compiled_lines
 from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -39,6 +40,14 @@ def own_code_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[
         for cost in profiled.lines[:MOST_SHOWN]:
             lines += paragraph(spelled(line_words(cost, profiled.device), glyphs), width)
         lines += paragraph(spelled(f"P{profiled_words(profiled)[1:]}.", glyphs), width, "muted")
+    return lines
+
+
+def _compiled(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    found = compiled_lines(run, row)
+    lines: list[Spans] = [(("Compiled by torch.compile", "title"),)] if found else []
+    for line in found:
+        lines += paragraph(spelled(line, glyphs), width)
     return lines
 
 
@@ -89,6 +98,7 @@ def detail_lines(
     parts = [_failed(row, width), unsaved, starved, _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width),
              machine.gpus_lines(run, row, width, glyphs), machine.peers_lines(run, row, width), typed,
+             _compiled(run, row, width, glyphs),
              meaning.breakdown_lines(run, row, width, glyphs), meaning.world_lines(run, row, width, glyphs),
              *_devices(run, row, width, glyphs), _checked(row, width), _environment(run, width)]  # fmt: skip
     lines: list[Spans] = []

@@ -1,0 +1,223 @@
+"""The variant `compiled`: its cost, steps that ran eagerly after all, missing compilers, and that nothing is left."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+import torch._dynamo.config
+from tests.helpers.command_line import CommandLine, Witness, agents_of, next_event
+from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.recorder import plan_of, swept
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
+from cpugpu_tui.machine.processes import SCRATCH
+from cpugpu_tui.model import Calibrated, Case, CaseFailed, CodeCompiled, DeviceSampled, Plan, Progressed
+from cpugpu_tui.timing import compiling
+from cpugpu_tui.timing.compiling import compile_step, require_compiled
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.torch_machine import TorchMachine
+from cpugpu_tui.workloads import find
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.own_code import own_code
+
+needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler (g++)")
+
+
+@pytest.fixture(autouse=True)
+def _without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """torch traces and guards as always, and runs its own operators in place of compiled code."""
+    monkeypatch.setattr(compiling, "BACKEND", "eager")
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+SOFTMAX = Case("softmax", 4, variant="compiled")
+
+
+def loaded(case: Case = SOFTMAX) -> Operation:
+    inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
+    return operation(case, inputs, "cpu")
+
+
+def typed(statement: str, *setup: str) -> Operation:
+    workload = CodeWorkload(own_code(statement, "\n".join(setup)))
+    REGISTRY[workload.name] = workload
+    try:
+        return loaded(Case(workload.name, 8, variant="compiled"))
+    finally:
+        del REGISTRY[workload.name]
+
+
+def failure(op: Operation) -> CaseError:
+    with pytest.raises(CaseError) as error:
+        compile_step(op, "cpu", None)
+    return error.value
+
+
+def scratch() -> list[Path]:
+    return list(Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"))
+
+
+def test_a_compiled_step_gives_the_same_and_has_a_cost() -> None:
+    op = loaded()
+    right = op.step(*op.inputs)
+    found = compile_step(op, "cpu", None)
+    assert torch.equal(op.step(*op.inputs), right)
+    require_compiled(op)
+    assert (found.case, found.device, found.variant) == ("softmax/compiled/4/float32/tall", "cpu", "default")
+    assert found.elapsed_ns > 0
+    assert not found.has_kernels  # this backend makes none
+    assert not op.takes_out
+    assert not scratch()
+
+
+def test_a_reset_for_one_case_does_not_make_another_compile_again() -> None:
+    first, other = loaded(), loaded(Case("softmax", 5, variant="compiled"))
+    for op in (first, other):
+        compile_step(op, "cpu", None)
+    for op in (first, other, first):
+        op.step(*op.inputs)
+        require_compiled(op)
+    code = first.compiled
+    compile_step(first, "cpu", None)  # as after ctrl+z
+    assert first.compiled is not code
+
+
+def test_own_code_is_compiled_as_a_whole() -> None:
+    op = typed("(x.exp() + y).sum()", "x = torch.rand(n)", "y = torch.rand(n)")
+    right = op.step(*op.inputs)
+    compile_step(op, "cpu", None)
+    assert torch.allclose(op.step(*op.inputs), right)
+    op.workload.reset(op.case.variant, op.inputs)
+    op.step(*op.inputs)
+    require_compiled(op)  # other numbers in the same tensors
+
+
+def test_what_would_run_eagerly_is_a_failure_with_a_name(words: GoldenWords, monkeypatch: pytest.MonkeyPatch) -> None:
+    op = loaded()
+    compile_step(op, "cpu", None)
+    torch.set_num_threads(op.threads + 1)  # one of the facts that compiled code is made for
+    op.step(*op.inputs)
+    with pytest.raises(CaseError) as again:
+        require_compiled(op)
+    torch._dynamo.reset()
+    with pytest.raises(CaseError) as dropped:
+        require_compiled(op)
+    breaks = failure(typed("x.exp() if x.sum() > 0 else x", "x = torch.rand(n)"))
+    with monkeypatch.context() as patched:
+        patched.setattr(torch._dynamo.config, "disable", True)
+        off = failure(loaded())
+    found = [again.value, dropped.value, breaks, off]
+    assert [each.kind for each in found] == ["refused", "refused", "unsupported", "refused"]
+    words([f"{each.message} {each.remedy}" for each in (found[0], found[1], found[3])])
+    assert breaks.message.startswith("torch.compile failed: ")
+
+
+def raising(error: type[Exception], *arguments: Any) -> Callable[..., Any]:
+    def backend(_graph: object, _inputs: object) -> Any:
+        raise error(*arguments)
+
+    return backend
+
+
+def test_a_missing_compiler_is_named_with_what_to_install(words: GoldenWords, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor.exc import CppCompileError, InvalidCxxCompiler, TritonMissing
+
+    output = "a.cpp:1:10: fatal error: Python.h: No such file or directory\ncompilation terminated."
+    found = []
+    for error in (InvalidCxxCompiler,), (TritonMissing, None), (CppCompileError, ["g++", "a.cpp"], output):
+        monkeypatch.setattr(compiling, "BACKEND", raising(*error))
+        found.append(failure(loaded()))
+    assert {each.kind for each in found} == {"unsupported"}
+    words([f"{each.message} {each.remedy}" for each in found])
+    assert not scratch()
+
+
+def test_compiled_code_is_timed_with_the_threads_that_it_was_compiled_for() -> None:
+    plan = Plan("test", (Case("softmax", 4, variant="compiled"),), devices=("cpu",))
+    machine = TorchMachine(plan, {"threads": 2, "cpu": "Xeon"})
+    timer = machine.timer("cpu")
+    op = timer.load(plan.cases[0], machine.make_inputs(plan.cases[0]))
+    timer.first_call(op)
+    assert timer.on_one_thread(op) is not None
+    machine.compile(op, "cpu")
+    assert timer.on_one_thread(op) is None
+    machine.check_later_call(op)
+
+
+def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> None:
+    cases = tuple(Case("softmax", 4096, variant=variant) for variant in ("default", "compiled"))
+    recorder = swept(plan_of(cases=cases, max_rounds=8))[1]
+    found = recorder.of(CodeCompiled)
+    assert [(event.case, event.device, event.variant) for event in found] == [
+        (cases[1].key, "cpu", "default"), (cases[1].key, "cuda:0", "default"),
+    ]  # fmt: skip
+    phases = [event.phase for event in recorder.of(Progressed) if event.case == cases[1].key]
+    assert phases[1:5] == ["first call", "compile"] * 2
+    rounds = [event for event in recorder.rounds if event.case == cases[1].key]
+    assert recorder.events.index(rounds[0]) > max(map(recorder.events.index, found))
+    eager, compiled = (
+        next(event.estimate_ns for event in recorder.of(Calibrated) if event.case == case.key) for case in cases
+    )
+    assert compiled < 0.9 * eager
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine) -> None:
+    done = cpugpu("run", "softmax", "embedding", "--variant", "default,compiled", "--size", 8, "--device", "cpu",
+                  "--rounds", 2, "--no-ceilings", "--no-save", "--json")  # fmt: skip
+    assert done.code == EXIT_OK, done.err
+    found = {event.case: event for event in done.events if isinstance(event, CodeCompiled)}
+    assert set(found) == {f"{name}/compiled/8/float32/tall" for name in ("softmax", "embedding")}
+    for key, event in found.items():
+        assert event.has_kernels
+        assert event.elapsed_ns > 1e7
+        assert any(isinstance(each, DeviceSampled) and each.case == key and each.round_index for each in done.events)
+    assert not scratch()
+
+
+@needs_compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_a_compiler_does_not_outlive_a_killed_or_interrupted_app(end: signal.Signals, tmp_path: Path) -> None:
+    command = CommandLine(tmp_path / "history.db")
+    process = command.start("run", "transformer", "--variant", "compiled", "--size", 4, "--device", "cpu",
+                            "--no-ceilings", "--json", stderr=subprocess.DEVNULL)  # fmt: skip
+    assert process.stdout is not None
+    with process:
+        next_event(process, lambda event: isinstance(event, Progressed) and event.phase == "compile")
+        (agent,) = agents_of(process)
+        children: list[psutil.Process] = []
+        while len(children) < 2:  # the guardian, and a compiler
+            children = psutil.Process(agent).children(recursive=True)
+        witnesses = [Witness(pid, may_be_gone=True) for pid in (agent, *(child.pid for child in children))]
+        process.send_signal(end)
+        assert all(witness.sees_the_end() for witness in witnesses)
+    assert not [folder for folder in scratch() if folder.name.startswith(f"{SCRATCH}{agent}-")]
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_without_a_compiler_the_row_fails_and_the_others_are_timed(
+    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/bin/false")
+    done = cpugpu("run", "softmax", "--variant", "default,compiled", "--size", 8, "--device", "cpu", "--rounds", 2,
+                  "--no-ceilings", "--no-save", "--json")  # fmt: skip
+    assert done.code == EXIT_CASES_FAILED
+    (failed,) = [event for event in done.events if isinstance(event, CaseFailed)]
+    assert (failed.case, failed.kind) == ("softmax/compiled/8/float32/tall", "unsupported")
+    assert any(isinstance(event, DeviceSampled) and "default" in event.case for event in done.events)

@@ -1,0 +1,181 @@
+"""Compile the step of a case with `torch.compile`, and find steps that ran eagerly after all, by torch's own counters.
+
+The files of a compilation go to a folder of its own that is removed at once, so that each case pays its whole cost.
+torch keeps what it compiled with a function's code object. Each case has a code object of its own, so that a reset for
+one case does not make another one compile again in the middle of a timed round.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns
+from types import CodeType
+from typing import Any
+from weakref import WeakSet
+
+from cpugpu_tui.machine.processes import SCRATCH
+from cpugpu_tui.model import CodeCompiled
+from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import Operation
+
+BACKEND = "inductor"
+"""The compiler of `torch.compile`."""
+
+EAGER_REMEDY = "Time the default variant instead."
+
+_in_use: WeakSet[Any] = WeakSet()
+"""Compiled functions of cases that are not over."""
+
+_loaded: set[str] = set()
+"""Devices for which this process has compiled: the first time also loads the compiler, for many seconds."""
+
+
+def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) -> CodeCompiled:
+    """Replace the step of an operation by its compiled form; the cost includes one call.
+
+    `wait` waits for the GPU; None for the CPU.
+
+    Raises:
+        CaseError: the step cannot be compiled, or torch ran it without compiling it.
+    """
+    import torch
+
+    eager = op.workload.step_for(op.case.variant, op.inputs)
+    with explained():
+        if device not in _loaded:
+            _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
+            _loaded.add(device)
+        op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait)
+    op.threads = torch.get_num_threads()
+    return CodeCompiled(
+        case=op.case.key, device=device, elapsed_ns=elapsed_ns, variant=next(iter(op.workload.steps())),
+        has_kernels=has_kernels,
+    )  # fmt: skip
+
+
+def _compiled(
+    eager: Callable[..., Any], inputs: tuple[Any, ...], wait: Callable[[], None] | None
+) -> tuple[Callable[..., Any], CodeType, float, bool]:
+    """Return a compiled function, its code object, ns of its first call, and whether the compiler made own code."""
+    import torch
+    import torch._inductor.config
+
+    # In this process: a pool of compilers would outlive the row. Before anything else of the compiler is imported.
+    torch._inductor.config.compile_threads = 1
+    # They would be kept in a folder that all processes share: 150 MB, and times that depend on who was first.
+    torch._inductor.config.cpp_cache_precompile_headers = False
+    from torch._dynamo.utils import counters
+    from torch._inductor import metrics
+
+    gc.collect()  # the harness switches it off, and a compiler leaves many cycles
+    if not _in_use:
+        torch._dynamo.reset()
+
+    def call(*placed: Any) -> Any:
+        return eager(*placed)
+
+    call.__code__ = call.__code__.replace()  # a new object: all calls of this function have the same one
+    step = torch.compile(call, backend=BACKEND, fullgraph=True, dynamic=False)
+    graphs, kernels = counters["stats"]["unique_graphs"], metrics.generated_kernel_count
+    with _empty_cache():
+        started = perf_counter_ns()
+        step(*inputs)
+        if wait is not None:
+            wait()
+        elapsed_ns = float(perf_counter_ns() - started)
+    if counters["stats"]["unique_graphs"] != graphs + 1 or _forms(call.__code__) != 1:
+        raise ran_eagerly()
+    _in_use.add(call)
+    return step, call.__code__, elapsed_ns, metrics.generated_kernel_count > kernels
+
+
+def require_compiled(op: Operation) -> None:
+    """Check that the calls so far ran the code that was compiled before the rounds.
+
+    Raises:
+        CaseError: `refused`: torch compiled the step again in a timed round, or dropped the code.
+    """
+    if op.compiled is not None and (forms := _forms(op.compiled)) != 1:
+        happened = "compiled the step again in a timed round" if forms else "dropped the compiled step"
+        raise CaseError("refused", f"torch.compile {happened}, so its times are not those of one form.", EAGER_REMEDY)
+
+
+def _forms(code: CodeType) -> int:
+    """Return how many compiled forms torch holds for a function."""
+    from torch._dynamo.eval_frame import _debug_get_cache_entry_list
+
+    return len(_debug_get_cache_entry_list(code))
+
+
+def ran_eagerly() -> CaseError:
+    """Return the failure of a step that torch ran without compiling it."""
+    return CaseError(
+        "refused", "torch.compile compiled nothing, so the step ran eagerly.",
+        "Remove TORCH_COMPILE_DISABLE and TORCHDYNAMO_DISABLE from the environment.",
+    )  # fmt: skip
+
+
+@contextmanager
+def _empty_cache() -> Iterator[None]:
+    """Keep the compiler's files in a new folder, and remove it."""
+    from torch._inductor.utils import fresh_inductor_cache
+
+    folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
+    try:
+        with fresh_inductor_cache(dir=folder):
+            yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+MISSING = {
+    "InvalidCxxCompiler": ("torch.compile found no C++ compiler.", "Install g++, or set CXX to a C++ compiler."),
+    "TritonMissing": (
+        "torch.compile needs Triton for a GPU, and this Python has none.", "Install triton, or add --device cpu.",
+    ),
+    "GPUTooOldForTriton": ("Triton supports no GPU as old as this one.", "Add --device cpu."),
+}  # fmt: skip
+"""Class of torch's exception → cause and remedy."""
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn the compiler's exceptions into the failure of a case; others pass, such as those of a GPU.
+
+    Raises:
+        CaseError: instead of the compiler's exception.
+    """
+    from torch._dynamo.utils import counters
+
+    graphs = counters["stats"]["unique_graphs"]
+    try:
+        yield
+    except CaseError:
+        raise
+    except Exception as error:
+        causes = list(_causes(error))
+        kinds = {kind.__name__ for each in causes for kind in type(each).__mro__}
+        for name in kinds & MISSING.keys():
+            raise CaseError("unsupported", *MISSING[name]) from error
+        if "TorchDynamoException" in kinds:
+            raise CaseError("unsupported", f"torch.compile failed: {_reason(causes[-1])}.", EAGER_REMEDY) from error
+        if type(error) is RuntimeError and counters["stats"]["unique_graphs"] == graphs:
+            raise ran_eagerly() from error  # what torch raises where compiling is switched off
+        raise
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _reason(error: BaseException) -> str:
+    """Return the line that tells why: of a C++ compiler's output, its first error."""
+    lines = str(getattr(error, "output", "") or error).strip().splitlines() or [type(error).__name__]
+    return next((line for line in lines if "error:" in line), lines[0])[-200:].rstrip(".")
