@@ -23,6 +23,7 @@ from cpugpu_tui.machine.processes import SCRATCH
 from cpugpu_tui.model import Calibrated, Case, CaseFailed, CodeCompiled, DeviceSampled, Plan, Progressed
 from cpugpu_tui.timing import compiling
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
+from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.timing.torch_machine import TorchMachine
@@ -51,8 +52,8 @@ def loaded(case: Case = SOFTMAX) -> Operation:
     return operation(case, inputs, "cpu")
 
 
-def typed(statement: str, *setup: str) -> Operation:
-    workload = CodeWorkload(own_code(statement, "\n".join(setup)))
+def typed(statement: str, *setup: str, in_place: bool = False) -> Operation:
+    workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
     REGISTRY[workload.name] = workload
     try:
         return loaded(Case(workload.name, 8, variant="compiled"))
@@ -95,14 +96,45 @@ def test_a_reset_for_one_case_does_not_make_another_compile_again() -> None:
     assert first.compiled is not code
 
 
-def test_own_code_is_compiled_as_a_whole() -> None:
-    op = typed("(x.exp() + y).sum()", "x = torch.rand(n)", "y = torch.rand(n)")
-    right = op.step(*op.inputs)
+MODEL = """
+import torch
+model = torch.nn.Linear(8, 2)
+def inputs(n):
+    return torch.rand(n, 8)
+def forward(x):
+    return model(x)
+def plain(x):
+    return scaled(x) + 1
+def scaled(x):
+    return x * model.in_features
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "setup"),
+    [
+        ("(x.exp() + y).sum()", ("x = torch.rand(n)", "y = torch.rand(n)")),
+        ("m(x)", ("m = torch.nn.Linear(n, n)", "x = torch.rand(n, n)")),
+        ("f(x)", ("w = torch.rand(n)", "x = torch.rand(n, n)", "def g(y): return y @ w", "def f(y): return g(y) + 1")),
+        ("torch.ones(n) * x", ("x = torch.rand(n)",)),
+        ("x.add_(1)", ("x = torch.rand(n)",)),
+        ("{file}:forward", ()),
+        ("{file}:plain", ()),
+    ],
+)  # fmt: skip
+def test_own_code_gives_the_same_with_whatever_numbers(statement: str, setup: tuple[str, ...], tmp_path: Path) -> None:
+    file = tmp_path / "some_model.py"
+    file.write_text(MODEL)
+    op = typed(statement.format(file=file), *setup, in_place="add_" in statement)
+    right = op.to_check(op.step(*op.inputs))
+    assert isinstance(op.workload, CodeWorkload)
+    examine(op, op.workload, "cpu", None)
     compile_step(op, "cpu", None)
-    assert torch.allclose(op.step(*op.inputs), right)
+    for mine, other in zip(op.to_check(op.step(*op.inputs)), right, strict=True):
+        assert torch.allclose(mine, other)
     op.workload.reset(op.case.variant, op.inputs)
     op.step(*op.inputs)
-    require_compiled(op)  # other numbers in the same tensors
+    require_compiled(op)
 
 
 def test_what_would_run_eagerly_is_a_failure_with_a_name(words: GoldenWords, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter_ns
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakSet
 
@@ -22,9 +23,13 @@ from cpugpu_tui.machine.processes import SCRATCH
 from cpugpu_tui.model import CodeCompiled
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, on_default_device, refill
 
 BACKEND = "inductor"
 """The compiler of `torch.compile`."""
+
+Around = Callable[[Callable[..., Any]], Callable[..., Any]]
+"""Puts something around each call of a function."""
 
 EAGER_REMEDY = "Time the default variant instead."
 
@@ -45,12 +50,18 @@ def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) ->
     """
     import torch
 
-    eager = op.workload.step_for(op.case.variant, op.inputs)
-    with explained():
+    eager, around = op.workload.step_for(op.case.variant, op.inputs), _unchanged
+    if isinstance(op.workload, CodeWorkload):
+        assert isinstance(op.host_inputs, CodeInputs)
+        eager = op.host_inputs.function  # without the default device, which torch cannot compile
+        around = partial(on_default_device, device=device) if op.workload.makes_tensors else around
+    with explained(), _nameless(op.inputs):
         if device not in _loaded:
             _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
             _loaded.add(device)
-        op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait)
+        _restore(op)
+        op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait, around)
+    _restore(op)
     op.threads = torch.get_num_threads()
     return CodeCompiled(
         case=op.case.key, device=device, elapsed_ns=elapsed_ns, variant=next(iter(op.workload.steps())),
@@ -58,8 +69,35 @@ def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) ->
     )  # fmt: skip
 
 
+def _unchanged(step: Callable[..., Any]) -> Callable[..., Any]:
+    return step
+
+
+def _restore(op: Operation) -> None:
+    """Give the inputs the numbers that they had before all calls."""
+    if isinstance(op.inputs, CodeInputs):
+        refill(op.inputs, 0)
+    else:
+        op.workload.reset(op.case.variant, op.inputs)
+
+
+@contextmanager
+def _nameless(inputs: tuple[Any, ...]) -> Iterator[None]:
+    """Hide the module names of functions that have their own globals, which torch would look for in that module."""
+    import torch
+
+    modules = [part for each in inputs if isinstance(each, torch.nn.Module) for part in each.modules()]
+    functions = [part.__dict__["forward"] for part in modules if "forward" in part.__dict__]
+    hidden = [(each.__globals__, name) for each in functions if (name := each.__globals__.pop("__name__", None))]
+    try:
+        yield
+    finally:
+        for names, name in hidden:
+            names["__name__"] = name
+
+
 def _compiled(
-    eager: Callable[..., Any], inputs: tuple[Any, ...], wait: Callable[[], None] | None
+    eager: Callable[..., Any], inputs: tuple[Any, ...], wait: Callable[[], None] | None, around: Around = _unchanged
 ) -> tuple[Callable[..., Any], CodeType, float, bool]:
     """Return a compiled function, its code object, ns of its first call, and whether the compiler made own code."""
     import torch
@@ -76,11 +114,8 @@ def _compiled(
     if not _in_use:
         torch._dynamo.reset()
 
-    def call(*placed: Any) -> Any:
-        return eager(*placed)
-
-    call.__code__ = call.__code__.replace()  # a new object: all calls of this function have the same one
-    step = torch.compile(call, backend=BACKEND, fullgraph=True, dynamic=False)
+    own = _with_own_code(eager)
+    step = around(torch.compile(own, backend=BACKEND, fullgraph=True, dynamic=False))
     graphs, kernels = counters["stats"]["unique_graphs"], metrics.generated_kernel_count
     with _empty_cache():
         started = perf_counter_ns()
@@ -88,10 +123,25 @@ def _compiled(
         if wait is not None:
             wait()
         elapsed_ns = float(perf_counter_ns() - started)
-    if counters["stats"]["unique_graphs"] != graphs + 1 or _forms(call.__code__) != 1:
+    if counters["stats"]["unique_graphs"] != graphs + 1 or _forms(own.__code__) != 1:
         raise ran_eagerly()
-    _in_use.add(call)
-    return step, call.__code__, elapsed_ns, metrics.generated_kernel_count > kernels
+    _in_use.add(own)
+    return step, own.__code__, elapsed_ns, metrics.generated_kernel_count > kernels
+
+
+def _with_own_code(step: Callable[..., Any]) -> FunctionType:
+    """Return a copy of a function with a code object of its own; of anything else, a function that calls it."""
+
+    def call(*placed: Any) -> Any:
+        return step(*placed)
+
+    function = step if isinstance(step, FunctionType) else call
+    made = FunctionType(
+        function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__,
+        function.__closure__,
+    )  # fmt: skip
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def require_compiled(op: Operation) -> None:
@@ -123,13 +173,19 @@ def ran_eagerly() -> CaseError:
 @contextmanager
 def _empty_cache() -> Iterator[None]:
     """Keep the compiler's files in a new folder, and remove it."""
-    from torch._inductor.utils import fresh_inductor_cache
+    from torch._inductor.utils import clear_inductor_caches
 
     folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
+    wanted = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    clear_inductor_caches()  # those in memory
     try:
-        with fresh_inductor_cache(dir=folder):
-            yield
+        yield
     finally:
+        for name, value in before.items():
+            del os.environ[name]
+            os.environ.update({} if value is None else {name: value})
         shutil.rmtree(folder, ignore_errors=True)
 
 
