@@ -98,8 +98,8 @@ def _nameless(inputs: tuple[Any, ...]) -> Iterator[None]:
 
 def _compiled(
     eager: Callable[..., Any], inputs: tuple[Any, ...], wait: Callable[[], None] | None, around: Around = _unchanged
-) -> tuple[Callable[..., Any], CodeType, float, bool]:
-    """Return a compiled function, its code object, ns of its first call, and whether the compiler made own code."""
+) -> tuple[Callable[..., Any], tuple[CodeType, CodeType], float, bool]:
+    """Return a compiled function, its code and form, ns of its first call, and whether the compiler made own code."""
     import torch
     import torch._inductor.config
 
@@ -123,10 +123,11 @@ def _compiled(
         if wait is not None:
             wait()
         elapsed_ns = float(perf_counter_ns() - started)
-    if counters["stats"]["unique_graphs"] != graphs + 1 or _forms(own.__code__) != 1:
+    forms = _forms(own.__code__)
+    if counters["stats"]["unique_graphs"] != graphs + 1 or len(forms) != 1:
         raise ran_eagerly()
     _in_use.add(own)
-    return step, own.__code__, elapsed_ns, metrics.generated_kernel_count > kernels
+    return step, (own.__code__, forms[0]), elapsed_ns, metrics.generated_kernel_count > kernels
 
 
 def _with_own_code(step: Callable[..., Any]) -> FunctionType:
@@ -150,16 +151,18 @@ def require_compiled(op: Operation) -> None:
     Raises:
         CaseError: `refused`: torch compiled the step again in a timed round, or dropped the code.
     """
-    if op.compiled is not None and (forms := _forms(op.compiled)) != 1:
-        happened = "compiled the step again in a timed round" if forms else "dropped the compiled step"
-        raise CaseError("refused", f"torch.compile {happened}, so its times are not those of one form.", EAGER_REMEDY)
+    if op.compiled is not None and _forms(op.compiled[0]) != [op.compiled[1]]:
+        raise CaseError(
+            "refused", "torch.compile compiled the step again in a timed round, so its times mix two forms.",
+            EAGER_REMEDY,
+        )  # fmt: skip
 
 
-def _forms(code: CodeType) -> int:
-    """Return how many compiled forms torch holds for a function."""
+def _forms(code: CodeType) -> list[CodeType]:
+    """Return the compiled forms that torch holds for a function."""
     from torch._dynamo.eval_frame import _debug_get_cache_entry_list
 
-    return len(_debug_get_cache_entry_list(code))
+    return [entry.code for entry in _debug_get_cache_entry_list(code)]
 
 
 def ran_eagerly() -> CaseError:

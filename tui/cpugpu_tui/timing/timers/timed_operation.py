@@ -52,8 +52,8 @@ class Operation:
     """Settings of torch before the first call, of a person's own code."""
     own_marks: tuple[str, ...] = ()
     """Marks that examining a person's own code gave."""
-    compiled: CodeType | None = None
-    """Code object of the compiled step, to which torch keeps what it compiled; None for other steps."""
+    compiled: tuple[CodeType, CodeType] | None = None
+    """Code of the step that torch compiled, and its compiled form; None for other steps."""
     threads: int = 0
     """CPU threads for which it was compiled: with another number, torch would compile it again."""
     marks: tuple[str, ...] | None = None
