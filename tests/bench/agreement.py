@@ -32,7 +32,7 @@ GPU_CASES = (
     *(Case("elementwise", n, variant="out") for n in (10**4, 10**6, 10**8)),
 )
 STATEMENTS = {"matmul": "torch.matmul(a, b)", "elementwise": "torch.addcmul(a, b, c, out=d)"}
-"""Workload → statement for the Timer."""
+"""Workload → statement for the Timer; for others it calls the step."""
 
 NVBENCH_COLD_US = {16: 4.99, 64: 6.99, 256: 11.7, 512: 17.3, 1024: 64.0, 2048: 345.4, 4096: 2688.0}
 """n → cold time of a float32 matmul on an H200 by `cuda-bench`, µs (method.md)."""
@@ -140,7 +140,8 @@ def torch_timer(subject: Subject, threads: int) -> Any:
     tensors = (each for each in subject.operation.inputs if isinstance(each, torch.Tensor))
     names = dict(zip("abcd", tensors, strict=False))
     return TorchTimer(
-        STATEMENTS[subject.case.workload], globals={"torch": torch, **names}, num_threads=threads
+        STATEMENTS.get(subject.case.workload, "step(*inputs)"), num_threads=threads,
+        globals={"torch": torch, "step": subject.operation.step, "inputs": subject.operation.inputs, **names},
     )  # fmt: skip
 
 

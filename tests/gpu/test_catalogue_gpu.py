@@ -4,30 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import psutil
 import pytest
 from tests.bench.agreement import loaded
+from tests.bench.catalogue import CASES
 from tests.helpers.bench import nvbench
-from tests.helpers.command_line import CommandLine
+from tests.helpers.command_line import CommandLine, agents_of, events_from
 
+from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_OK
-from cpugpu_tui.model import PAGEABLE, PINNED, Case, CaseFinished, DeviceSampled, Plan
+from cpugpu_tui.model import PAGEABLE, PINNED, CaseFailed, CaseFinished, CodeCompiled, DeviceSampled, Plan
 from cpugpu_tui.workloads.contract import REGISTRY
 
 pytestmark = pytest.mark.gpu
 
 NAMES = {name for name, item in REGISTRY.items() if type(item).__module__.startswith("cpugpu_tui.workloads.families.")}
-
-COMPARED = {
-    "conv2d": (32, 256),
-    "attention": (256, 2048),
-    "fft": (64, 4096),
-    "softmax": (512, 16384),
-    "sort": (100_000, 4_000_000),
-    "batched-solve": (512, 32768),
-}
-"""Workload → sizes of which NVBench measures the GPU time."""
 
 SHORTEST_US = 10.0
 """From here on, times must agree."""
@@ -45,13 +38,44 @@ def test_every_workload_agrees_with_the_cpu_and_is_timed_with_copies(cpugpu: Com
         assert moved == NAMES
 
 
+COMPILED = sorted(name for name in NAMES if REGISTRY[name].compiles)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "tf32"])
+def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(dtype: str, cpugpu: CommandLine) -> None:
+    names = [name for name in COMPILED if dtype in REGISTRY[name].dtypes]
+    process = cpugpu.start("run", *names, "--variant", "default,compiled", "--size", 64, "--dtype", dtype, "--rounds",
+                           3, "--no-ceilings", "--no-save", "--json")  # fmt: skip
+    events = []
+    with process:
+        for event in events_from(process):
+            events.append(event)
+            if isinstance(event, CodeCompiled):
+                (agent,) = agents_of(process)
+                assert [child.name() for child in psutil.Process(agent).children(recursive=True)] == [NAME]
+    failed = [(event.case, event.message) for event in events if isinstance(event, CaseFailed)]
+    assert not failed
+    assert process.returncode == EXIT_OK
+    costs = {(event.case.split("/")[0], event.device) for event in events if isinstance(event, CodeCompiled)}
+    assert costs == {(name, device) for name in names for device in ("cpu", "cuda:0")}
+    finished = [event for event in events if isinstance(event, CaseFinished)]
+    assert len(finished) == 2 * len(names)
+    assert all(event.check is not None and event.check.error <= event.check.tolerance for event in finished)
+
+
+@pytest.mark.parametrize("statement", ["torch.ones(n) * x", "m(x)"])
+def test_own_code_is_compiled_on_the_gpu(statement: str, cpugpu: CommandLine) -> None:
+    done = cpugpu("time", statement, "--setup", "x = torch.rand(n, n)", "--setup", "m = torch.nn.Linear(n, n)",
+                  "--n", 64, "--variant", "default,compiled", "--rounds", 3, "--no-ceilings", "--no-save",
+                  "--json")  # fmt: skip
+    assert done.code == EXIT_OK, done.err
+    assert {event.device for event in done.events if isinstance(event, CodeCompiled)} == {"cpu", "cuda:0"}
+
+
 @pytest.mark.skipif(not nvbench.is_installed(), reason="NVBench (cuda-bench) is not installed")
 def test_kernel_times_agree_with_nvbench() -> None:
     machine = make_machine(Plan("test", (), ("cuda:0",)), facts(simulated=False))
-    cases = [
-        Case(name, n, variant=REGISTRY[name].info().variants[0]) for name, sizes in COMPARED.items() for n in sizes
-    ]
-    subjects = {each.label: each for each in (loaded(machine, "cuda:0", case) for case in cases)}
+    subjects = {each.label: each for each in (loaded(machine, "cuda:0", case) for case in CASES)}
     ours_us: defaultdict[str, list[float]] = defaultdict(list)
     report = nvbench.cold_report(
         {label: each.step for label, each in subjects.items()},

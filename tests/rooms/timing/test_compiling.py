@@ -15,10 +15,11 @@ import psutil
 import pytest
 import torch
 import torch._dynamo.config
-from tests.helpers.command_line import CommandLine, Witness, agents_of, next_event
+from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, next_event
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import plan_of, swept
 
+from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.machine.processes import SCRATCH
 from cpugpu_tui.model import Calibrated, Case, CaseFailed, CodeCompiled, DeviceSampled, Plan, Progressed
@@ -141,7 +142,7 @@ def test_own_code_gives_the_same_with_whatever_numbers(statement: str, setup: tu
 def test_what_would_run_eagerly_is_a_failure_with_a_name(words: GoldenWords, monkeypatch: pytest.MonkeyPatch) -> None:
     op = loaded()
     compile_step(op, "cpu", None)
-    torch.set_num_threads(op.threads + 1)  # one of the facts that compiled code is made for
+    torch.set_num_threads(op.compiled_for[0] + 1)  # one of the facts that compiled code is made for
     op.step(*op.inputs)
     with pytest.raises(CaseError) as again:
         require_compiled(op)
@@ -178,7 +179,7 @@ def test_a_missing_compiler_is_named_with_what_to_install(words: GoldenWords, mo
     assert not scratch()
 
 
-def test_compiled_code_is_timed_with_the_threads_that_it_was_compiled_for() -> None:
+def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Plan("test", (Case("softmax", 4, variant="compiled"),), devices=("cpu",))
     machine = TorchMachine(plan, {"threads": 2, "cpu": "Xeon"})
     timer = machine.timer("cpu")
@@ -187,7 +188,12 @@ def test_compiled_code_is_timed_with_the_threads_that_it_was_compiled_for() -> N
     assert timer.on_one_thread(op) is not None
     machine.compile(op, "cpu")
     assert timer.on_one_thread(op) is None
-    machine.check_later_call(op)
+    for measure in (lambda: timer.latency_block(op, 1), lambda: timer.ready(op, 1), op.set_as_compiled):
+        torch.set_num_threads(3)  # as another case does
+        monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", True)
+        measure()
+        op.step(*op.inputs)
+        machine.check_later_call(op)
 
 
 def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> None:
@@ -210,15 +216,22 @@ def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> 
 @needs_compiler
 @pytest.mark.slow
 def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine) -> None:
-    done = cpugpu("run", "softmax", "embedding", "--variant", "default,compiled", "--size", 8, "--device", "cpu",
-                  "--rounds", 2, "--no-ceilings", "--no-save", "--json")  # fmt: skip
-    assert done.code == EXIT_OK, done.err
-    found = {event.case: event for event in done.events if isinstance(event, CodeCompiled)}
+    process = cpugpu.start("run", "softmax", "embedding", "--variant", "default,compiled", "--size", 8, "--device",
+                           "cpu", "--rounds", 2, "--no-ceilings", "--no-save", "--json")  # fmt: skip
+    events = []
+    with process:
+        for event in events_from(process):
+            events.append(event)
+            if isinstance(event, CodeCompiled):
+                (agent,) = agents_of(process)
+                assert [child.name() for child in psutil.Process(agent).children(recursive=True)] == [NAME]
+    assert process.returncode == EXIT_OK
+    found = {event.case: event for event in events if isinstance(event, CodeCompiled)}
     assert set(found) == {f"{name}/compiled/8/float32/tall" for name in ("softmax", "embedding")}
     for key, event in found.items():
         assert event.has_kernels
         assert event.elapsed_ns > 1e7
-        assert any(isinstance(each, DeviceSampled) and each.case == key and each.round_index for each in done.events)
+        assert any(isinstance(each, DeviceSampled) and each.case == key and each.round_index for each in events)
     assert not scratch("*")
 
 

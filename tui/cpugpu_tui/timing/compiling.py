@@ -62,7 +62,7 @@ def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) ->
         _restore(op)
         op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait, around)
     _restore(op)
-    op.threads = torch.get_num_threads()
+    op.compiled_for = torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32
     return CodeCompiled(
         case=op.case.key, device=device, elapsed_ns=elapsed_ns, variant=next(iter(op.workload.steps())),
         has_kernels=has_kernels,

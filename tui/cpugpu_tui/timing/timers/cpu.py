@@ -78,6 +78,7 @@ class CpuTimer:
         """Set the number of threads and restore changed state."""
         del calls
         self._use_threads(op.case)
+        op.set_as_compiled()
         op.workload.reset(op.case.variant, op.inputs)
         if op.marks is None:
             op.marks = self._marks(op)
@@ -94,6 +95,7 @@ class CpuTimer:
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls in a row, ns per call."""
         self._use_threads(op.case)
+        op.set_as_compiled()
         step, inputs = op.step, op.inputs
         elapsed = 0
         for count in op.spans(calls, calls):

@@ -135,10 +135,7 @@ class CudaTimer:
         """Set the precision, restore changed state, and run the operation until the SM clock has settled."""
         self._enter()
         self._use_precision(op.case)
-        if op.compiled is not None:
-            import torch
-
-            torch.set_num_threads(op.threads)  # which a case on the CPU may have changed
+        op.set_as_compiled()
         op.workload.reset(op.case.variant, op.inputs)
         marks = op.own_marks
         if self._inherited_tf32 and op.case.dtype == "float32":
@@ -151,6 +148,7 @@ class CudaTimer:
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each followed by a synchronise, ns per call."""
         self._enter()
+        op.set_as_compiled()
         step, inputs, wait = op.step, op.inputs, self._wait_of(op)
         elapsed = 0
         for count in op.spans(calls, calls):

@@ -54,8 +54,8 @@ class Operation:
     """Marks that examining a person's own code gave."""
     compiled: tuple[CodeType, CodeType] | None = None
     """Code of the step that torch compiled, and its compiled form; None for other steps."""
-    threads: int = 0
-    """CPU threads for which it was compiled: with another number, torch would compile it again."""
+    compiled_for: tuple[int, bool] = (0, False)
+    """CPU threads, and whether TF32 was allowed, when it was compiled."""
     marks: tuple[str, ...] | None = None
     """Marks of the case itself on this device; None before they were determined."""
 
@@ -80,6 +80,14 @@ class Operation:
             return False
         # Not of `self.step`: torch's own functions, which a workload may return for it, have no signature.
         return "out" in inspect.signature(self.workload.variant(self.case.variant)).parameters
+
+    def set_as_compiled(self) -> None:
+        """Set what other cases change and compiled code was made for: torch would compile it again."""
+        if self.compiled is not None:
+            import torch
+
+            threads, torch.backends.cuda.matmul.allow_tf32 = self.compiled_for
+            torch.set_num_threads(threads)
 
     @property
     def can_queue(self) -> bool:
