@@ -48,7 +48,7 @@ def gate(
         typer.Option(
             "--against",
             metavar="PYTHON",
-            help="Compare with this Python instead of a baseline: both are timed in turn.",
+            help="Compare with this other Python instead of with a baseline. The two Pythons run in turn.",
         ),
     ] = None,
     max_slowdown: opt.MaxSlowdown = "5%",
