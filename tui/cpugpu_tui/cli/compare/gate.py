@@ -82,7 +82,8 @@ def gate(
 ) -> None:
     """Run a series and fail if a case became slower.
 
-    The series is compared with a baseline or with the runs of another Python (--against).
+    The series is compared with a baseline. With --against, it is compared with a second Python, which runs the same
+    cases now.
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
