@@ -181,7 +181,7 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="When two series are compared, changes up to this size get the verdict SAME. A single value such as 2% is "
+        help="When runs are compared, differences up to this size get the verdict SAME. A single value such as 2% is "
         "used for both latency and kernel time.",
         show_default="latency=2%,kernel-time=0.5%",
     ),

@@ -89,7 +89,9 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     head += f" The GPU {_outcome(found, axis, is_measured=key in MEASURED)}"
     if where(found) == where(measured):
         return f"{head}, so this changes nothing."
-    return f"{head}. Otherwise, it {_outcome(measured, axis)}."
+    if {measured.kind, found.kind} & WITHOUT_WINNER.keys():
+        return f"{head}. In the table, it {_outcome(measured, axis)}."
+    return f"{head} instead of {where(measured, axis)}."
 
 
 def _outcome(found: Crossover, axis: str, *, is_measured: bool = True) -> str:
