@@ -106,10 +106,13 @@ def _compiled(
     # In this process: a pool of compilers would outlive the row. Before anything else of the compiler is imported.
     torch._inductor.config.compile_threads = 1
     # They would be kept in a folder that all processes share: 150 MB, and times that depend on who was first.
-    torch._inductor.config.cpp_cache_precompile_headers = False
+    if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):  # not in torch 2.6
+        torch._inductor.config.cpp_cache_precompile_headers = False
     from torch._dynamo.utils import counters
     from torch._inductor import metrics
 
+    if torch._dynamo.config.disable:  # newer versions of torch raise a bare RuntimeError
+        raise ran_eagerly()
     gc.collect()  # the harness switches it off, and a compiler leaves many cycles
     if not _in_use:
         torch._dynamo.reset()
@@ -209,9 +212,6 @@ def explained() -> Iterator[None]:
     Raises:
         CaseError: instead of the compiler's exception.
     """
-    from torch._dynamo.utils import counters
-
-    graphs = counters["stats"]["unique_graphs"]
     try:
         yield
     except CaseError:
@@ -223,8 +223,6 @@ def explained() -> Iterator[None]:
             raise CaseError("unsupported", *MISSING[name]) from error
         if "TorchDynamoException" in kinds:
             raise CaseError("unsupported", f"torch.compile failed: {_reason(causes[-1])}.", EAGER_REMEDY) from error
-        if type(error) is RuntimeError and counters["stats"]["unique_graphs"] == graphs:
-            raise ran_eagerly() from error  # what torch raises where compiling is switched off
         raise
 
 
