@@ -124,11 +124,18 @@ def main() -> None:
 
 
 def cpu_row(machine: Machine, case: Case, compared: Callable[..., SideBySide]) -> tuple[str, ...]:
-    """Alternate our median of blocks with the Timer's."""
+    """Alternate our median of blocks with the Timer's.
+
+    Its blocks have as many calls as ours: on a shared machine longer ones are interrupted more often (15 to 35 % slower
+    at a load of 9).
+    """
     subject = loaded(machine, "cpu", case)
-    theirs = torch_timer(subject, subject.timer.threads())
-    found = compared(subject.latency_us, lambda: theirs.blocked_autorange(min_run_time=0.05).median * 1e6)
-    return row(subject, "latency", "Timer.blocked_autorange", found, 5.0)
+    timer = torch_timer(subject, subject.timer.threads())
+
+    def theirs_us() -> float:
+        return median([timer.timeit(subject.calls).mean for _ in range(20)]) * 1e6
+
+    return row(subject, "latency", "Timer.timeit", compared(subject.latency_us, theirs_us), 5.0)
 
 
 def torch_timer(subject: Subject, threads: int) -> Any:

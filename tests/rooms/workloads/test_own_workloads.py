@@ -121,6 +121,12 @@ BAD_FILES = {
     "name of a variant": GELU.replace(
         "    def flops", "    def steps(self):\n        return {'a b': 1}\n\n    def flops"
     ),
+    "compiled twice": GELU.replace(
+        "    def flops", "    compiles = True\n\n    def steps(self):\n        return {'compiled': 1}\n\n    def flops"
+    ),
+    "compiled and checked otherwise": GELU.replace(
+        "    def flops", "    compiles = True\n\n    def checked(self, variant, placed):\n        pass\n\n    def flops"
+    ),
     "flops are NaN": GELU.replace("8.0 * n", "float('nan')"),
     "flops raise": GELU.replace("8.0 * n", "1 / 0"),
     "replaced workload": f"{REGISTER}['matmul'] = 1\n",

@@ -205,6 +205,10 @@ MISSING = {
 """Class of torch's exception → cause and remedy."""
 
 
+OF_THE_DEVICE = ("MemoryError", "OutOfMemoryError", "AcceleratorError")
+"""Classes of exceptions that the compiler passes on; the machine explains them."""
+
+
 @contextmanager
 def explained() -> Iterator[None]:
     """Turn the compiler's exceptions into the failure of a case; others pass, such as those of a GPU.
@@ -219,6 +223,9 @@ def explained() -> Iterator[None]:
     except Exception as error:
         causes = list(_causes(error))
         kinds = {kind.__name__ for each in causes for kind in type(each).__mro__}
+        for cause in causes:
+            if type(cause).__name__ in OF_THE_DEVICE:
+                raise cause from None
         for name in kinds & MISSING.keys():
             raise CaseError("unsupported", *MISSING[name]) from error
         if "TorchDynamoException" in kinds:

@@ -215,6 +215,10 @@ def checked(name: str, item: object) -> WorkloadInfo:
         raise UsageError(
             f"Invalid stays {stays!r} in workload {name!r}.", "Use the number of inputs that stay, 0 or more."
         )
+    if item.compiles and type(item).checked is not Workload.checked:
+        raise UsageError(
+            f"Workload {name!r} defines `checked`, which does not check compiled code.", "Remove it, or `compiles`."
+        )
     is_counted = "costs" in overridden or {"flops", "bytes_moved"} <= overridden  # else torch would have to be loaded
     for variant in info.variants if is_counted else ():
         costs = item.costs(variant, info.sizes[0], ITEMSIZE_BYTES[info.dtypes[0]])
