@@ -215,7 +215,8 @@ TOO_SMALL = 0.05
 """Below this share of both peak rates an operation is limited by its start, not by them."""
 
 LAUNCH_SHARE = 0.5
-"""If kernel time is less than this share of the latency, launch overhead and waiting are most of the time."""
+"""If kernel time is less than this share of the latency, launch overhead and waiting are most of the time. On a CPU the
+smallest call must take more than this share of it."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,8 @@ def limit(
             return Limit(TRANSFER, bytes_moved / line.bytes_per_s * 1e9 / latency_ns)
     if ceilings.synchronize_ns is not None and hardware_ns < LAUNCH_SHARE * latency_ns:
         return Limit(LAUNCH, None)
+    if ceilings.synchronize_ns is None and ceilings.launch_ns > LAUNCH_SHARE * latency_ns:
+        return Limit(CALL, None)
     bound = least_ns(flops, bytes_moved, dtype, ceilings)
     if bound is None:
         return None

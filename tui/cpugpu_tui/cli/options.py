@@ -212,7 +212,7 @@ Mouse = Annotated[
     bool,
     typer.Option(
         "--mouse/--no-mouse", envvar="CPUGPU_MOUSE",
-        help="Use the mouse in the app. Without it, the terminal selects text as usual.",
+        help="Use the mouse in the app. With --no-mouse, the mouse selects text for copying, as usual.",
     ),
 ]  # fmt: skip
 RunName = Annotated[

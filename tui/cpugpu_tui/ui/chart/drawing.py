@@ -69,7 +69,8 @@ def chart_lines(
     is_low = not options.in_words and height < LOW
     title = [] if is_low else [_title(sweep, rows, options, width)]
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
-    below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
+    role = "strong" if options.what_if != RESIDENT else "text"
+    below = wrapped(spelled(sentence, glyphs), width, role, lines=2)
     if not found:
         return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
     crossing = crossing_shown(run, sweep, options)
@@ -83,7 +84,7 @@ def chart_lines(
         room = height - len(title) - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         needs = "Not enough room for the chart. It needs a terminal of at least 60x16."
-        return [*title, *wrapped(needs, width, "muted"), *below][:height]
+        return [*title, *wrapped(needs, width, "muted"), *wrapped(spelled(sentence, glyphs), width, role)][:height]
     return [*title, *legend, *_field(found, crossing, marked, width, room, options, glyphs), *below]
 
 

@@ -214,7 +214,7 @@ def about_lines(
             f"Press enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn"
         )
     if judged.sources:
-        lines += wrapped(f"Measured in {', '.join(judged.sources)}.", width, "muted")
+        lines += wrapped(f"From measurements in {', '.join(judged.sources)}.", width, "muted")
     if do and live:
         lines += wrapped("A run is in progress. When it has ended, press enter to measure this claim.", width, "muted")
     elif do:

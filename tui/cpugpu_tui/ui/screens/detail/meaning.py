@@ -228,7 +228,7 @@ VERDICT_SENTENCES = {
     TOO_FEW: "too few for a ± value",
 }
 
-COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch cost"}
+COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch and wait"}
 """Conditions that are computed from measured times → words."""
 
 
