@@ -208,9 +208,8 @@ class TimingsPane(Vertical):
             row, before = run.rows[key], known.get(key)
             self._signs[key] = before if before is not None and before[0] is row else (row, signs_of(run, row))
         signs = frozenset[str]().union(*(found for _, found in self._signs.values()))
-        line = self.query_one("#legend", Lines)
-        line.display = bool(signs)
-        line.show([legend(signs | self._more_signs, width, self._keymap)])
+        found = [legend(signs | self._more_signs, width, self._keymap)]
+        self.query_one("#legend", Lines).show_any(found if signs else [])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
         """Return the cells of a row as rich text."""

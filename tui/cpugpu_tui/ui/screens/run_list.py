@@ -13,6 +13,7 @@ from textual.worker import get_current_worker
 
 from cpugpu_tui.compare.outcomes import Outcome, outcomes
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.store.filtering import parse_while_typed, searched_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -212,7 +213,7 @@ class RunList(ListPage):
 
     def page_title(self) -> Spans:
         """Return how many runs exist and how many are shown."""
-        count = f"{len(self._runs):,} run{'' if len(self._runs) == 1 else 's'}"
+        count = count_of(len(self._runs), "run")
         if not self._whole:
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
@@ -275,6 +276,5 @@ class RunList(ListPage):
 
     def show_wrong(self, error: CpuGpuError | None) -> None:
         """Show below the field what is wrong with the typed text; None: nothing is."""
-        line, text = self.query_one("#wrong", Lines), stranger(str(error or ""), 400, self.glyphs)
-        line.display = bool(text)
-        line.show(wrapped(spelled(text, self.glyphs), self.text_width, "bad", lines=3))
+        text = spelled(stranger(str(error or ""), 400, self.glyphs), self.glyphs)
+        self.query_one("#wrong", Lines).show_any(wrapped(text, self.text_width, "bad", lines=3))

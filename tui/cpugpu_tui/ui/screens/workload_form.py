@@ -237,9 +237,7 @@ class WorkloadForm(Form[Filled | None]):
             about = wrapped(spelled(self._entry.summary, self._glyphs), self.width)
         if self.size.height >= 30:
             about += wrapped(spelled(self._entry.claim, self._glyphs), self.width, "muted")
-        shown = self.query_one("#about", Lines)
-        shown.show(about)
-        shown.display = bool(about)
+        self.query_one("#about", Lines).show_any(about)
         self.show_hints(self._hints, wrong)
         does = "run" if self._state.situation.may_start else "keep"
         keys = {"enter": does, "esc": "close, keep changes", "tab": "next", "ctrl+c": "cancel", "ctrl+u": "clear"}
