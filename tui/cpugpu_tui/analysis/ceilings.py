@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cpugpu_tui.model import Ceilings, place
-from cpugpu_tui.model.quantities import significant, time_text
+from cpugpu_tui.model.quantities import count_of, significant, time_text
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
@@ -89,7 +89,7 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _B
     """Return a device's heading, float32 rate and memory rate, on scales shared with the other device."""
     both = [each for each in (cpu, gpu) if each is not None]
     role = "cpu" if found is cpu else "gpu"
-    threads = f", {found.threads} thread{'s' if found.threads != 1 else ''}" if found is cpu else ""
+    threads = f", {count_of(found.threads, 'thread')}" if found is cpu else ""
     label = found.label[: max(width - len("CPU ") - len(threads), 0)]
     lines: list[list[Part]] = [[(f"{role.upper()} ", role), (label, "strong"), (threads, "text")]]
     for label, rates, text in (
@@ -194,7 +194,7 @@ def age(measured_wall_ns: int, now_wall_ns: int) -> str:
     for unit_s, unit in ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
         count = int(age_s // unit_s)
         if count:
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+            return f"{count_of(count, unit)} ago"
     return "just now"
 
 

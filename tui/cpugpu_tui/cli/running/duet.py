@@ -16,7 +16,7 @@ from cpugpu_tui.cli.running.one_run import Progress, See, facts, say_why, signal
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError, print_notice
 from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, Plan, RunFinished
-from cpugpu_tui.model.quantities import duration
+from cpugpu_tui.model.quantities import count_of, duration
 from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
@@ -56,7 +56,7 @@ class Played:
     @property
     def text(self) -> str:
         """How long it took, in a sentence."""
-        agents = f"{self.pairs} pair{'s' if self.pairs != 1 else ''} of agents"
+        agents = count_of(self.pairs, "pair of agents", "pairs of agents")
         return f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
 
     @property

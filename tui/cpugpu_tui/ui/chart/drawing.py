@@ -15,8 +15,8 @@ from operator import itemgetter
 from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.model import SweepKey
-from cpugpu_tui.model.quantities import size_text, time_text
+from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.model.quantities import count_of, size_text, time_text
 from cpugpu_tui.render.answers import axis_of, threads_of, usable, world
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.render.rows import is_column
@@ -97,14 +97,13 @@ def crossing_shown(run: RunState, sweep: SweepKey, options: ChartOptions) -> Cro
 
 
 def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
-    workload, variant, dtype, threads = sweep
-    name = workload if variant == "default" else f"{workload} {variant}"
+    *_, dtype, threads = sweep
     known = threads_of(rows) or threads
-    rival = f"{known} CPU thread{'s' if known != 1 else ''}"
+    rival = count_of(known, "CPU thread")
     against = "" if not known else f": GPU against {rival}" if any(row.gpu for row in rows) else f" on {rival}"
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
-    title: Spans = ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
+    title: Spans = ((work_name(sweep), "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
     return title if width_of(title) <= width else title[:-1]
 
 
@@ -139,8 +138,7 @@ def _short_legend(
 ) -> Spans:  # fmt: skip
     """Return the meaning of the signs in one line: the most important ones that fit, since the answer is near."""
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
-    name = " ".join(part for part in sweep[:2] if part != "default")
-    items: list[Spans] = [((f"{name} {sweep[2]}", "strong"),)] if several else []
+    items: list[Spans] = [((f"{work_name(sweep)} {sweep[2]}", "strong"),)] if several else []
     items += [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
     if crossing.point is not None and crossing.low is not None and crossing.high is not None:
         condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
