@@ -266,15 +266,11 @@ class RunList(ListPage):
     def _narrow(self) -> None:
         """Show the runs that match the filter; the cursor stays on its run. Wrong parts are left out."""
         wanted, error = parse_while_typed(self._place.wanted)
-        self.show_wrong(error)
+        text = spelled(stranger(str(error or ""), 400, self.glyphs), self.glyphs)
+        self.query_one("#wrong", Lines).show_any(wrapped(text, self.text_width, "bad", lines=3))
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
         self._shown = [run for run in newest_first if wanted.matches(run, self._haystacks[run.number])]
         under = self._place.number
         places = {run.number: index for index, run in enumerate(self._shown)} if under is not None else {}
         self.index = places.get(under or 0, min(self.index, max(len(self._shown) - 1, 0)))
         self.redraw()
-
-    def show_wrong(self, error: CpuGpuError | None) -> None:
-        """Show below the field what is wrong with the typed text; None: nothing is."""
-        text = spelled(stranger(str(error or ""), 400, self.glyphs), self.glyphs)
-        self.query_one("#wrong", Lines).show_any(wrapped(text, self.text_width, "bad", lines=3))
