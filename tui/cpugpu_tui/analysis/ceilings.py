@@ -10,9 +10,10 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cpugpu_tui.model import Ceilings, place
-from cpugpu_tui.model.quantities import count_of, significant, time_text
+from cpugpu_tui.model.quantities import count_of, rate_text, significant, time_text
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
@@ -23,6 +24,8 @@ LABEL, VALUE = 23, 32
 MOST_BAR, LEAST_BAR = 40, 4
 
 MEGABYTE = 1e6
+
+_flops, _bytes = partial(rate_text, unit="FLOP/s"), partial(rate_text, unit="B/s")
 
 MEMORIES = "Pageable memory is ordinary host memory. Pinned memory is host memory that the GPU reads directly."
 """Explains the names of the PCIe lines."""
@@ -196,14 +199,6 @@ def age(measured_wall_ns: int, now_wall_ns: int) -> str:
         if count:
             return f"{count_of(count, unit)} ago"
     return "just now"
-
-
-def _flops(rate: float) -> str:
-    return f"{significant(rate / 1e12)} TFLOP/s" if rate >= 1e12 else f"{significant(rate / 1e9)} GFLOP/s"
-
-
-def _bytes(rate: float) -> str:
-    return f"{significant(rate / 1e12)} TB/s" if rate >= 1e12 else f"{significant(rate / 1e9)} GB/s"
 
 
 # ------------------------------------------------------------------ roofline

@@ -89,6 +89,16 @@ def gib(value: float) -> str:
     return f"{number:.0f}" if number >= 99.95 else f"{number:.1f}"
 
 
+def megabytes(size_bytes: int) -> str:
+    """Return the size of a file or disk in MB or GB: `12.1 MB`."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.1f} MB"
+
+
+def rate_text(rate: float, unit: str) -> str:
+    """Return a rate in `FLOP/s` or `B/s` with its prefix: `4.05 TB/s`, `940 GFLOP/s`."""
+    return f"{significant(rate / 1e12)} T{unit}" if rate >= 1e12 else f"{significant(rate / 1e9)} G{unit}"
+
+
 LEAST_SHOWN = 0.0005
 """Half-widths below this share would round to 0.0 %."""
 

@@ -41,10 +41,10 @@ def history(
         return
     import msgspec
 
-    from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading
+    from cpugpu_tui.cli.history.past_runs import history_table, reading
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
-    from cpugpu_tui.model.quantities import count_of
+    from cpugpu_tui.model.quantities import count_of, megabytes
 
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())

@@ -35,10 +35,10 @@ def prune(
 
     import msgspec
 
-    from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading, writing
+    from cpugpu_tui.cli.history.past_runs import history_table, reading, writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
-    from cpugpu_tui.model.quantities import count_of
+    from cpugpu_tui.model.quantities import count_of, megabytes
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
     if keep is None and older_than is None:
