@@ -21,7 +21,7 @@ class BaselineBox(LineBox[str]):
         """Yield the question, the field, its error and the keys."""
         with Vertical(id="box"):
             yield Lines(id="question")
-            yield self.field
+            yield self.make_field()
             yield Lines(id="hint")
 
     def check(self, text: str, *, is_final: bool) -> str | None:

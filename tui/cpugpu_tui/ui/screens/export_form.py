@@ -26,7 +26,7 @@ class ExportForm(LineBox[Path]):
     def compose(self) -> ComposeResult:
         """Yield the field, its hint or error, and the keys."""
         with Vertical(id="box"):
-            yield self.field
+            yield self.make_field()
             yield Lines(id="hint", classes="keys")
             yield Lines(id="outcome")
 

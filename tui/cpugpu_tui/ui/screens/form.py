@@ -38,7 +38,16 @@ class LineBox(Box[T]):
 
     def __init__(self, proposed: str) -> None:
         super().__init__()
-        self.field = LineField(proposed, id="line", select_on_focus=False)
+        self._proposed = proposed
+
+    def make_field(self) -> LineField:
+        """Return the field with the proposal."""
+        return LineField(self._proposed, select_on_focus=False)
+
+    @property
+    def field(self) -> Input:
+        """The field."""
+        return self.query_one(Input)
 
     def check(self, text: str, *, is_final: bool) -> T | None:
         """Show what is wrong with the text, or its hint. After enter, return what it means if it is right."""
