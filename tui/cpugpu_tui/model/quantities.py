@@ -23,18 +23,6 @@ class Unit:
 NS, US, MS, S = Unit("ns", 1.0), Unit("us", 1e3), Unit("ms", 1e6), Unit("s", 1e9)
 
 
-def unit_for(first_ns: float) -> Unit:
-    """Return the unit of a column from its first time, which is usually the smallest.
-
-    Times of a sweep rise by four orders of magnitude, so the bounds leave room for larger ones, up to 351,300 µs.
-    """
-    if first_ns < 100:
-        return NS
-    if first_ns < 20e6:
-        return US
-    return MS if first_ns < 20e9 else S
-
-
 def significant(value: float) -> str:
     """Return three significant digits below a thousand, four above: `0.0352`, `3.52`, `35.2`, `352`, `35,230`."""
     if value == 0 or not math.isfinite(value):
