@@ -82,7 +82,7 @@ class HostState:
     @property
     def gpus(self) -> tuple[Device, ...]:
         """Its GPUs, as its agent reported them."""
-        return tuple(device for device in self.run.devices if not device.is_cpu)
+        return self.run.gpus
 
     @property
     def why(self) -> str:

@@ -113,12 +113,7 @@ def _legend(
 ) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
-    if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
-        place = spelled(where(crossing, axis), glyphs)
-        items.append(((CROSSING, "warn"), (f" crossover{condition}: {place}", "text")))
-        between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
-        items.append(((glyphs.empty * 2, "muted"), (between, "text")))
+    items += _crossing_items(crossing, f": {spelled(where(crossing, axis), glyphs)}", " crossover", options, glyphs)
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
     text = f"{_which(marked, options)} row (dotted line): {_highlighted(marked, axis, glyphs)}"
@@ -140,24 +135,27 @@ def _short_legend(
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
     items: list[Spans] = [((f"{work_name(sweep)} {sweep[2]}", "strong"),)] if several else []
     items += [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
-    if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
-        bracket = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
-        items.append(((CROSSING, "warn"), (f" crossover{condition}", "text")))
-        items.append(((glyphs.empty * 2, "muted"), (bracket, "text")))
-    axis = axis_of(run, [marked])
-    items.append(
-        (
-            (HIGHLIGHT, "strong"),
-            (f" {_which(marked, options)} {spelled(named(axis, '=', marked.case.size), glyphs)}", "text"),
-        )
-    )
+    items += _crossing_items(crossing, "", "", options, glyphs)
+    size = spelled(named(axis_of(run, [marked]), "=", marked.case.size), glyphs)
+    items.append(((HIGHLIGHT, "strong"), (f" {_which(marked, options)} {size}", "text")))
     items += [((SEVERAL, "strong"), (" overlap", "text"))] if len(found) > 1 else []
     line: Spans = items[0]
     for item in items[1:]:
         if width_of(line) + 3 + width_of(item) <= width:
             line = (*line, ("   ", "text"), *item)
     return line
+
+
+def _crossing_items(
+    crossing: Crossover, place: str, noun: str, options: ChartOptions, glyphs: Glyphs
+) -> list[Spans]:  # fmt: skip
+    """Return the meaning of the signs of a crossover, with its `place`, and of its bracket; nothing without one."""
+    if crossing.low is None or crossing.high is None:
+        return []
+    condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
+    bracket = f"{noun} between {size_text(crossing.low)} and {size_text(crossing.high)}"
+    return [((CROSSING, "warn"), (f" crossover{condition}{place}", "text")),
+            ((glyphs.empty * 2, "muted"), (bracket, "text"))]  # fmt: skip
 
 
 def _which(marked: Row, options: ChartOptions) -> str:
