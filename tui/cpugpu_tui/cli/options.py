@@ -27,6 +27,12 @@ def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
     return check
 
 
+def typed(context: typer.Context) -> dict[str, str]:
+    """Return name → option of each parameter on the command line, without those of environment and config."""
+    given = ((each, context.get_parameter_source(each.name or "")) for each in context.command.params)
+    return {str(each.name): each.opts[0] for each, source in given if source and source.name == "COMMANDLINE"}
+
+
 # A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.
 
 Names = Annotated[

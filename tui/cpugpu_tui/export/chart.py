@@ -95,12 +95,8 @@ def draw(axes: Any, chart: SweepChart, *, is_narrow: bool = False) -> None:
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color(BAND)
-    for text in axes.findobj(_is_text):  # after all texts exist
+    for text in axes.findobj(lambda artist: hasattr(artist, "set_parse_math")):  # after all texts exist
         text.set_parse_math(False)
-
-
-def _is_text(artist: Any) -> bool:
-    return hasattr(artist, "set_parse_math")
 
 
 def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:

@@ -101,9 +101,19 @@ class Case:
         )  # interned: many objects hold it
 
     @property
+    def name(self) -> str:
+        """The workload, with its variant except `default`."""
+        return work_name(self.sweep)
+
+    @property
     def sweep(self) -> SweepKey:
         """Return the key of the case's sweep."""
         return self.workload, self.variant, self.dtype, self.threads
+
+
+def work_name(sweep: SweepKey) -> str:
+    """Return the workload of a sweep, with its variant except `default`."""
+    return " ".join(part for part in sweep[:2] if part != "default")
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,5 @@ def _printed(row: Row) -> Printed | None:
 
 
 def _name(run: RunState, row: Row) -> str:
-    case = row.case
-    words = [case.workload] if case.variant == "default" else [case.workload, case.variant]
     dtypes = {other.case.dtype for other in run.rows.values()}
-    return " ".join([*words, *([case.dtype] if len(dtypes) > 1 else [])])
+    return f"{row.case.name} {row.case.dtype}" if len(dtypes) > 1 else row.case.name

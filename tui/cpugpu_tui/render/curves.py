@@ -10,8 +10,8 @@ from itertools import pairwise
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.model import PAGEABLE, SweepKey
-from cpugpu_tui.model.quantities import micro
+from cpugpu_tui.model import PAGEABLE, SweepKey, work_name
+from cpugpu_tui.model.quantities import count_of, micro
 from cpugpu_tui.render.answers import axis_of, beside, leading_answers, threads_of, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
@@ -159,5 +159,5 @@ def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
     codes = run.run.plan.codes if run.run is not None else ()
     typed = next((code.statement for code in codes if code.name == workload), workload)
     threads = threads_of(rows) or asked
-    name = " ".join([typed, *([variant] if variant != "default" else []), dtype])
-    return f"{name}, {threads} CPU thread{'' if threads == 1 else 's'}" if threads else name
+    name = f"{work_name((typed, variant, dtype, asked))} {dtype}"
+    return f"{name}, {count_of(threads, 'CPU thread')}" if threads else name

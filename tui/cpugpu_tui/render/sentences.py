@@ -11,8 +11,8 @@ from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import CALIBRATION, ENERGY, Search
-from cpugpu_tui.model.quantities import duration, factor, micro, percent, size_text
+from cpugpu_tui.model import CALIBRATION, ENERGY, Search, work_name
+from cpugpu_tui.model.quantities import count_of, duration, factor, micro, percent, size_text
 from cpugpu_tui.render.answers import Answer, answer_lines, has_sweeps, leading_answers, named_on, usable, world
 from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.verdicts import mark_lines, row_limit
@@ -33,7 +33,7 @@ def heading(run: RunState) -> str:
     host = facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
-        parts.append(f"{run.threads} CPU thread{'s' if run.threads != 1 else ''}")
+        parts.append(count_of(run.threads, "CPU thread"))
     if facts.get("torch"):
         parts.append(f"torch {facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
@@ -123,7 +123,7 @@ def cut_short(run: RunState) -> str:
     wide, skipped = [], 0
     for sweep, rows in run.sweeps.items():
         skipped += sum(row.status == "skipped" for row in rows)
-        name = f"{' '.join([sweep[0], *([] if sweep[1] == 'default' else [sweep[1]])])} " if several else ""
+        name = f"{work_name(sweep)} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
         wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []

@@ -246,7 +246,8 @@ def _cases(
     if searched and len({case.size for case in cases if known[case.workload].axis == axis}) == 1:
         raise _nothing_to_search(preset, cases[0].size)
     # One sweep after the other; the sort is stable and keeps the order of sizes.
-    return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
+    sweeps = list(dict.fromkeys(case.sweep for case in cases))
+    return sorted(cases, key=lambda case: sweeps.index(case.sweep)) if searched else cases
 
 
 def nth_plan(plan: model.Plan, number: int) -> model.Plan:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cpugpu_tui.analysis.compare import Judged
-from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.output.table_style import console, plain, print_lines, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answers import answer_lines, lines_beside_table
@@ -102,8 +102,7 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
     out = out or console()
     if state.rows:
         out.print(plain(heading(state)))
-        for line in code_lines(state):
-            out.print(plain(line), soft_wrap=True)
+        print_lines(out, code_lines(state))
         table = spelled_table(state)
         keys = keys_within(table, out.width)
         out.print(rich_table(table, keys))
@@ -114,8 +113,8 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
         out.print(matrix_table(matrix))
     for line in summary(state, notice, is_saved):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
-    for command in repeat_commands(state.run) if state.run is not None else ():
-        out.print(plain(f"Again: {command}"), soft_wrap=True)  # keep the command on one line, so that it can be copied
+    if state.run is not None:
+        print_lines(out, (f"Again: {command}" for command in repeat_commands(state.run)))
 
 
 # ------------------------------------------------------------------ comparison tables
@@ -124,14 +123,13 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
 def show_comparison(found: SeriesComparison) -> None:
     """Print the differences between the machines, the verdicts, and the geometric mean."""
     out = console()
-    out.print(plain(against(found)), soft_wrap=True)
+    print_lines(out, [against(found)])
     if found.differences:
         out.print(differences_table(found.differences))
     else:
         out.print(NOTHING_DIFFERS)
     out.print(verdicts_table(found.judged))
-    for line in comparison_summary(found):
-        out.print(plain(line), soft_wrap=True)
+    print_lines(out, comparison_summary(found))
 
 
 def differences_table(differences: tuple[Difference, ...]) -> Table:

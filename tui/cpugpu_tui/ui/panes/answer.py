@@ -11,7 +11,7 @@ from textual.geometry import Size
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
-from cpugpu_tui.model import SweepKey
+from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
@@ -73,9 +73,8 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     measured = world(run, rows, RESIDENT)
     if not measured.points:
         return ""
-    name = " ".join(part for part in sweep[:2] if part != "default")
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
-    prefix = f"{name}: " if several else ""
+    prefix = f"{work_name(sweep)}: " if several else ""
     axis = axis_of(run, rows)
     if key == RESIDENT:
         return f"{prefix}With {BY_KEY[key].label}, the GPU {_outcome(measured, axis)}."

@@ -213,9 +213,8 @@ class TimingsPane(Vertical):
         signs = frozenset[str]().union(*(found for _, found in self._signs.values()))
         if not self._has_times:
             signs -= {LESS_CERTAIN}  # its sign stands before a time
-        line = self.query_one("#legend", Lines)
-        line.display = bool(signs)
-        line.show([legend(signs | self._more_signs, width, self._keymap)])
+        found = [legend(signs | self._more_signs, width, self._keymap)]
+        self.query_one("#legend", Lines).show_any(found if signs else [])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
         """Return the cells of a row as rich text."""
