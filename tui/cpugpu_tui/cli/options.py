@@ -27,6 +27,16 @@ def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
     return check
 
 
+def given(context: typer.Context) -> dict[str, str]:
+    """Return the parameters that stand on the command line: name → the option or argument as people write it."""
+    sources = {each: context.get_parameter_source(each.name or "") for each in context.command.params}
+    return {
+        each.name or "": each.opts[0] if each.opts[0].startswith("-") else str(each.metavar)
+        for each, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    }
+
+
 # A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.
 
 Names = Annotated[

@@ -140,10 +140,9 @@ def _check_against(context: typer.Context) -> None:
     Raises:
         UsageError: one of them is given.
     """
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in OF_A_SERIES and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{parameter.opts[0]} cannot be combined with --against.", "Leave one of them out.")
+    for name, option in opt.given(context).items():
+        if name in OF_A_SERIES:
+            raise UsageError(f"{option} cannot be combined with --against.", "Leave one of them out.")
 
 
 def _play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
+from cpugpu_tui.cli.options import given as on_command_line
 from cpugpu_tui.cli.output.json_lines import failure_as_event, print_json
 from cpugpu_tui.cli.running.duet import Played, duet_plan, play
 from cpugpu_tui.cli.running.one_run import facts, run_once, seen_by
@@ -129,10 +130,9 @@ def resume_run(context: typer.Context) -> int:
         UsageError: an option would change the plan.
         CpuGpuError: no run can be resumed. With `--json` it is also printed as a `RunFinished` line.
     """
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in TAKEN and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{parameter.opts[0]} cannot be combined with --resume.", "Leave it out.")
+    for name, option in on_command_line(context).items():
+        if name not in TAKEN:
+            raise UsageError(f"{option} cannot be combined with --resume.", "Leave it out.")
     given = context.params
     as_json, database, pythons = given["json"], given["database"], given["python"] or ()
     if len(pythons) > 1:
