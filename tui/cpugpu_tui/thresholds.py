@@ -240,7 +240,8 @@ def differences(made: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[str, 
         then, now = made.get(fact), here.get(fact)
         if fact == "gpu" and then and now:
             # MIG slices add to the name of their GPU, and any GPU of this machine may be meant.
-            now = then if any(str(then).startswith(model) for model in str(now).split(" + ")) else now
+            short = str(then).replace("NVIDIA ", "")
+            now = then if any(short.startswith(name.replace("NVIDIA ", "")) for name in str(now).split(" + ")) else now
         # Without a driver no GPU can be used. What else is unknown is not compared.
         is_known = then is not None and fact in here and (now is not None or fact == "driver")
         if is_known and then != now:
