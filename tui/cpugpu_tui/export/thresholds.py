@@ -9,18 +9,31 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 from cpugpu_tui import __version__
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode
 from cpugpu_tui.render.answers import axis_of, usable, world
-from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.thresholds import CPU, FORMAT, GPU, NAME, VERSION, Part, Threshold, Thresholds
+from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.thresholds import (
+    CPU,
+    FORMAT,
+    GPU,
+    NAME,
+    VERSION,
+    Part,
+    Threshold,
+    Thresholds,
+    ThresholdsError,
+    differences,
+    load,
+)
 from cpugpu_tui.workloads.caller_code import CALLER
 
 SUFFIXES = {"json": ".json", "c": ".h", "env": ".env"}
@@ -62,7 +75,12 @@ def thresholds_of(run: RunState) -> Thresholds:
                   best[workload, dtype, threads, resident] == variant, axis_of(run, rows), faster)
         for (workload, variant, dtype, threads), resident, faster, rows in found
     ]  # fmt: skip
-    document = {"format": FORMAT, "version": VERSION, "machine": machine_of(run), "made": utc(run.run.wall_ns),
+    return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
+
+
+def _thresholds(machine: Mapping[str, Any], made: str, entries: Sequence[Threshold]) -> Thresholds:
+    """Return the content of a file, checked by its reader."""
+    document = {"format": FORMAT, "version": VERSION, "machine": machine, "made": made,
                 "thresholds": [each._asdict() for each in entries]}  # fmt: skip
     return Thresholds(document, {})
 
@@ -141,6 +159,16 @@ def machine_of(run: RunState) -> dict[str, Any]:
             "driver": facts.get("driver"), "torch": facts.get("torch"), "simulated": False}  # fmt: skip
 
 
+def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
+    """Refuse a file of another machine than the one with these facts.
+
+    Raises:
+        UnfitError: it is of another machine, or outdated.
+    """
+    for difference in differences(file.machine, here):
+        raise UnfitError(difference, "Make a file on this machine with `cpugpu-tui thresholds make`.")
+
+
 def named(each: Threshold) -> str:
     """Return the name of a threshold in a sentence, `matmul (float32, with copies)`."""
     words = [*([] if each.best else [each.variant]), each.dtype, *([f"{each.threads} threads"] if each.threads else [])]
@@ -163,9 +191,69 @@ def moved(old: Thresholds, new: Thresholds) -> tuple[list[str], int]:
         if found := next(((device, low, high) for device, low, high in both if low <= high), None):
             device, low, high = found
             was, is_now = ("GPU", "CPU") if device == GPU else ("CPU", "GPU")
-            at = f"at {low:,}" if low == high else f"from {low:,} to {high:,}"
-            sentences.append(f"{named(before)}: the {was} was faster {at}, now the {is_now} is.")
+            at = f"At {low:,}" if low == high else f"From {low:,} to {high:,}"
+            sentences.append(f"{at} the {was} was faster, now the {is_now} is: {named(before)}.")
     return sentences, count
+
+
+# ------------------------------------------------------------------ a file
+
+
+def read(path: Path) -> Thresholds:
+    """Return a file of thresholds, of whatever machine.
+
+    Raises:
+        UsageError: it is missing, damaged, or of another version.
+    """
+    try:
+        return load(path, {})
+    except ThresholdsError as error:
+        raise UsageError(str(error)) from None
+
+
+def added_to(path: Path, run: RunState) -> Thresholds:
+    """Return the thresholds of a run, and those of a file that the run did not measure.
+
+    Raises:
+        UsageError: the file cannot be read.
+        UnfitError: the file is of another machine, or the run has no winner.
+    """
+    new = thresholds_of(run)
+    if not path.exists():
+        return new
+    old = read(path)
+    require_machine(old, machine_of(run))
+    measured = {_form(each) for each in new.entries}
+    return _thresholds(
+        new.machine, new.made, [*(each for each in old.entries if _form(each) not in measured), *new.entries]
+    )
+
+
+def _form(each: Threshold) -> tuple[str, str, int, bool]:
+    """Return what the variants of an operation share, of which only one can be the best."""
+    return each.operation, each.dtype, each.threads, each.resident
+
+
+def standing(run: RunState, file: Thresholds) -> tuple[bool, list[str]]:
+    """Return whether a file has thresholds of a run's plan, and how a finished run contradicts them, a sentence each.
+
+    A file of another machine has none.
+    """
+    if run.run is None or differences(file.machine, machine_of(run)):
+        return False, []
+    names = {code.name: operation_of(code) for code in run.run.plan.codes}
+    planned = {(names.get(sweep[0], sweep[0]), *sweep[1:]) for sweep in run.sweeps}
+    is_in_file = any(each[:4] in planned for each in file.entries)
+    made = _made(run) if is_in_file and run.finished is not None else None
+    return is_in_file, moved(file, made)[0] if made is not None else []
+
+
+@once
+def _made(run: RunState) -> Thresholds | None:
+    try:
+        return thresholds_of(run)
+    except CpuGpuError:
+        return None
 
 
 # ------------------------------------------------------------------ as text

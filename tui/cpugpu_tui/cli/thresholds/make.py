@@ -73,13 +73,20 @@ def make(
     """
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
-    from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, read, refuse_others, subjects
+    from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, subjects
     from cpugpu_tui.export import target
-    from cpugpu_tui.export.thresholds import SUFFIXES, checked_format, machine_of, rendered, thresholds_of
+    from cpugpu_tui.export.thresholds import (
+        SUFFIXES,
+        checked_format,
+        machine_of,
+        read,
+        rendered,
+        require_machine,
+        thresholds_of,
+    )
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.state.folding import folded
-    from cpugpu_tui.thresholds import differences
 
     path = out or Path(f"thresholds{SUFFIXES[checked_format(format_name)]}")
     if str(path) != "-":
@@ -114,7 +121,7 @@ def make(
         print_table(made)
         print_notice(f"Wrote {path}")
     if old is not None:
-        refuse_others(differences(old.machine, machine_of(state)))
+        require_machine(old, machine_of(state))
         code = _compare(old, made) or code
     raise typer.Exit(code)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
@@ -14,14 +13,14 @@ from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.export.thresholds import operations
+from cpugpu_tui.export.thresholds import operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.thresholds import GPU, Thresholds, ThresholdsError, differences, load, this_machine
+from cpugpu_tui.thresholds import GPU, Thresholds, this_machine
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import Part, Preset
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -98,18 +97,6 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     return state, code
 
 
-def read(path: Path) -> Thresholds:
-    """Return a file of thresholds, of whatever machine.
-
-    Raises:
-        UsageError: it is missing, damaged, or of another version.
-    """
-    try:
-        return load(path, {})
-    except ThresholdsError as error:
-        raise UsageError(str(error)) from None
-
-
 def check_here(thresholds: Thresholds, options: RunOptions, *, is_simulated: bool) -> None:
     """Check before a run that a file is of this machine.
 
@@ -119,17 +106,7 @@ def check_here(thresholds: Thresholds, options: RunOptions, *, is_simulated: boo
     here = {**this_machine(), "simulated": is_simulated}
     if options.python is not None:
         del here["torch"]  # that of this process does not count
-    refuse_others(differences(thresholds.machine, here))
-
-
-def refuse_others(differing: Sequence[str]) -> None:
-    """Refuse a file of another machine.
-
-    Raises:
-        UnfitError: there are differences.
-    """
-    if differing:
-        raise UnfitError(differing[0], "Make a file on this machine with `cpugpu-tui thresholds make`.")
+    require_machine(thresholds, here)
 
 
 def print_table(thresholds: Thresholds) -> None:

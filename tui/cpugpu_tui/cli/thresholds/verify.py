@@ -59,11 +59,10 @@ def verify(
     4 no GPU or another machine.
     """
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation, with_own
-    from cpugpu_tui.cli.thresholds.measuring import check_here, read, refuse_others, run_plan, subjects
-    from cpugpu_tui.export.thresholds import machine_of, operation_of
+    from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
+    from cpugpu_tui.export.thresholds import machine_of, operations, read, require_machine
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.thresholds import differences
 
     thresholds = read(file)
     words, codes = subjects(names or (), setup or (), let or (), in_place=in_place)
@@ -79,13 +78,13 @@ def verify(
     )  # fmt: skip
     check_here(thresholds, options, is_simulated=request.simulation is not None)
     request = with_own(request, options.workloads, options.python)
-    operations = {operation_of(code): code.name for code in codes}
-    wanted = _wanted(thresholds, (*words, *operations))
-    plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | operations)
+    own = {operation: name for name, operation in operations(codes).items()}
+    wanted = _wanted(thresholds, (*words, *own))
+    plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own)
     state, code = run_plan(plan, request.own, options)
     if code >= EXIT_INTERRUPTED:
         raise typer.Exit(code)
-    refuse_others(differences(thresholds.machine, machine_of(state)))
+    require_machine(thresholds, machine_of(state))
     found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}
     is_kept = _print(found, as_json=json)
     raise typer.Exit(code if is_kept else code or EXIT_CASES_FAILED)

@@ -72,7 +72,8 @@ class ExportForm(Box[Path | None]):
         except CpuGpuError as error:
             self._hint(str(error), "bad")
         else:
-            self._hint(f"The suffix sets the format: {', '.join(formats.SUFFIXES.values())}.")
+            suffixes = ", ".join(formats.SUFFIXES.values())
+            self._hint(f"The suffix sets the format: {suffixes}. thresholds.json: crossovers for programs.")
 
     @on(Input.Submitted)
     def _submitted(self, event: Input.Submitted) -> None:
@@ -87,6 +88,7 @@ class ExportForm(Box[Path | None]):
             return
         if path.exists() and self._asked != path:
             self._asked = path
-            self._hint(f"{path} exists already. Press enter again to replace it.", "warn")
+            verb = "add to" if formats.format_of(path) == formats.THRESHOLDS else "replace"
+            self._hint(f"{path} exists already. Press enter again to {verb} it.", "warn")
             return
         self.dismiss(path)
