@@ -7,10 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.helpers.app.several_gpus import run_of
 from tests.helpers.command_line import CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.export.thresholds import moved, named, operation_of, rendered
+from cpugpu_tui.export.thresholds import moved, named, operation_of, rendered, thresholds_of
+from cpugpu_tui.model import METRICS, Case
 from cpugpu_tui.thresholds import FORMAT, VERSION, Thresholds, load
 from cpugpu_tui.workloads.own_code import own_code
 
@@ -49,6 +51,23 @@ def test_the_parts_of_a_search_are_its_brackets(made: Path) -> None:
         True,
         False,
     ]
+
+
+def test_the_best_variant_is_the_fastest_at_the_largest_size() -> None:
+    """Variants that are as fast as the first do not take its place."""
+    cases = (
+        Case("elementwise", size, variant=name) for size in (100, 10**6, 10**8) for name in ("fresh", "add", "add-out")
+    )
+    run = run_of(1, cases=tuple(cases), metrics=METRICS)
+    latency_ns = {
+        row.case.variant: row.gpu.latency_ns for row in run.rows.values() if row.gpu and row.case.size == 10**8
+    }
+    assert latency_ns["add"] is not None
+    assert latency_ns["fresh"] is not None
+    assert latency_ns["add"] < 0.9 * latency_ns["fresh"]
+    found = thresholds_of(run)
+    assert {each.variant for each in found.entries if each.best and each.resident} == {"add"}
+    assert sum(each.best for each in found.entries) == 2
 
 
 C_PROGRAM = """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def thresholds_of(run: RunState) -> Thresholds:
             "No thresholds: no size has a clear winner.",
             run.no_gpu or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
-    names, best = operations(run.run.plan.codes), _best_variants(run)
+    names, best = operations(run.run.plan.codes, [sweep[0] for sweep in run.sweeps]), _best_variants(run)
     entries = [
         Threshold(names.get(workload, workload), variant, dtype, threads, resident,
                   best[workload, dtype, threads, resident] == variant, axis_of(run, rows), faster)
@@ -85,19 +85,19 @@ def _thresholds(machine: Mapping[str, Any], made: str, entries: Sequence[Thresho
     return Thresholds(document, {})
 
 
-def operations(codes: Sequence[OwnCode]) -> dict[str, str]:
+def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str, str]:
     """Return the workload of each code → its name in a file.
 
     Raises:
-        UsageError: a name is not allowed, or two codes have the same.
+        UsageError: a name is not allowed, or belongs to another code or to one of the other workloads, too.
     """
     found = {code.name: operation_of(code) for code in codes}
     for name in found.values():
         remedy = "Name an expression by an assignment, as in 'product = x @ x'."
         if not NAME.fullmatch(name):
             raise UsageError(f"Invalid name {name!r}.", f"Use letters, digits, dots, dashes and underscores. {remedy}")
-        if list(found.values()).count(name) > 1:
-            raise UsageError(f"Two of the codes are named {name!r}.", remedy)
+        if list(found.values()).count(name) > 1 or name in workloads:
+            raise UsageError(f"Two operations are named {name!r}.", remedy)
     return found
 
 

@@ -20,9 +20,9 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.thresholds import GPU, Thresholds, this_machine
+from cpugpu_tui.thresholds import FACTS, GPU, Part, Thresholds, this_machine
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.workloads import Part, Preset
+from cpugpu_tui.workloads import presets
 from cpugpu_tui.workloads.contract import REGISTRY
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 DEVICES = ("cpu", "cuda:0")
 """A threshold needs both: without a GPU the run ends at once."""
 
-WHOLE = Preset(
-    "thresholds", tuple(Part(name, each.sizes) for name, each in REGISTRY.items()
+SURVEY = "survey"
+
+WHOLE = presets.Preset(
+    "thresholds", tuple(presets.Part(name, each.sizes) for name, each in REGISTRY.items()
                         if each.has_end_to_end and len(each.sizes) > 1),
     "Every built-in workload with several sizes", "", is_profiled=False,
 )  # fmt: skip
@@ -56,8 +58,9 @@ def subjects(
             raise UsageError(f"{option} works only with code.", "Name an expression such as 'x @ x', or FILE:FUNCTION.")
     codes = [code for statement in statements
              for code in typed_codes(statement, "\n".join(setup), let, None, in_place=in_place)]  # fmt: skip
-    operations(codes)  # a wrong name must not cost minutes of measuring
-    return [name for name in names if name not in statements], codes
+    words = [name for name in names if name not in statements]
+    operations(codes, words)  # a wrong name must not cost minutes of measuring
+    return words, codes
 
 
 def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) -> tuple[RunState, int]:
@@ -69,7 +72,9 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
     request = with_own(replace(request, names=tuple(names)), options.workloads, options.python)
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
-        names, own = (WHOLE.name,), replace(own, presets=(*own.presets, WHOLE))
+        names, own = (SURVEY,), own
+        if own.preset(SURVEY) is None:
+            names, own = (WHOLE.name,), replace(own, presets=(*own.presets, WHOLE))
     is_range = request.sizes is not None and request.sizes.count(":") == 1 and "," not in request.sizes
     # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
     request = replace(request, names=(*names, *codes), own=own, devices=DEVICES, find_crossover=not is_range)
@@ -116,8 +121,7 @@ def print_table(thresholds: Thresholds) -> None:
         (
             f"{each.operation} {each.variant}" if each.operation in variants else each.operation, each.dtype,
             str(each.threads or "all"), "resident" if each.resident else "with copies",
-            ", ".join(f"{'GPU' if device == GPU else 'CPU'} {first:,}–{last:,}" for device, first, last in each.faster),
-            printable(each.axis),
+            ", ".join(map(_part_text, each.faster)), printable(each.axis),
         )
         for each in thresholds.entries
     ]  # fmt: skip
@@ -125,8 +129,15 @@ def print_table(thresholds: Thresholds) -> None:
     console().print(table_of([(heading, heading != "threads") for heading in headings], rows))
 
 
+def _part_text(part: Part) -> str:
+    """Return `GPU 177–2,048`."""
+    device, *ends = part
+    return f"{'GPU' if device == GPU else 'CPU'} {'–'.join(dict.fromkeys(f'{end:,}' for end in ends))}"
+
+
 def print_machine(thresholds: Thresholds) -> None:
     """Print when and where a file was made."""
-    facts = [str(value) for value in thresholds.machine.values() if value is not None and not isinstance(value, bool)]
-    kind = "Simulated" if thresholds.machine.get("simulated") else "Measured"
-    console().print(plain(f"{kind} {thresholds.made[:10]} on {printable(', '.join(facts))}"), soft_wrap=True)
+    machine = thresholds.machine
+    facts = ", ".join(f"{name} {machine[fact]}" for fact, name in FACTS.items() if machine.get(fact) is not None)
+    text = "SIMULATED: no number here was measured." if machine.get("simulated") else f"Measured on {printable(facts)}."
+    console().print(plain(f"{thresholds.made[:10]}. {text}"), soft_wrap=True)

@@ -78,7 +78,7 @@ def verify(
     )  # fmt: skip
     check_here(thresholds, options, is_simulated=request.simulation is not None)
     request = with_own(request, options.workloads, options.python)
-    own = {operation: name for name, operation in operations(codes).items()}
+    own = {operation: name for name, operation in operations(codes, words).items()}
     wanted = _wanted(thresholds, (*words, *own))
     plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own)
     state, code = run_plan(plan, request.own, options)
