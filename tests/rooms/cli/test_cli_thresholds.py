@@ -138,6 +138,7 @@ def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: Comm
     path = tmp_path / "new.json"
     done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "drift=0,oom_size=2048", "-o", path)
     assert done.code == EXIT_CASES_FAILED
+    assert done.err.startswith("matmul 2,048 failed: Needs ")
     assert {each.faster[-1][2] for each in entries(path).entries} == {1000}
 
 

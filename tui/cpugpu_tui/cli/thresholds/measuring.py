@@ -12,7 +12,7 @@ from cpugpu_tui.cli.running.one_run import facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
-from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.session.event_stream import new_id
@@ -39,6 +39,9 @@ WHOLE = presets.Preset(
     "Every built-in workload with several sizes", "", is_profiled=False,
 )  # fmt: skip
 """What is measured if nothing is named. Copies between host and GPU are no work that a program could move."""
+
+MOST_FAILURES = 5
+"""Failed sizes that are named."""
 
 _WORKLOAD = re.compile(r"[\w.-]+")
 """Other words are code."""
@@ -99,6 +102,11 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     if finished.status == "failed":
         raise UnfitError(finished.message, finished.remedy)
     say_why(finished)
+    failed = {row.case: row.failure for row in state.rows.values() if row.failure and row.failure.kind != "skipped"}
+    for case, failure in list(failed.items())[:MOST_FAILURES]:
+        print_notice(f"{case.workload} {case.size:,} failed: {failure.message} {failure.remedy}".strip())
+    if len(failed) > MOST_FAILURES:
+        print_notice(f"{len(failed) - MOST_FAILURES} more sizes failed.")
     return state, code
 
 
