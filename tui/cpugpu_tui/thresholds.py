@@ -163,7 +163,7 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
         reason = f"Cannot use {name}. {error}"
     except (ValueError, RecursionError):
         reason = f"Cannot use {name}. It is damaged (no JSON)."
-    raise ThresholdsError(f"{reason} Make it again with `cpugpu-tui thresholds make`.")
+    raise ThresholdsError(f"{reason} Make a new one with `cpugpu-tui thresholds make`.")
 
 
 def _entry(data: Mapping[str, Any]) -> Threshold:

@@ -10,7 +10,7 @@ import typer
 
 from cpugpu_tui.cli.thresholds.make import FORMAT_HELP
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="File that `thresholds make` wrote, in the format json.")]
+File = Annotated[Path, typer.Argument(metavar="THRESHOLDS", help="File that `thresholds make` wrote as JSON.")]
 
 commands = typer.Typer()
 
