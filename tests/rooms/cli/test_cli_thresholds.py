@@ -142,6 +142,13 @@ def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: Comm
     assert {each.faster[-1][2] for each in entries(path).entries} == {1000}
 
 
+def test_an_expression_without_a_name_gets_one(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "new.json"
+    done = cpugpu.here("thresholds", "make", "x @ x", *GEMM[1:], "--n", "16:2048", *STEADY, "-o", path)
+    assert done.code == EXIT_OK, done.err
+    assert {each.operation[:4] for each in entries(path).entries} == {"x-x-"}
+
+
 def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpugpu: CommandLine) -> None:
     done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
     assert done.code == EXIT_OK, done.err

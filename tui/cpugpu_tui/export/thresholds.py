@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.json_document import utc
-from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode
+from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
 from cpugpu_tui.render.answers import axis_of, usable, world
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.thresholds import (
@@ -43,6 +45,22 @@ RESIDENCE = {True: (RESIDENT, LATENCY), False: (END_TO_END, PAGEABLE)}
 """Whether the inputs are on the GPU → key of its `WhatIf`, and metric of the GPU's time."""
 
 
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A sweep of a run that has a winner."""
+
+    sweep: SweepKey
+    resident: bool
+    faster: tuple[Part, ...]
+    rows: Sequence[Row]
+
+    @cached_property
+    def fastest_ns(self) -> dict[int, float]:
+        """Size → time of the faster device."""
+        timed = ((row.case.size, times_ns(row, resident=self.resident)) for row in usable(self.rows))
+        return {size: min(ns) for size, ns in timed if ns is not None}
+
+
 def checked_format(name: str) -> str:
     """Return the name of a format.
 
@@ -62,18 +80,18 @@ def thresholds_of(run: RunState) -> Thresholds:
         UnfitError: the run has no crossover and no winner at all.
     """
     assert run.run is not None
-    found = [(sweep, resident, faster, rows) for sweep, rows in run.sweeps.items() for resident in RESIDENCE
+    found = [Found(sweep, resident, faster, rows) for sweep, rows in run.sweeps.items() for resident in RESIDENCE
              if (faster := parts_of(world(run, usable(rows), RESIDENCE[resident][0])))]  # fmt: skip
     if not found:
         raise UnfitError(
             "No thresholds: no size has a clear winner.",
             run.no_gpu or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
-    names, best = operations(run.run.plan.codes, [sweep[0] for sweep in run.sweeps]), _best_variants(run)
+    names, best = operations(run.run.plan.codes, [each.sweep[0] for each in found]), _best_variants(found)
     entries = [
-        Threshold(names.get(workload, workload), variant, dtype, threads, resident,
-                  best[workload, dtype, threads, resident] == variant, axis_of(run, rows), faster)
-        for (workload, variant, dtype, threads), resident, faster, rows in found
+        Threshold(names.get(each.sweep[0], each.sweep[0]), *each.sweep[1:], each.resident, each in best,
+                  axis_of(run, each.rows), each.faster)
+        for each in found
     ]  # fmt: skip
     return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
 
@@ -92,11 +110,12 @@ def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str
         UsageError: a name is not allowed, or belongs to another code or to one of the other workloads, too.
     """
     found = {code.name: operation_of(code) for code in codes}
+    others = set(workloads) - found.keys()
     for name in found.values():
         remedy = "Name an expression by an assignment, as in 'product = x @ x'."
         if not NAME.fullmatch(name):
             raise UsageError(f"Invalid name {name!r}.", f"Use letters, digits, dots, dashes and underscores. {remedy}")
-        if list(found.values()).count(name) > 1 or name in workloads:
+        if list(found.values()).count(name) > 1 or name in others:
             raise UsageError(f"Two operations are named {name!r}.", remedy)
     return found
 
@@ -120,24 +139,21 @@ def parts_of(found: Crossover) -> tuple[Part, ...]:
     return tuple((GPU if winner == GPU_WINS else CPU, sizes[0], sizes[-1]) for winner, sizes in groups)
 
 
-def _best_variants(run: RunState) -> dict[tuple[str, str, int, bool], str]:
+def _best_variants(found: Sequence[Found]) -> list[Found]:
     """Return the fastest variant of each operation, on either device, at the largest size that all of them share.
 
     The first variant is the best one unless another is clearly faster, so that noise does not change it.
     """
-    forms: dict[tuple[str, str, int, bool], dict[str, dict[int, float]]] = {}
-    for (workload, variant, dtype, threads), rows in run.sweeps.items():
-        for resident in RESIDENCE:
-            times = {row.case.size: min(ns) for row in usable(rows) if (ns := times_ns(row, resident=resident))}
-            if times:
-                forms.setdefault((workload, dtype, threads, resident), {})[variant] = times
-    best = {}
-    for form, variants in forms.items():
-        best[form] = next(iter(variants))
-        for size in sorted(set.intersection(*(set(times) for times in variants.values())))[-1:]:
-            fastest = min(variants, key=lambda name: variants[name][size])
-            if variants[fastest][size] * (1 + EQUIVALENCE) < variants[best[form]][size]:
-                best[form] = fastest
+    forms: dict[tuple[object, ...], list[Found]] = {}
+    for each in found:
+        workload, _, dtype, threads = each.sweep
+        forms.setdefault((workload, dtype, threads, each.resident), []).append(each)
+    best = []
+    for variants in forms.values():
+        first, shared = variants[0], set.intersection(*(set(each.fastest_ns) for each in variants))
+        fastest = min(variants, key=lambda each: each.fastest_ns[max(shared)]) if shared else first
+        is_clear = shared and fastest.fastest_ns[max(shared)] * (1 + EQUIVALENCE) < first.fastest_ns[max(shared)]
+        best.append(fastest if is_clear else first)
     return best
 
 
@@ -171,7 +187,8 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
 
 def named(each: Threshold) -> str:
     """Return the name of a threshold in a sentence, `matmul (float32, with copies)`."""
-    words = [*([] if each.best else [each.variant]), each.dtype, *([f"{each.threads} threads"] if each.threads else [])]
+    threads = f"{each.threads} CPU thread{'s' if each.threads > 1 else ''}" if each.threads else ""
+    words = filter(None, ("" if each.best else each.variant, each.dtype, threads))
     return f"{each.operation} ({', '.join(words)}, {'resident' if each.resident else 'with copies'})"
 
 
