@@ -88,7 +88,8 @@ def make(
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.state.folding import folded
 
-    path = out or Path(f"thresholds{SUFFIXES[checked_format(format_name)]}")
+    usual = Path(f"thresholds{SUFFIXES[checked_format(format_name)]}")
+    path = out or usual
     if str(path) != "-":
         target.check_file(path)
     old = read(against) if against is not None else None
@@ -110,7 +111,8 @@ def make(
             check_here(old, options, is_simulated=request.simulation is not None)
         state, code = measured(request, options, words)
     if code >= EXIT_INTERRUPTED:
-        print_notice("Stopped: no file was written. Add `--run latest` to take what was measured.")
+        remedy = "" if no_save else " Add `--run latest` to take what was measured."
+        print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
     made = thresholds_of(state)
     text = rendered(format_name, made)
