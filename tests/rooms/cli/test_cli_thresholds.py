@@ -12,7 +12,15 @@ from tests.helpers.command_line import CommandLine, Outcome
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.cli.thresholds import measuring
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_CHECK_SAID_NO,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_UNFIT,
+    EXIT_USAGE,
+    UnfitError,
+)
 from cpugpu_tui.thresholds import Thresholds, load
 
 STEADY = ("--simulate", "drift=0")
@@ -219,3 +227,22 @@ def test_verify_refuses_other_machines_and_unknown_operations(
     narrow = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
     assert [each.code for each in (machine, unknown, code, variant, narrow)] == [EXIT_UNFIT, *4 * [EXIT_USAGE]]
     words([each.err for each in (machine, unknown, code, variant, narrow)])
+
+
+def test_without_names_the_whole_catalogue_is_measured(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+
+    def stop(plan: Any, *_: object) -> Any:
+        planned.append(plan)
+        raise UnfitError("enough")
+
+    monkeypatch.setattr(measuring, "run_plan", stop)
+    done = cpugpu.here("thresholds", "make", *STEADY, "-o", tmp_path / "new.json")
+    assert done.code == EXIT_UNFIT
+    (plan,) = planned
+    assert plan.search is not None
+    assert {case.dtype for case in plan.cases} == {"float32"}
+    assert len({case.workload for case in plan.cases}) > 15
+    assert not [case for case in plan.cases if case.workload.startswith(("transfer", "jacobian"))]

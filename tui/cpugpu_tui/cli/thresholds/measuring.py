@@ -32,13 +32,15 @@ DEVICES = ("cpu", "cuda:0")
 """A threshold needs both: without a GPU the run ends at once."""
 
 SURVEY = "survey"
+"""Preset that is measured if nothing is named. Until it exists, `WHOLE` takes its place."""
 
 WHOLE = presets.Preset(
     "thresholds", tuple(presets.Part(name, each.sizes) for name, each in REGISTRY.items()
-                        if each.has_end_to_end and len(each.sizes) > 1),
+                        if each.has_end_to_end and len(each.sizes) > 1 and name != "jacobian"),
     "Every built-in workload with several sizes", "", is_profiled=False,
 )  # fmt: skip
-"""What is measured if nothing is named. Copies between host and GPU are no work that a program could move."""
+"""Without copies between host and GPU, which are no work that a program could move, and without row-by-row Jacobians,
+which take minutes."""
 
 MOST_FAILURES = 5
 """Failed sizes that are named."""
