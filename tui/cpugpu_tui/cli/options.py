@@ -28,9 +28,13 @@ def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
 
 
 def typed(context: typer.Context) -> dict[str, str]:
-    """Return name → option of each parameter on the command line, without those of environment and config."""
-    given = ((each, context.get_parameter_source(each.name or "")) for each in context.command.params)
-    return {str(each.name): each.opts[0] for each, source in given if source and source.name == "COMMANDLINE"}
+    """Return the parameters that stand on the command line: name → the option or argument as people write it."""
+    sources = {each: context.get_parameter_source(each.name or "") for each in context.command.params}
+    return {
+        each.name or "": each.opts[0] if each.opts[0].startswith("-") else str(each.metavar)
+        for each, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    }
 
 
 # A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.

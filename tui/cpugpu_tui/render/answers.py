@@ -237,9 +237,10 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
 
 def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
-    if run.run is not None and run.run.plan.codes:
+    name = rows[0].case.workload if rows else ""
+    if run.run is not None and any(code.name == name for code in run.run.plan.codes):
         return SIZE
-    workload = REGISTRY.get(rows[0].case.workload) if rows else None
+    workload = REGISTRY.get(name)
     return workload.axis if workload is not None else ""
 
 

@@ -146,6 +146,7 @@ def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyph
     # such as a slow GPU or threads that waited for a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     whole = len(table) + min(first, 1) if table else first
+    whole += sum(role == "warn" for _, role in sentences)
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     lines += _shortened(state, table, height - len(lines) - min(first, 1))
     for index, (text, role) in enumerate(sentences):
@@ -222,9 +223,11 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
     if has_table or answer_lines(run):
         shown = lines_beside_table(run) if has_table else answer_lines(run)
         sentences += [(text, "key") for text in (_what_if(state),) if text]
-        # Room is scarce at 80x24, so the notice of an unfinished search comes right after the first sentence.
-        unfinished = [(text, "warn") for text in (cut_short(run),) if text]
-        sentences += [*((text, "strong") for text in shown[:1]), *unfinished, *((text, "muted") for text in shown[1:])]
+        # Room is scarce at 80x24, so notices come right after the first sentence.
+        in_file, contradiction = _in_file(state)
+        first = " ".join(filter(None, (*shown[:1], in_file)))
+        notices = [(text, "warn") for text in (cut_short(run), contradiction) if text]
+        sentences += [*([(first, "strong")] if first else []), *notices, *((text, "muted") for text in shown[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
@@ -236,6 +239,19 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
         choose = "Up and down select a workload, {open} edits its settings. Press {help} for help."
         sentences.append((keymap.with_keys(choose), "muted"))
     return sentences
+
+
+def _in_file(state: AppState) -> tuple[str, str]:
+    """Return whether the file of thresholds has the run's plan, and whether the run contradicts it, each or nothing."""
+    if state.thresholds is None:
+        return "", ""
+    from cpugpu_tui.export.thresholds import standing  # loads msgspec, which the first frame does not need
+
+    is_in_file, moves = standing(state.run, state.thresholds)
+    if not moves:
+        return ("This plan is in thresholds.json." if is_in_file else ""), ""
+    remedy = state.keymap.with_keys("Press {export} to renew it.")
+    return "", f"This run contradicts thresholds.json. {remedy} {moves[0]}"
 
 
 def _what_if(state: AppState) -> str:

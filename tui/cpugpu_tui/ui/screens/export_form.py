@@ -40,7 +40,8 @@ class ExportForm(LineBox[Path]):
         """Show an unknown suffix at once. What needs the disk is checked when enter is pressed."""
         # `Path.expanduser` raises for an unknown user; this does not.
         path, asked, self._asked = Path(os.path.expanduser(text)), self._asked, None
-        told, role = f"The suffix sets the format: {', '.join(formats.SUFFIXES.values())}.", "muted"
+        suffixes = ", ".join(formats.SUFFIXES.values())
+        told, role = f"The suffix sets the format: {suffixes}. thresholds.json: crossovers for programs.", "muted"
         try:
             name = formats.required_format_of(path) if text or is_final else ""
             if is_final:
@@ -49,7 +50,8 @@ class ExportForm(LineBox[Path]):
                 if not path.exists() or asked == path:
                     return path
                 self._asked = path
-                told, role = f"{path} exists already. Press enter again to replace it.", "warn"
+                verb = "add to" if name == formats.THRESHOLDS else "replace"
+                told, role = f"{path} exists already. Press enter again to {verb} it.", "warn"
         except CpuGpuError as error:
             told, role = str(error), "bad"
         self.query_one("#hint", Lines).show(wrapped(told, min(BOX_WIDTH, self.app.size.width) - 4, role))
