@@ -119,12 +119,13 @@ class SizeSearch:
         decided = [p.size for p in found.points if p.comparison.winner is not None]
         return bool(decided) and size >= max(decided)
 
-    def next_case(self) -> Case | None:
+    def next_case(self, only: SweepKey | None = None) -> Case | None:
         """Return the next case, which narrows a crossover: first of resident data, then with copies.
 
-        None while an active case may still decide the next size, and when the search is complete.
+        None while an active case may still decide the next size, and when the search is complete. `only` is the sweep
+        whose share of the time it is; None for all.
         """
-        for sweep in self._sweeps.values():
+        for sweep in self._sweeps.values() if only is None else (self._sweeps[only],):
             if not (sweep.runs or sweep.found) or any(self._is_open(case_run) for case_run in sweep.runs.values()):
                 continue
             size = self._next_size(sweep)

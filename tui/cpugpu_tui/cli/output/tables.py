@@ -12,7 +12,7 @@ from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.output.table_style import console, plain, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answers import answer_lines, lines_beside_table
+from cpugpu_tui.render.answers import answer_lines, lines_beside_table, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
@@ -35,8 +35,12 @@ LEAST_REMARK = 12
 
 
 def spelled_table(state: RunState) -> RunTable:
-    """Return the table of a run in characters that stdout can show, without empty columns."""
-    found = run_table(state)
+    """Return the table of a run in characters that stdout can show, without empty columns.
+
+    The table of a survey's answers stands for its hundreds of rows; only those that failed are shown.
+    """
+    failed = [row for row in state.rows.values() if row.failure is not None and row.failure.kind != "skipped"]
+    found = run_table(state, failed if survey_lines(state) else None)
     lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
     nothing = ("", plain(NONE))
     dropped = {key for key in (*OPTIONAL, Key.REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
@@ -106,7 +110,8 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
             out.print(plain(line), soft_wrap=True)
         table = spelled_table(state)
         keys = keys_within(table, out.width)
-        out.print(rich_table(table, keys))
+        if table.lines:
+            out.print(rich_table(table, keys))
         if missing := [head for key, head in table.headings.items() if key not in keys]:
             out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
     for matrix in matrices(state):
