@@ -9,14 +9,12 @@ from itertools import pairwise
 
 from cpugpu_tui.analysis.answer import Evidence, where
 from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, NOTHING, Crossover
 from cpugpu_tui.decide.verdict import GPU_WINS
 from cpugpu_tui.model.quantities import joined
 
 CPU, OPEN, RESIDENT, BOTH = "cpu", "open", "resident", "both"
 """Parts of an axis: the CPU wins; the bracket, or no winner; the GPU wins with its inputs there; also with copies."""
-
-NOTHING = Crossover("")
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Part:
 
 def copied(evidence: Evidence) -> Crossover:
     """Return the crossover including copies; without points if copies were not timed."""
-    return evidence.worlds.get(END_TO_END, NOTHING)
+    return evidence.worlds.get(END_TO_END, Crossover(NOTHING))
 
 
 def place(evidence: Evidence) -> tuple[int, float]:
@@ -62,7 +60,7 @@ def parts(evidence: Evidence) -> tuple[Part, ...]:
         winner = _winner(found, low, high)
         kind = OPEN if winner is None else CPU
         if winner == GPU_WINS:
-            kind = BOTH if not moved.points or _winner(moved, low, high) == GPU_WINS else RESIDENT
+            kind = BOTH if _winner(moved, low, high) == GPU_WINS else RESIDENT
         start = merged.pop().start if merged and merged[-1].kind == kind else _share(low, found)
         merged.append(Part(start, _share(high, found), kind))
     return tuple(merged)
@@ -79,7 +77,7 @@ def _winner(found: Crossover, low: int, high: int) -> str | None:
 def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, ...]:
     """Return what always belongs on the GPU, what never does, and what depends on the size. Takes (name, evidence)."""
     always = [name for name, each in found if each.measured.kind == ALWAYS]
-    moved = [name for name, each in found if name in always and copied(each).kind in (ALWAYS, NOTHING.kind)]
+    moved = [name for name, each in found if name in always and copied(each).kind == ALWAYS]
     never = [name for name, each in found if each.measured.kind == NEVER]
     lost = [name for name, each in found if name not in never and copied(each).kind == NEVER]
     also = "these too" if moved == always else f"only {joined(moved)}" if moved else "none of these"
@@ -90,7 +88,7 @@ def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, ...]:
     if lost:
         second += f"; including copies, never {joined(lost)}"
     sizes = [
-        f"{name} {'including copies ' if name in always else ''}{where(each, evidence.axis)}"
+        f"{name} {'including copies ' if name in always else ''}{where(each)}"
         for name, evidence in found
         if (each := copied(evidence) if name in always else evidence.measured).low is not None
     ]

@@ -229,15 +229,21 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
 
     The lines are in the order of `leading_answers`. `spell` converts a text to the terminal's characters.
     """
-    if not has_sweeps(run) or len(found := leading_answers(run)) < 2:
+    rows = [{name: spell(text) for name, text in cells.items()} for cells in answer_cells(run)]
+    if not rows:
         return ()
-    rows = [{name: spell(text) for name, text in _cells(run, answer).items()} for answer in found]
     names = _fitting(rows, width)
     live = ", so far" if run.status == "running" else ""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     widths[NAME] = max(widths[NAME], len(NAME + live))
     head = {name: spell(name) for name in names} | {NAME: NAME + live}
     return tuple(_line(row, widths)[:width] for row in (head, *rows))
+
+
+def answer_cells(run: RunState) -> list[dict[str, str]]:
+    """Return the answers as cells by heading, in the order of `leading_answers`; empty for a run with one answer."""
+    found = leading_answers(run) if has_sweeps(run) else ()
+    return [_cells(run, answer) for answer in found] if len(found) > 1 else []
 
 
 def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
@@ -260,15 +266,14 @@ def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     is_named = found.low is not None
     picture = {PICTURE: _picture(survey.parts(answer.evidence))} if is_survey(run) else {}
     return {
-        NAME: named_on(answer), **picture, FROM: _from(found),
+        NAME: named_on(answer), **picture, FROM: _from(found, answer.evidence.axis if picture else ""),
         BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE, LARGEST: _at_largest(found),
         COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
     }  # fmt: skip
 
 
 def _picture(parts: Sequence[survey.Part]) -> str:
-    """Return a workload's axis in cells. A bracket is seen however narrow it is; else the first part of a cell counts.
-    """
+    """Return a workload's axis in cells. A bracket is seen however narrow it is; else a cell's first part counts."""
     cells = len(PICTURE)
     inside = (
         [part.kind for part in parts if part.start * cells < cell + 1 and part.end * cells > cell]
@@ -281,16 +286,16 @@ def _size(size: int) -> str:
     return size_text(size) if size >= 100_000 else f"{size:,}"
 
 
-def _from(found: Crossover) -> str:
+def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
         return "somewhere in"
     if found.kind in (ALWAYS, RISES):
-        return where(found).removeprefix("from ").removeprefix("at every size from ")
+        return where(found, axis).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
         return _nowhere(found)
     if found.low is not None:
-        return where(found)
+        return where(found, axis)
     if found.kind == TIES:
         return "equally fast"
     return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"

@@ -82,10 +82,15 @@ class SizeSearch:
             sweep.estimates[case_run.case.size] = estimate
 
     def is_left_out(self, case: Case) -> bool:
-        """Return whether the CPU is certain to lose at this size, judged by the two largest sizes below it."""
+        """Return whether the CPU is certain to lose at this size, judged by the two largest sizes below it.
+
+        A survey times it anyway: with copies it may win. The sizes of other searches can make its calls very long.
+        """
+        if self._search.full or self._search.device_s is not None:
+            return False
         estimates = self._sweeps[case.sweep].estimates
         below = [estimates[size] for size in sorted(estimates) if size < case.size]
-        return not self._search.full and is_hopeless(below)
+        return is_hopeless(below)
 
     def keeps(self, case_run: CaseRun) -> bool:
         """Return whether a finished case gets further rounds, because it is an end of a bracket or inside one."""

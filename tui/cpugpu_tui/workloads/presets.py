@@ -58,6 +58,9 @@ def tens(low: int, high: int) -> tuple[int, ...]:
 TRANSFERS = tuple(sorted([*(4 * 4**k for k in range(15)), 400, 400_000_000]))
 """4 B … 1 GiB in steps of 4, and P4's two tensors: 10×10 and 100×1000×1000 floats."""
 
+SURVEY = "survey"
+"""Name of the preset of every workload."""
+
 SURVEYED = (
     Part("matmul", (16, 2048)),
     Part("vector-dot", (100, 10_000_000), ("dot",)),
@@ -96,7 +99,7 @@ PRESETS: dict[str, Preset] = {
             is_profiled=False,
         ),
         Preset(
-            "survey",
+            SURVEY,
             SURVEYED,
             "What belongs on the GPU? The crossover of every workload, in at most 5 minutes",
             "",
