@@ -74,25 +74,32 @@ def _winner(found: Crossover, low: int, high: int) -> str | None:
     return below[0] if below and below == above else None
 
 
-def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, ...]:
+def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, str, str]:
     """Return what always belongs on the GPU, what never does, and what depends on the size. Takes (name, evidence)."""
-    always = [name for name, each in found if each.measured.kind == ALWAYS]
-    moved = [name for name, each in found if name in always and copied(each).kind == ALWAYS]
+    always = [(name, copied(each)) for name, each in found if each.measured.kind == ALWAYS]
     never = [name for name, each in found if each.measured.kind == NEVER]
-    lost = [name for name, each in found if name not in never and copied(each).kind == NEVER]
-    also = "these too" if moved == always else f"only {joined(moved)}" if moved else "none of these"
-    first = f"Always faster on this GPU: {joined(always)}; including copies, {also}" if always else (
+    first = f"Always faster on this GPU: {joined([name for name, _ in always])}{_with_copies(always)}" if always else (
         "No workload is faster on this GPU at every size"
     )  # fmt: skip
-    second = f"Never faster on it: {joined(never)}" if never else "Every workload is faster on it at some size"
-    if lost:
+    second = f"Never faster on it: {joined(never)}" if never else "No workload is slower on it at every size"
+    if lost := [name for name, each in found if name not in never and copied(each).kind == NEVER]:
         second += f"; including copies, never {joined(lost)}"
-    sizes = [
-        f"{name} {'including copies ' if name in always else ''}{where(each)}"
-        for name, evidence in found
-        if (each := copied(evidence) if name in always else evidence.measured).low is not None
-    ]
-    unclear = [name for name, each in found if each.measured.low is None and name not in (*always, *never)]
-    parts = [*([f"Depends on the size: {joined(sizes)}"] if sizes else ["Nothing depends on the size"])]
-    parts += [f"no winner: {joined(unclear)}"] if unclear else []
-    return f"{first}.", f"{second}.", f"{'; '.join(parts)}."
+    sizes, unclear = [], []
+    for name, each in found:
+        if each.measured.kind == ALWAYS and copied(each).low is not None:
+            sizes.append(f"{name} including copies {where(copied(each))}")
+        elif each.measured.low is not None:
+            sizes.append(f"{name} {where(each.measured)}")
+        elif each.measured.kind not in (ALWAYS, NEVER):
+            unclear.append(name)
+    third = f"Depends on the size: {joined(sizes)}" if sizes else "Nothing depends on the size"
+    return f"{first}.", f"{second}.", f"{third}{f'; no winner: {joined(unclear)}' if unclear else ''}."
+
+
+def _with_copies(always: Sequence[tuple[str, Crossover]]) -> str:
+    """Return which of these workloads the GPU wins at every size with copies too; empty if no copies were timed."""
+    if not any(moved.points for _, moved in always):
+        return ""
+    won = [name for name, moved in always if moved.kind == ALWAYS]
+    which = "all of them" if len(won) == len(always) else f"only {joined(won)}" if won else "none of them"
+    return f"; including copies, {which}"

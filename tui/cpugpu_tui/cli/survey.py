@@ -44,7 +44,7 @@ def survey(
     export: opt.Exports = None,
     ceilings: opt.TakeCeilings = True,
 ) -> None:
-    """Find what belongs on the GPU: the crossover of every workload, in at most 5 minutes.
+    """Find the crossover of every workload, in at most 5 minutes.
 
     Prints one line for each workload, sorted by how early the GPU wins. A bar shows its sizes, smallest to largest:
     where the CPU wins, where the GPU wins with its inputs there, and where it wins with copies too. The workloads

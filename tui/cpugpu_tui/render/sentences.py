@@ -255,7 +255,7 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
     chosen = {NAME, FROM}
     for name in OPTIONAL:
-        holds_something = any(row[name] not in (NONE, "-") for row in rows)
+        holds_something = any(row.get(name, NONE) not in (NONE, "-") for row in rows)
         if holds_something and sum(widths[each] for each in (*chosen, name)) - GAP <= width:
             chosen.add(name)
     return [name for name in rows[0] if name in chosen]

@@ -22,6 +22,7 @@ from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.own_code import compiled
+from cpugpu_tui.workloads.presets import SURVEY
 
 SMALL_BUDGET_S = 0.2
 """Time for a case on one device at small scale: all nine presets finish in two minutes on two cores."""
@@ -56,8 +57,6 @@ class PlanRequest:
     """Names of presets and workloads."""
     sizes: str | None = None
     """`1:10000:50` (start:stop:step, stop excluded as in Python) or `16,32,64`."""
-    only: tuple[str, ...] = ()
-    """The workloads of the presets to run; empty for all."""
     dtype: str | None = None
     threads: str | None = None
     """`all`, a number, or several separated by commas."""
@@ -85,6 +84,8 @@ class PlanRequest:
     """Leave gaps between blocks, in which a user interface may paint."""
     energy: bool = False
     """Also measure the joules of a call, which takes about 2 s more for each case and device."""
+    only: tuple[str, ...] = ()
+    """The workloads of the presets to run; empty for all."""
     own: OwnWorkloads = field(default_factory=OwnWorkloads)
     """A person's own presets and workloads."""
 
@@ -289,7 +290,7 @@ def nth_plan(plan: model.Plan, number: int) -> model.Plan:
 def _nothing_to_search(preset: Preset, size: int) -> FieldError:
     """Return the error for a search with one size, which has nothing to search between."""
     workload = preset.parts[0].workload
-    akin = [other.name for other in PRESETS.values()
+    akin = [other.name for other in PRESETS.values() if other.name != SURVEY
             for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
     others = f" Presets with several sizes: {', '.join(dict.fromkeys(akin))}." if akin else ""
     return FieldError(

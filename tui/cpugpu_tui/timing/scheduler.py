@@ -23,8 +23,8 @@ CHECK_EVERY = 10
 """In sweeps of over 20 cases, the first, the last and every tenth case are checked (method.md, step 2)."""
 
 
-GRACE_S = 2.0
-"""How long cases may go on after their sweep's share of the time, until they have enough rounds for an interval."""
+GRACE = 0.25
+"""Part of its share of the time for which a sweep may go on after it, until its cases have rounds for an interval."""
 
 
 class Scheduler:
@@ -48,7 +48,7 @@ class Scheduler:
         """The sweep whose share of the time it is; None without shares."""
         self._postponed: list[tuple[int, Case]] = []
         """Cases that a sweep's share of the time was too short for."""
-        self._limit_s = self._share_ends_s = _limit_s(plan, len(machine.devices))
+        self._limit_s = self._share_ends_s = self._grace_ends_s = _limit_s(plan, len(machine.devices))
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
         self._active: list[CaseRun] = []
@@ -100,6 +100,7 @@ class Scheduler:
         sweep, cases = self._later.popleft()
         if self._search is not None and self._limit_s < math.inf:
             self._sweep, self._share_ends_s = sweep, self._watch.elapsed_s() + share_s
+            self._grace_ends_s = self._share_ends_s + GRACE * share_s
         if self._plan.search is not None and self._plan.search.device_s:
             cases = [*cases[:1], *cases[1:][-1:], *cases[1:-1]]  # both ends first: they alone give a wide bracket
         self._pending.extend(cases)
@@ -222,7 +223,7 @@ class Scheduler:
             self._active.remove(case_run)
             self._fail(case_run, error)
             return
-        is_late = self._is_share_over and self._watch.elapsed_s() >= self._share_ends_s + GRACE_S
+        is_late = self._watch.elapsed_s() >= self._grace_ends_s
         is_cut = self._is_share_over and case_run.rounds_complete >= (1 if is_late else self._plan.rounds)
         if is_cut or (case_run.done and not (self._search is not None and self._search.keeps(case_run))):
             self._active.remove(case_run)

@@ -35,7 +35,7 @@ class Preset:
     claim: str
     """The publication's result in one line; empty without a publication."""
     small: Small | None = None
-    """Its small scale; None if the full one takes only seconds."""
+    """Its small scale; None for a search, which ends in time."""
     budget_s: float = 5.0
     """Time budget for one device in one case, seconds."""
     is_search: bool = False
