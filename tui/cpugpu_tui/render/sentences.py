@@ -215,11 +215,14 @@ NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (
 SIGNS = {survey.CPU: "░", survey.OPEN: "│", survey.RESIDENT: "▓", survey.BOTH: "█"}
 """Part of a workload's axis → its sign in the picture of a survey."""
 
-PICTURE = f"{SIGNS[survey.CPU]} CPU {SIGNS[survey.RESIDENT]} GPU {SIGNS[survey.BOTH]} GPU with copies"
+PICTURE = f"{SIGNS[survey.CPU]} CPU {SIGNS[survey.RESIDENT]} GPU {SIGNS[survey.BOTH]} with copies"
 """Heading of the picture, which explains its signs."""
 
-OPTIONAL = (PICTURE, LARGEST, COPIES, BRACKET, LIMIT)
-"""Columns that narrow terminals may omit, most important first. Only a survey has the picture."""
+OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
+"""Columns that narrow terminals may omit, most important first."""
+
+OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
+"""The same for a survey, which alone has the picture."""
 
 NONE, GAP = "–", 2
 
@@ -254,8 +257,8 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, without empty ones. Whole columns are omitted, because a cut number misleads."""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
     chosen = {NAME, FROM}
-    for name in OPTIONAL:
-        holds_something = any(row.get(name, NONE) not in (NONE, "-") for row in rows)
+    for name in OPTIONAL_IN_SURVEY if PICTURE in rows[0] else OPTIONAL:
+        holds_something = any(row[name] not in (NONE, "-") for row in rows)
         if holds_something and sum(widths[each] for each in (*chosen, name)) - GAP <= width:
             chosen.add(name)
     return [name for name in rows[0] if name in chosen]

@@ -7,9 +7,11 @@ from functools import lru_cache
 
 import pytest
 from tests.helpers.app.several_gpus import run_of as simulated
+from tests.helpers.runs.planted_crossover import searched
 
-from cpugpu_tui.model import METRICS, Case
-from cpugpu_tui.render.answers import answer_lines
+from cpugpu_tui.model import METRICS, Case, Simulation
+from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
@@ -101,3 +103,13 @@ def test_while_the_run_goes_on_it_says_so() -> None:
 def test_no_line_ends_between_a_number_and_its_sign(glyphs: Glyphs) -> None:
     lines = [line for width in range(40, 120) for line in shown(product(), (width, 9, 9), glyphs=glyphs)]
     assert not [line for line in lines if line.startswith(("%", "≈", "~ ")) or line.endswith(("±", "+-", "≈", " ~"))]
+
+
+def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
+    plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
+    run, _ = searched(plan)
+    lines = shown(run, (118, 8, 30))
+    assert [line.split()[0] for line in lines[1:4]] == [answer.name for answer in leading_answers(run)]
+    assert all("▓" in line for line in lines[1:4])
+    assert " ".join(lines[4:]) == " ".join(survey_lines(run))
+    assert len(shown(run, SMALL)) <= 4
