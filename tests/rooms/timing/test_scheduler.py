@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
-from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.model import (
     Calibrated,
     CaseFailed,
@@ -24,11 +24,6 @@ from cpugpu_tui.model import (
     Progressed,
     Simulation,
 )
-from cpugpu_tui.render.answers import answers
-from cpugpu_tui.render.sentences import cut_short
-from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.state.state import RunState
-from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
@@ -143,61 +138,9 @@ def test_every_result_is_written_before_the_next_half_round_begins(quick: Record
 # ------------------------------------------------------------------ gaps
 
 
-@dataclass
-class FakeTime:
-    """A clock that advances only in calls of the machine and in gaps."""
-
-    now_s: float = 0.0
-
-
 @pytest.fixture
 def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    time = FakeTime()
-
-    class Watch:
-        def __init__(self) -> None:
-            self.restart()
-
-        def elapsed_s(self) -> float:
-            return time.now_s - self.started_s
-
-        def restart(self) -> None:
-            self.started_s = time.now_s
-
-    def leave_gap(duration_ms: float) -> None:
-        time.now_s += duration_ms / 1000
-
-    monkeypatch.setattr(scheduler, "Stopwatch", Watch)
-    monkeypatch.setattr(scheduler, "leave_gap", leave_gap)
-    return time
-
-
-class TimedMachine(SpiedMachine):
-    """A machine whose half-rounds advance a fake clock."""
-
-    def __init__(self, plan: Plan, recorder: Recorder, time: FakeTime, half_round_s: float) -> None:
-        super().__init__(plan, recorder)
-        for timer in self._timers.values():
-            honest = timer.device_samples
-
-            def samples(op: Any, count: int, honest: Any = honest) -> Any:
-                time.now_s += half_round_s
-                return honest(op, count)
-
-            timer.device_samples = samples  # type: ignore[method-assign]
-
-
-class TimingRecorder(Recorder):
-    """Records the time of each event on the fake clock."""
-
-    def __init__(self, time: FakeTime) -> None:
-        super().__init__()
-        self.time = time
-        self.when_s: dict[int, float] = {}
-
-    def __call__(self, event: Event) -> None:
-        super().__call__(event)
-        self.when_s[self.events[-1].seq] = self.time.now_s
+    return faked(monkeypatch)
 
 
 def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:
@@ -309,42 +252,6 @@ def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: Fake
     words(list({event.message for event in failures}))
     assert 1 <= len(failures) < len(SIZES)
     assert state_of(plan, recorder).settled == len(SIZES)
-
-
-def surveyed_in(fake_time: FakeTime, device_s: float, **more: Any) -> tuple[RunState, Recorder]:
-    """Run a survey of three workloads on a machine whose half-rounds advance the clock."""
-    names = ("matmul", "fft", "sort")
-    plan = build_plan(PlanRequest(("survey",), only=names, simulation=replace(QUICK, launch_ns=400_000.0), **more))
-    assert plan.search is not None
-    plan = replace(plan, search=replace(plan.search, device_s=device_s))
-    recorder = TimingRecorder(fake_time)
-    assert Scheduler(plan, TimedMachine(plan, recorder, fake_time, 0.1), recorder, Control()).run() == "done"
-    return state_of(plan, recorder), recorder
-
-
-def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_time: FakeTime) -> None:
-    state, recorder = surveyed_in(fake_time, device_s=6)
-    assert fake_time.now_s == pytest.approx(12, abs=0.2)  # two devices; without a limit it takes 33
-    found = {answer.rows[0].case.workload: answer.evidence.measured for answer in answers(state)}
-    assert set(found) == {"matmul", "fft", "sort"}
-    assert {each.kind for each in found.values()} == {RISES}
-    assert cut_short(state)
-    first = [event.case for event in recorder.of(CaseStarted) if event.case.startswith("matmul")][:2]
-    assert [case.split("/")[2] for case in first] == ["16", "2048"]
-
-
-def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time: FakeTime) -> None:
-    state, recorder = surveyed_in(fake_time, device_s=16)
-    started = [event.case.split("/")[0] for event in recorder.of(CaseStarted)]
-    assert [name for name, _ in groupby(started)] == ["matmul", "fft", "sort", "matmul"]
-    assert not recorder.of(CaseFailed)
-    assert all((answer.evidence.measured.ratio or 9) <= 1.1 for answer in answers(state))
-
-
-def test_a_time_limit_of_the_run_is_shared_too(fake_time: FakeTime) -> None:
-    state, _ = surveyed_in(fake_time, device_s=1e6, max_seconds=12.0)
-    assert fake_time.now_s == pytest.approx(12, abs=0.2)
-    assert len(answers(state)) == 3
 
 
 def test_a_pause_stops_between_half_rounds_and_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

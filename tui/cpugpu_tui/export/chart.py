@@ -25,7 +25,6 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import micro, size_text, tick_text, time_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
-from cpugpu_tui.state.state import RunState
 
 TEXT, MUTED, LINE, BAND = "#1b1b1b", "#5c5c5c", "#d4d4d4", "#9a9a9a"
 CPU, GPU, COPIES, GPU_2, COPIES_2, OTHER = "#1f5fa8", "#c0530a", "#00795a", "#7a3d8f", "#8a6d00", "#b03060"
@@ -342,22 +341,17 @@ def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
 
 
 def _panels(runs: Sequence[ExportedRun]) -> list[_Panel]:
-    panels = [
-        _Panel(f"{'SIMULATED: ' if run.state.simulated else ''}{chart.name}", chart)
-        for run in runs for chart in _charts(run.state)
-    ]  # fmt: skip
+    panels = []
+    for run in runs:
+        prefix, whole = "SIMULATED: " if run.state.simulated else "", survey_chart(run.state)
+        drawn = [chart for _, chart in charts(run.state)] if whole is None else [whole]
+        panels += [_Panel(f"{prefix}{chart.name}", chart) for chart in drawn]
     if not panels:
         raise UsageError("Cannot draw a chart: no case of this run has a time.", "Export another run, or use .html.")
     if len(panels) > MOST_PANELS:
         message = f"{len(panels)} charts do not fit into one picture, which holds at most {MOST_PANELS}."
         raise UsageError(message, "Use .html, or give one run.")
     return panels
-
-
-def _charts(state: RunState) -> list[SweepChart] | list[SurveyChart]:
-    """Return the charts of a run: one for each sweep, or one for a whole survey."""
-    whole = survey_chart(state)
-    return [chart for _, chart in charts(state)] if whole is None else [whole]
 
 
 def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
