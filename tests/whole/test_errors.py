@@ -119,6 +119,8 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "app --replay": (),
     "run": ("matmul", *SIMULATE),
     "run --max-size": ("matmul", *SIMULATE, "--find-crossover"),
+    "survey": ("--only", "svd", *SIMULATE),
+    "survey --only": SIMULATE,
     "run PRESET|WORKLOAD": SIMULATE,
     "time STATEMENT | -- COMMAND": ("--n", "8", *SIMULATE),
     "time": ("x @ x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
