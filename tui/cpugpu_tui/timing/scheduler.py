@@ -20,7 +20,8 @@ from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
 from cpugpu_tui.workloads import case_costs
 
 CHECK_EVERY = 10
-"""In sweeps of over 20 cases, the first, the last and every tenth case are checked (method.md, step 2)."""
+"""Of over 20 cases the first, the last and every tenth are checked (method.md, step 2), and in a search the smallest
+size of each sweep."""
 
 
 GRACE = 0.25
@@ -208,7 +209,9 @@ class Scheduler:
         self._between()
 
     def _is_checked(self, index: int) -> bool:
-        count = len(self._plan.cases)
+        cases, count = self._plan.cases, len(self._plan.cases)
+        if self._search is not None and 0 < index < count and cases[index - 1].sweep != cases[index].sweep:
+            return True
         return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1
 
     def _advance(self, case_run: CaseRun) -> None:
