@@ -16,7 +16,7 @@ from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
-from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
+from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import case_costs
 
 CHECK_EVERY = 10
@@ -49,7 +49,7 @@ class Scheduler:
         """The sweep whose share of the time it is; None without shares."""
         self._postponed: list[tuple[int, Case]] = []
         """Cases that a sweep's share of the time was too short for."""
-        self._limit_s = self._share_ends_s = self._grace_ends_s = _limit_s(plan, len(machine.devices))
+        self._limit_s = self._share_ends_s = self._grace_ends_s = limit_s(plan, len(machine.devices))
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
         self._active: list[CaseRun] = []
@@ -339,12 +339,6 @@ class Scheduler:
 
     def _skip(self, case: Case, why: str) -> None:
         self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
-
-
-def _limit_s(plan: Plan, devices: int) -> float:
-    """Return the time limit of the cases, seconds; infinite without one."""
-    device_s = plan.search.device_s if plan.search is not None else None
-    return min(math.inf if plan.max_seconds is None else plan.max_seconds, (device_s or math.inf) * devices)
 
 
 class Forecast:
