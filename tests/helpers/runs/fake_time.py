@@ -42,15 +42,17 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
 
 
 class TimedMachine(SpiedMachine):
-    """A machine whose half-rounds advance a fake clock."""
+    """A machine whose half-rounds advance a fake clock, or only those of one workload."""
 
-    def __init__(self, plan: Plan, recorder: Recorder, time: FakeTime, half_round_s: float) -> None:
+    def __init__(
+        self, plan: Plan, recorder: Recorder, time: FakeTime, half_round_s: float, slow: str | None = None
+    ) -> None:
         super().__init__(plan, recorder)
         for timer in self._timers.values():
             honest = timer.device_samples
 
             def samples(op: Any, count: int, honest: Any = honest) -> Any:
-                time.now_s += half_round_s
+                time.now_s += half_round_s if slow in (None, op.case.workload) else 0.0
                 return honest(op, count)
 
             timer.device_samples = samples  # type: ignore[method-assign]

@@ -156,14 +156,17 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     return faked(monkeypatch)
 
 
-def surveyed_in(fake_time: FakeTime, device_s: float, **more: Any) -> tuple[RunState, Recorder]:
-    """Run a survey of three workloads on a machine whose half-rounds advance the clock."""
-    names = ("matmul", "fft", "sort")
-    plan = build_plan(PlanRequest(("survey",), only=names, simulation=replace(QUICK, launch_ns=400_000.0), **more))
+def surveyed_in(
+    fake_time: FakeTime, device_s: float, *names: str, slow: str | None = None, **more: Any
+) -> tuple[RunState, Recorder]:
+    """Run a survey of some workloads on a machine whose half-rounds, or those of a `slow` one, advance the clock."""
+    only = names or ("matmul", "fft", "sort")
+    plan = build_plan(PlanRequest(("survey",), only=only, simulation=replace(QUICK, launch_ns=400_000.0), **more))
     assert plan.search is not None
     plan = replace(plan, search=replace(plan.search, device_s=device_s))
     recorder = TimingRecorder(fake_time)
-    assert Scheduler(plan, TimedMachine(plan, recorder, fake_time, 0.1), recorder, Control()).run() == "done"
+    timed = TimedMachine(plan, recorder, fake_time, 0.1, slow)
+    assert Scheduler(plan, timed, recorder, Control()).run() == "done"
     return state_of(plan, recorder), recorder
 
 
@@ -184,6 +187,18 @@ def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time
     assert [name for name, _ in groupby(started)] == ["matmul", "fft", "sort", "matmul"]
     assert not recorder.of(CaseFailed)
     assert all((answer.evidence.measured.ratio or 9) <= 1.1 for answer in answers(state))
+
+
+def test_first_sizes_that_a_share_was_too_short_for_come_last(fake_time: FakeTime) -> None:
+    """A seventh of 13 s is too short for the seven first sizes of `matmul`, and the others need none of theirs."""
+    names = ("matmul", "fft", "sort", "svd", "random", "knn", "solve")
+    state, recorder = surveyed_in(fake_time, 6.5, *names, slow="matmul")
+    started = [event.case.split("/")[0] for event in recorder.of(CaseStarted)]
+    groups = [(name, len(list(cases))) for name, cases in groupby(started)]
+    assert groups[0][0] == groups[-1][0] == "matmul"
+    assert groups[0][1] < 7
+    assert not recorder.of(CaseFailed)
+    assert {row.status for row in state.rows.values()} == {"ok"}
 
 
 def test_a_time_limit_of_the_run_is_shared_too(fake_time: FakeTime) -> None:

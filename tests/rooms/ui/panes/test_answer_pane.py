@@ -108,7 +108,7 @@ def test_no_line_ends_between_a_number_and_its_sign(glyphs: Glyphs) -> None:
 def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
     plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
     run, _ = searched(plan)
-    lines = shown(run, (118, 8, 30))
+    lines = shown(run, (118, 3, 30))
     assert [line.split()[0] for line in lines[1:4]] == [answer.name for answer in leading_answers(run)]
     assert all("▓" in line for line in lines[1:4])
     assert " ".join(lines[4:]) == " ".join(survey_lines(run))
