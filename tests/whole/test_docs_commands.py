@@ -22,6 +22,7 @@ from cpugpu_tui.thresholds import Thresholds, load
 NOT_RUN = {
     "cpugpu-tui time -- python train.py --device {device} --size {n}": "cannot be simulated; test_cli_time_command.py",
     "cpugpu-tui run --resume": "needs an interrupted run, which tests/whole/test_resume_kill.py makes",
+    "cpugpu-tui survey --resume": "needs an interrupted survey, which tests/rooms/cli/test_cli_survey.py makes",
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",
     "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",
     "cpugpu-tui fleet gate -H hosts.toml --baseline h200 --baseline a100": "needs hosts with two models of GPUs",

@@ -47,6 +47,7 @@ from cpugpu_tui.cli.options import (
     Worker,
     Workloads,
 )
+from cpugpu_tui.cli.running import survey
 from cpugpu_tui.cli.thresholds import make, verify
 from cpugpu_tui.cli.thresholds import show as thresholds_show
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
@@ -74,7 +75,7 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
     return into
 
 
-_collect(app, run, time, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
+_collect(app, run, time, survey, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
 app.add_typer(_collect(history.commands, prune, merge), name="history")
 _collect(app, compare, baseline, gate, export, import_, new_workload)
 app.add_typer(_collect(thresholds, make, thresholds_show, verify), name="thresholds")

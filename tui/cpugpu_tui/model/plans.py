@@ -143,6 +143,9 @@ class Search:
     """Ratio of the bracket's ends at which it is narrow enough."""
     full: bool = False
     """Whether to time the CPU also at sizes where it is certain to lose."""
+    device_s: float | None = None
+    """Time for each device in all sweeps together, seconds. Each sweep gets an equal share of the time that is left, in
+    which it starts sizes; what it does not reach waits until all sweeps have had theirs. None for no limit."""
     found: tuple[Found, ...] = ()
     """Results of an agent of this search that died."""
 

@@ -65,9 +65,12 @@ def lines_of(run: RunState, rows: Iterable[Row]) -> list[Line]:
     return found
 
 
-def run_table(run: RunState) -> RunTable:
-    """Return the table of a run for a screen, with thread counts in columns and without the common marks."""
-    lines, beside = lines_of(run, table_rows(run)), thread_columns(run)
+def run_table(run: RunState, rows: Iterable[Row] | None = None) -> RunTable:
+    """Return the table of a run for a screen, with thread counts in columns and without the common marks.
+
+    `rows` are those to show, by default all.
+    """
+    lines, beside = lines_of(run, table_rows(run) if rows is None else rows), thread_columns(run)
     cases = [row.case for row in run.rows.values()]
     has_sweeps = len({(case.workload, case.variant) for case in cases}) > 1
     has_dtypes = len({case.dtype for case in cases}) > 1

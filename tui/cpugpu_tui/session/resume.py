@@ -62,6 +62,8 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
     words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
+    if request.only:
+        words = ["cpugpu-tui", *request.names, "--only", ",".join(request.only)]
     if plan.codes:
         words = ["cpugpu-tui", "time", *code_words(plan.codes)]
     words += _words({"--workloads": [file.path for file in plan.own_files]})
@@ -177,6 +179,8 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
     first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
     sizes = list(dict.fromkeys(first))
     kinds = [bare]
+    if plan.search is not None and plan.search.device_s is not None:
+        kinds.append(replace(bare, only=tuple(dict.fromkeys(case.workload for case in plan.cases))))
     if plan.search is not None:
         kinds.append(replace(bare, find_crossover=True))
         if sizes:
@@ -235,8 +239,8 @@ class Unfinished:
         return first
 
 
-def unfinished(store: Store, name: str | None) -> Unfinished:
-    """Return the named run or, without a name, this machine's newest run with missing cases.
+def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unfinished:
+    """Return the named run or, without a name, this machine's newest run with missing cases, of `preset` if given.
 
     Raises:
         UsageError: the run does not exist, is complete, is still running, or belongs to a fleet or a duet.
@@ -260,13 +264,14 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
         return found
     here = socket.gethostname()
     for run in store.runs(LOOKED_AT):
-        if run.hostname != here:
-            continue  # imported, or merged from another machine
+        if run.hostname != here or preset not in (None, run.name):
+            continue  # imported, or merged from another machine; or of another preset
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
             if found is not None and not {"fleet_host", DUET} & found.started.environment.keys():
                 return found
-    raise UsageError("No unfinished run of this machine found.", "`cpugpu-tui history` lists all runs.")
+    what = "run" if preset is None else preset
+    raise UsageError(f"No unfinished {what} of this machine found.", "`cpugpu-tui history` lists all runs.")
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:

@@ -150,7 +150,7 @@ def _bar(eighths: int, glyphs: Glyphs) -> str:
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys("─━═╌┄╴╶–—−‐", "-"), **dict.fromkeys("│┃║▏▎▌▐▕", "|"), **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
-        **dict.fromkeys("█▉▊▋▇▆▅", "#"), **dict.fromkeys("▄▃", "="), **dict.fromkeys("▂▁░▒·", "."),
+        **dict.fromkeys("█▉▊▋▇▆▅", "#"), **dict.fromkeys("▄▃▓", "="), **dict.fromkeys("▂▁░▒·", "."),
         **dict.fromkeys("…→▸›»", ">"), **dict.fromkeys("‹«←", "<"), **dict.fromkeys("‘’", "'"),
         **dict.fromkeys("“”", '"'), **dict.fromkeys("•●", "*"),
         "×": "x", "✗": "x", "✓": "+", "µ": "u", "μ": "u", "±": "~", "≈": "~", "↔": "=", "▲": "^", "▼": "v",

@@ -9,10 +9,12 @@ from functools import lru_cache
 import pytest
 from tests.helpers.app.several_gpus import run_of as simulated
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.planted_crossover import searched
 
 from cpugpu_tui.export.thresholds import rendered, thresholds_of
-from cpugpu_tui.model import METRICS, Case
-from cpugpu_tui.render.answers import answer_lines
+from cpugpu_tui.model import METRICS, Case, Simulation
+from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.thresholds import Thresholds
 from cpugpu_tui.ui.app_state import AppState
@@ -150,3 +152,13 @@ def test_a_run_that_contradicts_the_file_says_so(size: tuple[int, int, int], wor
     assert IN_FILE not in text
     words(shown(product(), size, file=other))
     assert CONTRADICTS not in " ".join(shown(replace(product(), finished=None), size, file=other)), "not over yet"
+
+
+def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
+    plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
+    run, _ = searched(plan)
+    lines = shown(run, (118, 3, 30))
+    assert [line.split()[0] for line in lines[1:4]] == [answer.name for answer in leading_answers(run)]
+    assert all("▓" in line for line in lines[1:4])
+    assert " ".join(lines[4:]) == " ".join(survey_lines(run))
+    assert len(shown(run, SMALL)) <= 4

@@ -94,6 +94,7 @@ def plain(text: str) -> str:
         .replace("≈", "~")
         .replace("–", "-")
         .replace("·", "-")
+        .translate(str.maketrans("░▓█│", ".=#|"))
         .encode("ascii", "replace")
         .decode()
     )

@@ -12,7 +12,7 @@ from cpugpu_tui.analysis.compare import Judged
 from cpugpu_tui.cli.output.table_style import console, plain, print_lines, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answers import answer_lines, lines_beside_table
+from cpugpu_tui.render.answers import answer_lines, is_survey, lines_beside_table, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
@@ -22,7 +22,7 @@ from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.resume import repeat_commands
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.state import Row, RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
 """Columns that are dropped on a narrow terminal, in this order. `--json` always has them."""
@@ -36,13 +36,22 @@ LEAST_REMARK = 12
 
 def spelled_table(state: RunState) -> RunTable:
     """Return the table of a run in characters that stdout can show, without empty columns."""
-    found = run_table(state)
+    found = run_table(state, _shown_rows(state))
     lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
     nothing = ("", plain(NONE))
     dropped = {key for key in (*OPTIONAL, Key.REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
     if several(state) and not any(device.is_cpu for device in state.devices):
         dropped |= set(WITHOUT_CPU)
     return RunTable({key: plain(text) for key, text in found.headings.items() if key not in dropped}, lines)
+
+
+def _shown_rows(state: RunState) -> list[Row] | None:
+    """Return the rows of a survey that its answers and its time limit do not explain; None for all of another run."""
+    if not is_survey(state):
+        return None
+    has_answers = bool(survey_lines(state))
+    return [row for row in state.rows.values()
+            if (row.failure.kind != "skipped" if row.failure is not None else not has_answers)]  # fmt: skip
 
 
 def keys_within(table: RunTable, width: int) -> list[str]:
@@ -105,7 +114,8 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
         print_lines(out, code_lines(state))
         table = spelled_table(state)
         keys = keys_within(table, out.width)
-        out.print(rich_table(table, keys))
+        if table.lines:
+            out.print(rich_table(table, keys))
         if missing := [head for key, head in table.headings.items() if key not in keys]:
             out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
     for matrix in matrices(state):

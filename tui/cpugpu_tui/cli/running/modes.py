@@ -114,8 +114,10 @@ TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workl
 """Parameters of `run` that can be used with --resume. The plan is fixed."""
 
 
-def resume_run(context: typer.Context) -> int:
+def resume_run(context: typer.Context, preset: str | None = None) -> int:
     """Run the missing cases of a saved run and return the exit code.
+
+    Without a named run it is the newest unfinished one, of `preset` if that is given.
 
     Raises:
         UsageError: an option would change the plan.
@@ -124,8 +126,9 @@ def resume_run(context: typer.Context) -> int:
     for name, option in typed(context).items():
         if name not in TAKEN:
             raise UsageError(f"{option} cannot be combined with --resume.", "Leave it out.")
-    given = context.params
+    given = {**dict.fromkeys(TAKEN), **context.params}
     as_json, database, pythons = given["json"], given["database"], given["python"] or ()
+    pythons = (pythons,) if isinstance(pythons, str) else pythons
     if len(pythons) > 1:
         raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
     named_python = pythons[0] if pythons else None
@@ -135,7 +138,7 @@ def resume_run(context: typer.Context) -> int:
         assert store is not None
         with failure_as_event(as_json=as_json):
             check_positive(PlanRequest((), case_timeout_s=given["case_timeout"]))
-            run = _wanted(store, given["names"] or ())
+            run = _wanted(store, given["names"] or (), preset)
             plan = run.started.plan
             outputs.check()
             own = words_for(plan, map(str, given["workloads"] or ()))
@@ -158,11 +161,11 @@ def _require_python(run: Unfinished, python: str | None) -> None:
         )
 
 
-def _wanted(store: Store, names: Sequence[str]) -> Unfinished:
+def _wanted(store: Store, names: Sequence[str], preset: str | None) -> Unfinished:
     if len(names) > 1:
         raise UsageError(
             f"--resume takes one run, not {len(names)}.", "Give one run, or none for the newest unfinished run."
         )
     if store.notice:
         raise StoreError(store.notice)
-    return unfinished(store, names[0] if names else None)
+    return unfinished(store, names[0] if names else None, preset)

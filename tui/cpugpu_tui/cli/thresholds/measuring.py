@@ -23,24 +23,12 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.thresholds import FACTS, GPU, Part, Thresholds, this_machine
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import presets
-from cpugpu_tui.workloads.contract import REGISTRY
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import OwnCode, Plan
 
 DEVICES = ("cpu", "cuda:0")
 """A threshold needs both: without a GPU the run ends at once."""
-
-SURVEY = "survey"
-"""Preset that is measured if nothing is named. Until it exists, `WHOLE` takes its place."""
-
-WHOLE = presets.Preset(
-    "thresholds", tuple(presets.Part(name, each.sizes) for name, each in REGISTRY.items()
-                        if each.has_end_to_end and len(each.sizes) > 1 and name != "jacobian"),
-    "Every built-in workload with several sizes", "", is_profiled=False,
-)  # fmt: skip
-"""Without copies between host and GPU, which are no work that a program could move, and without row-by-row Jacobians,
-which take minutes."""
 
 MOST_FAILURES = 5
 """Failed sizes that are named."""
@@ -77,9 +65,7 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
     request = with_own(replace(request, names=tuple(names)), options.workloads, options.python)
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
-        names, own = (SURVEY,), own
-        if own.preset(SURVEY) is None:
-            names, own = (WHOLE.name,), replace(own, presets=(*own.presets, WHOLE))
+        names = (presets.SURVEY,)
     is_range = request.sizes is not None and request.sizes.count(":") == 1 and "," not in request.sizes
     # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
     request = replace(request, names=(*names, *codes), own=own, devices=DEVICES, find_crossover=not is_range)

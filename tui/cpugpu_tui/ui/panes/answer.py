@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.geometry import Size
+from textual.widget import Widget
 
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
+from cpugpu_tui.render.answers import (
+    answer_lines,
+    answers,
+    axis_of,
+    leading_answers,
+    lines_beside_table,
+    survey_lines,
+    world,
+)
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.render.sentences import cut_short, table_lines
@@ -124,8 +133,9 @@ class AnswerPane(StatePane):
         live = (run.run_id, size.width) if run is not None and state.situation.live else None
         if live is None or live != self._live:
             self._live, self._height = live, 0
-        least, most = (limit.cells if limit is not None else None for limit in
-                       (self.styles.min_height, self.styles.max_height))  # fmt: skip
+        around = self.parent.size.height if isinstance(self.parent, Widget) else 0
+        least, most = (None if limit is None else limit.cells or int(limit.value * around / 100)
+                       for limit in (self.styles.min_height, self.styles.max_height))  # fmt: skip
         most = most or least or 1
         lines = pane_lines(state, size.width, max(least or 1, min(self._height, most)), most, self.glyphs)
         self._height = len(lines)
@@ -145,7 +155,8 @@ def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyph
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
     # such as a slow GPU or threads that waited for a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
-    whole = len(table) + min(first, 1) if table else first
+    below = sum(len(wrapped(spelled(text, glyphs), width)) for text, _ in sentences[: len(survey_lines(state.run))])
+    whole = len(table) + (below or min(first, 1)) if table else first
     whole += sum(role == "warn" for _, role in sentences)
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     lines += _shortened(state, table, height - len(lines) - min(first, 1))
