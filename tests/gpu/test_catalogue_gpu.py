@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 
 import psutil
@@ -13,10 +14,14 @@ from tests.helpers.command_line import CommandLine, agents_of, events_from
 
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.agent.main import facts, make_machine
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import PAGEABLE, PINNED, CaseFailed, CaseFinished, CodeCompiled, DeviceSampled, Plan
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.presets import SURVEYED
 
 pytestmark = pytest.mark.gpu
 
@@ -44,8 +49,8 @@ COMPILED = sorted(name for name in NAMES if REGISTRY[name].compiles)
 @pytest.mark.parametrize("dtype", ["float32", "tf32"])
 def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(dtype: str, cpugpu: CommandLine) -> None:
     names = [name for name in COMPILED if dtype in REGISTRY[name].dtypes]
-    process = cpugpu.start("run", *names, "--variant", "default,compiled", "--size", 64, "--dtype", dtype, "--rounds",
-                           3, "--no-ceilings", "--no-save", "--json")  # fmt: skip
+    process = cpugpu.start("run", *names, "--variant", "compiled", "--size", 64, "--dtype", dtype, "--rounds", 3,
+                           "--no-ceilings", "--no-save", "--json")  # fmt: skip
     events = []
     with process:
         for event in events_from(process):
@@ -59,7 +64,7 @@ def test_every_compiled_workload_agrees_and_has_a_cost_on_each_device(dtype: str
     costs = {(event.case.split("/")[0], event.device) for event in events if isinstance(event, CodeCompiled)}
     assert costs == {(name, device) for name in names for device in ("cpu", "cuda:0")}
     finished = [event for event in events if isinstance(event, CaseFinished)]
-    assert len(finished) == 2 * len(names)
+    assert len(finished) == len(names)
     assert all(event.check is not None and event.check.error <= event.check.tolerance for event in finished)
 
 
@@ -70,6 +75,21 @@ def test_own_code_is_compiled_on_the_gpu(statement: str, cpugpu: CommandLine) ->
                   "--json")  # fmt: skip
     assert done.code == EXIT_OK, done.err
     assert {event.device for event in done.events if isinstance(event, CodeCompiled)} == {"cpu", "cuda:0"}
+
+
+def test_a_survey_ends_in_five_minutes_and_answers_for_every_workload(cpugpu: CommandLine) -> None:
+    started_s = time.monotonic()
+    done = cpugpu.here("survey", "--json", "--no-save")
+    assert time.monotonic() - started_s < 300
+    assert done.code == EXIT_OK, done.err
+    state = folded(done.events)
+    found = {answer.rows[0].case.workload: answer.evidence for answer in answers(state)}
+    assert set(found) == {part.workload for part in SURVEYED}
+    assert not [row.case.key for row in state.rows.values() if row.failure is not None and row.status != "skipped"]
+    undecided = [name for name, each in found.items() if each.measured.kind not in (ALWAYS, NEVER, RISES)]
+    assert len(undecided) <= 2, undecided
+    wide = [name for name, each in found.items() if (each.measured.ratio or 1.0) > 1.2]
+    assert len(wide) <= 4, wide
 
 
 @pytest.mark.skipif(not nvbench.is_installed(), reason="NVBench (cuda-bench) is not installed")
