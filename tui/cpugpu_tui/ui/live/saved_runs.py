@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class SavedRuns:
     def store(self) -> Store:
         """The open store."""
         if self._store is None:
-            raise self._refusal
+            raise copy(self._refusal)  # a copy: an exception keeps the frames of each raise, and with them a whole run
         return self._store
 
     @property
