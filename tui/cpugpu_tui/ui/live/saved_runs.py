@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
-from cpugpu_tui.state.folding import folded as run_of
 from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
@@ -135,6 +134,8 @@ class SavedRuns:
 
 def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
     """Return the state of run and telemetry after these events."""
+    from cpugpu_tui.state.folding import folded as run_of
+
     telemetry = TelemetryState()
     for event in events:
         if isinstance(event, TelemetryRead):
