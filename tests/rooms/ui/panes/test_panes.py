@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, finished, opened, readings, rounds, settled
 from tests.helpers.app.looking import done_run
@@ -250,6 +250,7 @@ def test_between_two_cases_the_status_ends_in_no_dot() -> None:
 
 
 @given(st.integers(10, 300), st.text(max_size=80))
+@example(21, "0")
 def test_the_status_line_is_as_wide_as_the_screen_or_its_left_side(width: int, notice: str) -> None:
     line = status_line(state_of(run_of(), notice=notice), width, UNICODE)
     left = status_line(state_of(run_of(), notice=notice), 0, UNICODE)
