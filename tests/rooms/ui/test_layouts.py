@@ -20,6 +20,10 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 100)]
@@ -165,3 +169,17 @@ async def test_thousands_of_rows_start_and_scroll() -> None:
         await finish(pilot, session)
         await pilot.press("G")
         await shown(pilot, "matmul 2000")
+
+
+@pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "▸"), (ASCII, ">")])
+async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: str) -> None:
+    """Without colour nothing else shows it."""
+    async with opened(CpuGpuApp(AppOptions(), glyphs, backend=FakeBackend())) as pilot:
+        for key in ("", "T"):  # the list of workloads, then the one of themes
+            await pilot.press(*key)
+            options = pilot.app.screen.query_one(PagedList)
+            for _ in range(2):
+                lines = [options.render_line(y).text for y in range(options.size.height)]
+                name = str(options.highlighted_option and options.highlighted_option.prompt).split()[0]
+                assert [line[1:].split()[0] for line in lines if line.startswith(sign)] == [name]
+                await pilot.press("down")

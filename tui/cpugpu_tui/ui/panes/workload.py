@@ -112,7 +112,7 @@ class WorkloadPane(Vertical):
         which = Lines(id="which")
         which.show([self._which(self._first)])
         yield which
-        yield PagedList(*(Option(entry.title) for entry in self._entries.values()), markup=False, compact=True)
+        yield PagedList(self._glyphs.cursor, *(Option(entry.title) for entry in self._entries.values()))
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
         parameters.entry = self._entries[self._first]
         yield parameters
