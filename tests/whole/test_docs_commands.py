@@ -19,6 +19,7 @@ from typer.main import get_group
 from cpugpu_tui.cli.commands import app
 
 NOT_RUN = {
+    "cpugpu-tui time -- python train.py --device {device} --size {n}": "cannot be simulated; test_cli_time_command.py",
     "cpugpu-tui run --resume": "needs an interrupted run, which tests/whole/test_resume_kill.py makes",
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",
     "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",

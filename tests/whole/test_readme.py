@@ -55,6 +55,19 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def test_the_chinese_readme_has_the_same_headings_code_and_figures() -> None:
+    ours, theirs = (page.read_text() for page in (README, ROOT / "docs" / "README.zh.md"))
+    assert re.findall(r"^```[\s\S]*?^```", ours, flags=re.MULTILINE) == re.findall(
+        r"^```[\s\S]*?^```", theirs, flags=re.MULTILINE
+    )
+    assert re.findall(r"^#+ ", ours, flags=re.MULTILINE) == re.findall(r"^#+ ", theirs, flags=re.MULTILINE)
+    for section, translated in zip(
+        re.split(r"^## ", ours, flags=re.MULTILINE), re.split(r"^## ", theirs, flags=re.MULTILINE), strict=True
+    ):
+        for what in (r"`[^`\n]+`", r"\d+(?:[.,]\d+)*"):
+            assert set(re.findall(what, translated)) == set(re.findall(what, section)), section.splitlines()[0]
+
+
 def test_readme_leads_to_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/[^)#]+\.md)\)", README.read_text()))
     assert {str(page.relative_to(ROOT)) for page in PAGES if page != README} <= linked

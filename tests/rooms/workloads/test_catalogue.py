@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -163,3 +164,8 @@ def test_the_page_names_each_with_its_default_sizes() -> None:
         (line,) = [row for row in page.splitlines() if row.startswith("|") and f"`{name}`" in row and "…" in row]
         low, *_, high = find(name).sizes
         assert f"| {low:,} … {high:,} |" in line
+
+
+def test_each_is_held_against_a_published_figure_with_its_source() -> None:
+    page = (ROOT / "docs" / "crossovers.md").read_text()
+    assert set(BUILT_IN) <= set(re.findall(r"^\| `([a-z0-9-]+)` \| .+\]", page, flags=re.MULTILINE))

@@ -181,8 +181,8 @@ Band = Annotated[
     str | None,
     typer.Option(
         metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="When two series are compared, changes up to this size get the verdict SAME. Give one value, or one each "
-        "for latency and kernel time as in the default.",
+        help="When runs are compared, differences up to this size get the verdict SAME. A single value such as 2% is "
+        "used for both latency and kernel time.",
         show_default="latency=2%,kernel-time=0.5%",
     ),
 ]  # fmt: skip
@@ -239,8 +239,9 @@ Tensorboard = Annotated[
 # ------------------------------------------------------------------ compare and gate
 
 SERIES = (
-    "A series is all runs of one command such as `run --repeat 5`. Name it by a tag, by a baseline's name, or by one "
-    "of its runs (number, first characters of the id, or `latest`). FILE:RUN is a run in another database."
+    "A series is all runs of one command such as `run --repeat 5`. Give a tag, the name of a baseline, or one "
+    "run of the series: its number, the first characters of its id, or `latest`. FILE:RUN is a run in another "
+    "database."
 )
 
 

@@ -109,8 +109,8 @@ def time(
     function `inputs(n)` in the same file that returns their values as a tuple or a dictionary.
 
     A command is timed from start to exit. Before it starts, {device} is replaced by cpu or cuda:0, {n} by the
-    size, and {k} by the value of --let k=VALUE. If the command does not contain {device}, the GPUs are hidden from
-    it when the CPU is timed. The output of the command is kept in a temporary folder, cpugpu-tui-output-*.
+    size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
+    cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation

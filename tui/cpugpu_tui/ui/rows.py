@@ -160,7 +160,7 @@ def is_impossible(run: RunState, row: Row) -> bool:
     return judged is not None and judged.impossible_factor is not None
 
 
-BARS = "CPU, then GPU; taller is slower"
+BARS = "CPU | GPU; taller is slower"
 """Meaning of the two groups of bars, which the pane adds where their heading has no room for it."""
 
 MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (

@@ -171,9 +171,7 @@ def _compiled(text: str, mode: str, what: str, file: str) -> CodeType:
     except (SyntaxError, ValueError) as error:  # ValueError: a null character
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and what == "setup" else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise UsageError(
-            f"Invalid {what} {text!r}{line}: {reason}.", "Write Python, as for python -m timeit."
-        ) from None
+        raise UsageError(f"Invalid {what} {text!r}{line}: {reason}.", "Correct the Python code.") from None
 
 
 def names_in(code: CodeType) -> Iterator[str]:

@@ -23,8 +23,8 @@ def compare(
 ) -> None:
     """Compare two series of runs, case by case.
 
-    Prints how their machines differ. For each case it prints how much latency and kernel time changed, each with a
-    verdict. At the end it prints the geometric mean of the changes.
+    Prints how their machines differ. For each case it prints the change in latency and the change in kernel
+    time, each with a verdict. At the end it prints the geometric mean of the changes.
     """
     from cpugpu_tui.cli.history.past_runs import say_remark
     from cpugpu_tui.cli.output.json_lines import print_json

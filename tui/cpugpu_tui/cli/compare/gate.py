@@ -48,7 +48,7 @@ def gate(
         typer.Option(
             "--against",
             metavar="PYTHON",
-            help="Compare with this Python instead of a baseline: both are timed in turn.",
+            help="Compare with this other Python instead of with a baseline. The two Pythons run in turn.",
         ),
     ] = None,
     max_slowdown: opt.MaxSlowdown = "5%",
@@ -82,7 +82,8 @@ def gate(
 ) -> None:
     """Run a series and fail if a case became slower.
 
-    The series is compared with a baseline or with the runs of another Python (--against).
+    The series is compared with a baseline. With --against, it is compared with a second Python, which runs the same
+    cases now.
 
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """

@@ -88,10 +88,10 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
         return f"{head} Not measured.{remedy}"
     head += f" The GPU {_outcome(found, axis, is_measured=key in MEASURED)}"
     if where(found) == where(measured):
-        return f"{head}, the same as with inputs on the GPU."
+        return f"{head}, so this changes nothing."
     if {measured.kind, found.kind} & WITHOUT_WINNER.keys():
-        return f"{head}; with inputs on the GPU, it {_outcome(measured, axis)}."
-    return f"{head}; with inputs on the GPU, {where(measured, axis)}."
+        return f"{head}. In the table, it {_outcome(measured, axis)}."
+    return f"{head} instead of {where(measured, axis)}."
 
 
 def _outcome(found: Crossover, axis: str, *, is_measured: bool = True) -> str:
