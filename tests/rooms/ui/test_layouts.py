@@ -164,3 +164,11 @@ async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: s
                 name = str(options.highlighted_option and options.highlighted_option.prompt).split()[0]
                 assert [line[1:].split()[0] for line in lines if line.startswith(sign)] == [name]
                 await pilot.press("down")
+
+
+async def test_a_list_survives_a_terminal_of_one_column() -> None:
+    """Padding left no cell for a line, which ended the app."""
+    async with opened(size=(1, 55)) as pilot:
+        await pilot.press("T")
+        await pilot.resize_terminal(80, 24)
+        await reads(pilot, "▸slate")

@@ -14,7 +14,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DevicesFound
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.transport.interpreter_search import Interpreter
-from cpugpu_tui.ui.chart.screen import ChartScreen
+from cpugpu_tui.ui.chart import ChartScreen
 from cpugpu_tui.ui.controllers.paging import Paging, Palette
 from cpugpu_tui.ui.controllers.preparing import Preparing
 from cpugpu_tui.ui.controllers.themes import Themes

@@ -24,10 +24,8 @@ from textual.pilot import Pilot
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.chart import ChartPane, ChartScreen, pane
 from cpugpu_tui.ui.chart import drawing as chart
-from cpugpu_tui.ui.chart import pane
-from cpugpu_tui.ui.chart.pane import ChartPane
-from cpugpu_tui.ui.chart.screen import ChartScreen
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -32,7 +32,7 @@ from cpugpu_tui.errors import StoreError
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.chart.screen import ChartScreen
+from cpugpu_tui.ui.chart import ChartScreen
 from cpugpu_tui.ui.glyphs import ASCII
 from cpugpu_tui.ui.live.saved_runs import SavedRuns, ago
 from cpugpu_tui.ui.panes.timing_table import TimingTable

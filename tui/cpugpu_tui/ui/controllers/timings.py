@@ -27,7 +27,7 @@ class Timings:
 
     def toggle_chart(self) -> None:
         """Open or close the chart page."""
-        from cpugpu_tui.ui.chart.screen import ChartScreen
+        from cpugpu_tui.ui.chart import ChartScreen
 
         toggle(self._port, ChartScreen, lambda: ChartScreen(self._port.state, self._port.glyphs))
 

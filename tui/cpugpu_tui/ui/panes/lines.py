@@ -229,7 +229,10 @@ def respelled(lines: Sequence[Spans], glyphs: Glyphs) -> list[Spans]:
 
 
 class PagedList(OptionList):
-    """A list with the keys j and k. Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError."""
+    """A list with the keys j and k, whose options begin with a space for the cursor.
+
+    Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down"), ("k", "cursor_up")]
 
@@ -238,8 +241,12 @@ class PagedList(OptionList):
         super().__init__(*options, markup=False, compact=True)
         self._cursor_sign = cursor_sign
 
+    def on_resize(self) -> None:
+        """Bring the highlighted line back into sight, which a smaller terminal may have lost."""
+        self.call_after_refresh(self.scroll_to_highlight)
+
     def render_line(self, y: int) -> Strip:
-        """Return line `y`, with the sign in its padding if it is highlighted."""
+        """Return line `y`, with the sign in place of its first space if it is highlighted."""
         strip = super().render_line(y)
         segments = list(strip)
         text, style, _ = segments[0] if segments else Segment("")
