@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
@@ -14,6 +15,7 @@ from tests.helpers.bench.ratios import cap_seconds, table
 from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import KERNELS, METRICS, Case, Plan
+from cpugpu_tui.thresholds import FORMAT, VERSION, Thresholds
 from cpugpu_tui.timing.channel import Control, LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import Stopwatch
@@ -24,6 +26,7 @@ NOTHING_NS = 100.0
 LEAST_CALLS = 30
 OWN_SHARE = 0.05
 ROUND_BYTES = 4096
+CHOICE_NS = 1000.0
 """Budgets (method.md, "What is promised")."""
 
 SIZES = (16, 64, 256, 512, 1024)
@@ -90,7 +93,7 @@ class CountedTimer:
 
 def main() -> None:
     """Print one row per cost."""
-    rows = [nothing_row(), *run_rows(cap_seconds(60.0))]
+    rows = [nothing_row(), choice_row(), *run_rows(cap_seconds(60.0))]
     table("Costs of the tool", ("what", "measured", "budget", "holds"), rows)
 
 
@@ -111,6 +114,23 @@ def nothing_row() -> tuple[str, ...]:
         f"an empty call, in blocks of {calls:,} / of {LEAST_CALLS}", f"{elapsed_ns:.0f} / {few_ns:.0f} ns",
         f"≤ {NOTHING_NS:.0f} ns", holds(max(elapsed_ns, few_ns) <= NOTHING_NS),
     )  # fmt: skip
+
+
+def choice_row() -> tuple[str, ...]:
+    """Time a call of `Thresholds.choose` among fifty operations; the least of five."""
+    faster = [["cpu", 16, 162], ["cuda", 177, 2048]]
+    form = {"variant": "default", "dtype": "float32", "threads": 0, "resident": False, "best": True, "faster": faster}
+    entries = [{**form, "operation": f"operation-{index}"} for index in range(50)]
+    document = {"format": FORMAT, "version": VERSION, "made": "", "machine": {}, "thresholds": entries}
+    code = "choose('operation-7', n=300, dtype='float32', resident=False)"
+    names = {"choose": Thresholds(document, {}).choose}
+    choice_ns = min(timeit.repeat(code, globals=names, number=100_000, repeat=5)) / 100_000 * 1e9
+    return (
+        "a choice by a file of thresholds",
+        f"{choice_ns:.0f} ns",
+        f"≤ {CHOICE_NS:.0f} ns",
+        holds(choice_ns <= CHOICE_NS),
+    )
 
 
 def run_rows(cap_s: float) -> list[tuple[str, ...]]:

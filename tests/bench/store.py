@@ -88,7 +88,7 @@ def adding(store: Store) -> list[float]:
     cases = tuple(Case("matmul", size) for size in range(1, CASES_ADDED + 1))
     run_id = f"live{time.time_ns()}"
     store.begin_run(RunStarted(run_id=run_id, series_id="live", plan=Plan("matmul", cases), environment={}))
-    return [seconds(lambda case=case: store.commit_case(run_id, case_events(case, 3))) for case in cases]  # type: ignore[misc]
+    return [seconds(lambda case=case: store.commit_cases(run_id, [case_events(case, 3)])) for case in cases]  # type: ignore[misc]
 
 
 def beside_a_reader(path: Path, store: Store) -> list[float]:

@@ -45,7 +45,8 @@ def covered() -> None:
     """Measure the intervals of the product at the stopping time."""
     rows = [
         (shape, f"{rho:g}", f"{3 * noise:g} %", *(
-            coverage(shape, rho, together=together, cases=CASES, noise=noise).text() for together in (1, 20)
+            f"{found.text()} %, {found.rounds:g}"
+            for found in (coverage(shape, rho, together=each, cases=CASES, noise=noise) for each in (1, 20))
         ))
         for shape in SHAPES for rho in RHOS for noise in (0.3, 1.0)
     ]  # fmt: skip

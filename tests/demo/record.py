@@ -23,18 +23,42 @@ left out, and of the kernel's version what its builder added; else the runs are 
 
 from __future__ import annotations
 
+import gzip
+import io
 import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cpugpu_tui.demo.recording import MAX_BYTES, packed
+import msgspec
+
+from cpugpu_tui.demo.recording import KIND, SCHEMA, Recording, whole
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.reading import read_runs
-from cpugpu_tui.export.stream import ExportedRun, exported
+from cpugpu_tui.export.stream import ExportedRun, exported, ndjson
 from cpugpu_tui.store import open_to_read
+
+MAX_BYTES = 1_000_000
+"""Largest size of the shipped file."""
+
+
+def packed(runs: Sequence[ExportedRun]) -> bytes:
+    """Return the file for these runs; the same runs give the same bytes with the same zlib.
+
+    Raises:
+        UsageError: `runs` is empty, or a run has no end.
+    """
+    found = whole(Recording(tuple(runs)), "the recording")
+    header = {"recording": KIND, "schema": SCHEMA, "tag": found.tag, "machine": list(found.machine),
+              "runs": [run.name for run in runs]}  # fmt: skip
+    plain = b"".join([msgspec.json.encode(header), b"\n", *ndjson(runs)])
+    out = io.BytesIO()
+    # No name and time in the gzip header, so that the file is always the same.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=9, mtime=0) as file:
+        file.write(plain)
+    return out.getvalue()
 
 
 def recording(source: Path, others: Sequence[str]) -> bytes:

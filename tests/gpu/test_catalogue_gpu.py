@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 
 import pytest
@@ -10,10 +11,14 @@ from tests.helpers.bench import nvbench
 from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.agent.main import facts, make_machine
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import PAGEABLE, PINNED, Case, CaseFinished, DeviceSampled, Plan
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.state.folding import folded
 from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.presets import SURVEYED
 
 pytestmark = pytest.mark.gpu
 
@@ -43,6 +48,21 @@ def test_every_workload_agrees_with_the_cpu_and_is_timed_with_copies(cpugpu: Com
         moved = {event.case.split("/")[0] for event in done.events
                  if isinstance(event, DeviceSampled) and memory in event.samples}  # fmt: skip
         assert moved == NAMES
+
+
+def test_a_survey_ends_in_five_minutes_and_answers_for_every_workload(cpugpu: CommandLine) -> None:
+    started_s = time.monotonic()
+    done = cpugpu.here("survey", "--json", "--no-save")
+    assert time.monotonic() - started_s < 300
+    assert done.code == EXIT_OK, done.err
+    state = folded(done.events)
+    found = {answer.rows[0].case.workload: answer.evidence for answer in answers(state)}
+    assert set(found) == {part.workload for part in SURVEYED}
+    assert not [row.case.key for row in state.rows.values() if row.failure is not None and row.status != "skipped"]
+    undecided = [name for name, each in found.items() if each.measured.kind not in (ALWAYS, NEVER, RISES)]
+    assert len(undecided) <= 2, undecided
+    wide = [name for name, each in found.items() if (each.measured.ratio or 1.0) > 1.2]
+    assert len(wide) <= 4, wide
 
 
 @pytest.mark.skipif(not nvbench.is_installed(), reason="NVBench (cuda-bench) is not installed")

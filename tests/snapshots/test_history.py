@@ -33,7 +33,7 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         store.import_run(stream("failed", age_ns=26 * HOUR_NS, status="failed"))
         store.import_run(stream("made-up", replace(SWEEP, simulation=Simulation()), age_ns=25 * HOUR_NS))
         store.tag("failed", ["driver-580", "nightly"])
-        store.commit_case("live", begin(store, stream("live", age_ns=HOUR_NS // 12))[0])
+        store.commit_cases("live", [begin(store, stream("live", age_ns=HOUR_NS // 12))[0]])
         store.import_run(stream("newest", replace(SWEEP, name="matmul+a-long-name-of-ones-own")))
         store.tag("newest", ["base"])
         yield new_app(backend=HistoryBackend(store))

@@ -17,10 +17,12 @@ from tests.readme.blocks import PAGES, ROOT
 from typer.main import get_group
 
 from cpugpu_tui.cli.commands import app
+from cpugpu_tui.thresholds import Thresholds, load
 
 NOT_RUN = {
     "cpugpu-tui time -- python train.py --device {device} --size {n}": "cannot be simulated; test_cli_time_command.py",
     "cpugpu-tui run --resume": "needs an interrupted run, which tests/whole/test_resume_kill.py makes",
+    "cpugpu-tui survey --resume": "needs an interrupted survey, which tests/rooms/cli/test_cli_survey.py makes",
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",
     "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",
     "cpugpu-tui fleet gate -H hosts.toml --baseline h200 --baseline a100": "needs hosts with two models of GPUs",
@@ -75,7 +77,7 @@ def on_this_machine(line: str) -> list[str]:
     if name == "telemetry" and "--interval" not in arguments:
         arguments += ["--interval", "0.1"]
     takes = {option for each in command.params for option in each.opts}
-    if "--simulate" in takes and not {"--simulate", "--replay"} & set(arguments):
+    if "--simulate" in takes and not {"--simulate", "--replay", "--run"} & set(arguments):
         arguments += ["--simulate", f"{STEADY},gpus=2" if "cuda" in arguments else STEADY]
     return arguments
 
@@ -133,6 +135,67 @@ def test_the_config_of_the_docs_is_valid(cpugpu: CommandLine, folder: Path) -> N
     done = cpugpu.here("config", "show", "--json")
     assert done.code == 0, done.err
     assert "forest" in done.out
+
+
+IN_PROGRAM = ROOT / "docs" / "in-your-program.md"
+
+
+class SpyTensor:
+    """Stands for a tensor of n rows; notes the devices that it is sent to."""
+
+    dtype, device = "float32", "cpu"
+
+    def __init__(self, n: int, sent: list[str]) -> None:
+        self.shape, self.sent = (n, n), sent
+
+    def to(self, device: str) -> SpyTensor:
+        self.sent.append(device)
+        return self
+
+    def __matmul__(self, other: SpyTensor) -> SpyTensor:
+        return self
+
+
+@pytest.fixture
+def thresholds(cpugpu: CommandLine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Thresholds:
+    """Make the file of the docs and the header beside it; return its content."""
+    made = cpugpu.here("thresholds", "make", "matmul", "softmax", "--simulate", STEADY)
+    assert made.code == 0, made.err
+    (folder / "thresholds.h").write_text(cpugpu.here("thresholds", "show", "--format", "c").out)
+    monkeypatch.setenv("CPUGPU_SIMULATE", STEADY)
+    return load("thresholds.json")
+
+
+def test_the_python_program_of_the_docs_switches_where_the_file_says(thresholds: Thresholds) -> None:
+    (example,) = fences(IN_PROGRAM, "python")
+    space: dict[str, Any] = {}
+    exec(example, space)
+    for n in range(1, 2050, 8):
+        sent: list[str] = []
+        space["product"](SpyTensor(n, sent), SpyTensor(n, sent))
+        assert sent[0] == sent[1] == (thresholds.choose("matmul", n, resident=False) or "cpu")
+        assert sent[2] == "cpu"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc) on this machine")
+def test_the_c_program_of_the_docs_switches_where_the_file_says(thresholds: Thresholds, folder: Path) -> None:
+    (example,) = fences(IN_PROGRAM, "c")
+    (folder / "example.c").write_text(example)
+    subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "example.c", "-o", "example"], check=True, timeout=PATIENCE_S)
+    (bracket,) = thresholds.entries[1].brackets
+    for n in (1, 16, *bracket, sum(bracket) // 2, 2048):
+        done = subprocess.run(["./example", str(n)], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
+        assert done.stdout.strip() == (thresholds.choose("matmul", n, resident=False) or "cpu, by default")
+
+
+@pytest.mark.usefixtures("thresholds")
+def test_the_job_of_the_docs_passes_until_a_threshold_moves(cpugpu: CommandLine, folder: Path) -> None:
+    (job,) = fences(IN_PROGRAM, "yaml")
+    steps = re.findall(r"- run: (cpugpu-tui .*)", job)
+    assert len(steps) == 2
+    assert [cpugpu.here(*on_this_machine(line)).code for line in steps] == [0, 0]
+    slower = [*on_this_machine(steps[0])[:-1], f"{STEADY},cpu_ns_per_flop=0.0005"]
+    assert cpugpu.here(*slower).code == 1
 
 
 @pytest.mark.usefixtures("folder")

@@ -59,7 +59,9 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--mnist": ("missing",),
     "--new": NOT_A_RUN,
     "--older-than": ("30", "last week"),
+    "--only": ("matmul,fftt",),
     "--out": ("missing/x.json", "x.xlsx"),
+    "thresholds make --out": ("missing/x.json", "folder"),
     "new-workload --out": ("missing/x.py", "notes.txt"),
     "new-workload NAME": ("my workload", "matmul"),
     "baseline NAME": ("nope", "my/base"),
@@ -69,6 +71,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--repeat": NOT_A_COUNT,
     "--replay": ("missing.ndjson", "notes.txt"),
     "--rounds": NOT_A_COUNT,
+    "--run": NOT_A_RUN,
     "--scale": ("medium",),
     "--setup": ("x = (",),
     "--simulate": ("speed=9", "noise=loud", "pace=-1"),
@@ -87,6 +90,8 @@ WRONG: dict[str, tuple[str, ...]] = {
     "PRESET|WORKLOAD": ("matmull",),
     "RUN": (*NOT_A_RUN, ""),
     "STATEMENT | -- COMMAND": ("x @", "missing.py:f"),
+    "WORKLOAD|FILE:FUNCTION|EXPRESSION": ("matmull", "x @", "missing.py:f"),
+    "THRESHOLDS": ("missing.json", "notes.txt"),
     "FILE": ("missing.ndjson", "notes.txt"),
     "+TAG|-TAG": ("tuned", "+a,b", "+two words"),
 }  # fmt: skip
@@ -101,6 +106,7 @@ NOT_TRIED = {
     "app --db": "the app shows it, or a run goes on without it",
     "run --db": "the run goes on, and its end says that it is not saved",
     "fleet run --db": "the same",
+    "thresholds make --db": "the same",
     "machine --db": "the same",
     "doctor --db": "a finding of doctor, no error",
     "run --mnist": "read by the cases of the run",
@@ -118,9 +124,19 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "app --replay": (),
     "run": ("matmul", *SIMULATE),
     "run --max-size": ("matmul", *SIMULATE, "--find-crossover"),
+    "survey": ("--only", "svd", *SIMULATE),
+    "survey --only": SIMULATE,
     "run PRESET|WORKLOAD": SIMULATE,
     "time STATEMENT | -- COMMAND": ("--n", "8", *SIMULATE),
     "time": ("x @ x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
+    "thresholds make": ("matmul", *SIMULATE),
+    "thresholds make --run": (),
+    "thresholds make --setup": ("y = x", *SIMULATE),
+    "thresholds make --let": ("y = x", *SIMULATE),
+    "thresholds make WORKLOAD|FILE:FUNCTION|EXPRESSION": SIMULATE,
+    "thresholds verify": SIMULATE,
+    "thresholds verify --setup": ("thresholds.json", "y = x", *SIMULATE),
+    "thresholds verify --let": ("thresholds.json", "y = x", *SIMULATE),
     "list --python": ("--workloads", "own.py"),
     "machine": SIMULATE,
     "machine --python": ("--measure", *SIMULATE),
@@ -143,6 +159,7 @@ RIGHT = {
     "NAME": "mine",
     "OTHER.db": "other.db",
     "FILE": "run.json",
+    "THRESHOLDS": "thresholds.json",
     "STATEMENT | -- COMMAND": "x @ x",
 }
 """Argument → a value that is right."""
@@ -208,6 +225,7 @@ def here(cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert ran.code == 0
     assert cpugpu.here("baseline", "main", "latest").code == 0
     assert cpugpu.here("export", "1", "--out", "run.json").code == 0
+    assert cpugpu.here("thresholds", "make", "--run", "1").code == 0
     shutil.copy(ROOT / "tests/golden/v4.db", "other.db")
     Path("notes.txt").write_text("These are notes of a person and neither a database nor a recording.\n" * 20)
     Path("folder").mkdir()

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.demo.record import packed
 from tests.helpers.command_line import FAST, CommandLine, Outcome
 
-from cpugpu_tui.demo.recording import packed, shipped
+from cpugpu_tui.demo.recording import shipped
 
 Call = Callable[..., Outcome]
 

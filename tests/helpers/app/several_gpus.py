@@ -20,10 +20,18 @@ def run_of(
     gpus: int, devices: tuple[str, ...] = ("cpu", "cuda"), cases: tuple[Case, ...] = CASES,
     metrics: tuple[str, ...] = (LATENCY, OWN),
 ) -> RunState:  # fmt: skip
-    """Return the run; the last but one of its GPUs is slow where there are three, the last of another model."""
+    """Return the run of `events_of`."""
+    return folded(events_of(gpus, devices, cases, metrics))
+
+
+def events_of(
+    gpus: int, devices: tuple[str, ...] = ("cpu", "cuda"), cases: tuple[Case, ...] = CASES,
+    metrics: tuple[str, ...] = (LATENCY, OWN),
+) -> list[Event]:  # fmt: skip
+    """Return a run's events; the last but one of its GPUs is slow where there are three, the last of another model."""
     laws = Simulation(gpus=gpus, slow_gpu=gpus - 2, slow_factor=1.2 if gpus > 2 else 1.0, other_gpus=int(gpus > 4))
     plan = Plan("matmul+transfer", cases, devices, metrics=metrics, simulation=laws)
     machine, events = SimulatedMachine(plan), list[Event]()
     status = Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "box", "threads": 2}, number=7)
-    return folded([started, DevicesFound(devices=machine.devices), *events, RunFinished(status=status)])
+    return [started, DevicesFound(devices=machine.devices), *events, RunFinished(status=status)]

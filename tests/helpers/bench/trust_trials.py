@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from scipy.stats import beta
-from tests.helpers.bench.interval_study import LEAST, MOST, rounds
+from tests.helpers.bench.interval_study import LEAST, MOST, Result, rounds
 
 from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_clear
 from cpugpu_tui.decide.interval import MIN_ROUNDS, Pool
@@ -25,19 +24,6 @@ from cpugpu_tui.decide.verdict import (
 SEARCH_ROUNDS = 24
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """Of the intervals of many cases when their rounds ended."""
-
-    share: float
-    half_width: float
-    rounds: float
-
-    def text(self) -> str:
-        """`95.1 % ± 1.02 %, 12`."""
-        return f"{100 * self.share:.1f} % ± {100 * self.half_width:.2f} %, {self.rounds:g}"
-
-
 def clopper_pearson(count: int, trials: int) -> tuple[float, float]:
     """Return the exact 95 % interval of a probability of which `count` of `trials` came true."""
     low = beta.ppf(0.025, count, trials - count + 1) if count else 0.0
@@ -47,7 +33,7 @@ def clopper_pearson(count: int, trials: int) -> tuple[float, float]:
 
 def coverage(
     shape: str, rho: float, *, together: int, cases: int, noise: float = 1.0, speedup: float = 1.0, seed: int = 19
-) -> Coverage:  # fmt: skip
+) -> Result:  # fmt: skip
     """Time `cases` in runs of `together`, each until its interval is narrow or 40 rounds are over."""
     logs = noise * rounds(shape, rho, cases, MOST, seed)
     held, halves, counts = 0, [], []
@@ -58,7 +44,7 @@ def coverage(
             held += found.low <= speedup <= found.high
             halves.append(math.log(found.high / found.low) / 2)
             counts.append(count)
-    return Coverage(held / len(counts), median(halves), median(counts))
+    return Result(held / len(counts), median(halves), median(counts))
 
 
 def _run(logs: Any, speedup: float) -> list[tuple[Comparison, int]]:

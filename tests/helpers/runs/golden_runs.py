@@ -148,9 +148,9 @@ def state_of(name: str) -> RunState:
 
 @cache
 def fleet() -> FleetState:
-    """A host that is well, one whose run is odd, one without a GPU and one that is away."""
-    state = FleetState.of(hosts_of(["good", "odd", "cpu", "away"]))
-    for host, name in (("good", "usual"), ("odd", "odd"), ("cpu", "one device")):
+    """A host that is well, one whose run is disturbed, one without a GPU and one that is away."""
+    state = FleetState.of(hosts_of(["good", "busy", "cpu", "away"]))
+    for host, name in (("good", "usual"), ("busy", "odd"), ("cpu", "one device")):
         for event in events_of(name):
             state = state.apply(host, event)
         state = state.apply(host, HostChanged(DONE))

@@ -45,7 +45,7 @@ def main() -> None:
     store = Store.open(path)
     store.begin_run(run_started(run_id))
     for index in range(1, 100_000):
-        store.commit_case(run_id, case_events(index), [TelemetryRead(seq=index)])
+        store.commit_cases(run_id, [case_events(index)], [TelemetryRead(seq=index)])
         print(index, flush=True)
 
 

@@ -308,7 +308,7 @@ def save(store: Store, plan: Plan, cpu_ns: float, gpu_ns: float) -> str:
     store.begin_run(started)
     store.add_devices(run_id, found)
     for case in plan.cases:
-        store.commit_case(run_id, [event for event in events if getattr(event, "case", None) == case.key])
+        store.commit_cases(run_id, [[event for event in events if getattr(event, "case", None) == case.key]])
     finished_run = events[-1]
     assert isinstance(finished_run, RunFinished)
     store.finish_run(run_id, finished_run)
@@ -368,6 +368,6 @@ def test_an_older_run_with_a_gpu_counts_where_the_newest_had_none(store: Store) 
     assert isinstance(started, RunStarted)
     store.begin_run(started)
     store.add_devices(run_id, DevicesFound(devices=DEVICES[:1]))
-    store.commit_case(run_id, [event for event in rest if not isinstance(event, RunFinished)])
+    store.commit_cases(run_id, [[event for event in rest if not isinstance(event, RunFinished)]])
     found = judge_all(numbers_of((), saved(store), (), simulated=False))
     assert next(each.sources for each in found if each.claim.id == "p3-batch-100") == ("run 1",)

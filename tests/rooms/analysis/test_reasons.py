@@ -132,7 +132,7 @@ def test_the_verdict_comes_first_then_cause_worlds_and_clock() -> None:
     worlds = {END_TO_END: crossover(sweep("CCC")), NO_LAUNCH: crossover(sweep("GGG"))}
     lines = sentences(Evidence(crossover(sweep("CCG")), 4, worlds, RESIDENT_CALL, MOVED_CALL, PRINTED))
     assert [line.split(" ")[:4] for line in lines] == [
-        ["The", "GPU", "wins", "from"], ["At", "10", "the", "GPU"], ["Without", "launch", "overhead", "the"],
+        ["The", "GPU", "wins", "from"], ["At", "10", "the", "GPU"], ["Without", "launch", "and", "wait"],
         ["Timed", "the", "paper's", "way,"],
     ]  # fmt: skip
     assert all(len(line) < 200 for line in lines)

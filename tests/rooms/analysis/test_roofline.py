@@ -53,6 +53,11 @@ def test_what_is_too_small_for_either_ceiling_is_limited_by_starting_it() -> Non
     assert limit(2.0 * 16**3, 3072.0, "float32", None, 2e3, 2e3, CPU) == Limit("call", None)
 
 
+def test_a_cpu_call_that_is_mostly_overhead_is_limited_by_the_call() -> None:
+    """13 % of the memory's rate is reached in 150 ns beside a call's 900 ns."""
+    assert limit(0.0, 14e3, "float32", None, 1050.0, 1050.0, CPU) == Limit("call", None)
+
+
 def test_a_copy_over_the_cable_is_measured_against_the_cable() -> None:
     assert link_of("h2d-pinned") == "h2d_pinned"
     assert link_of("d2d") is None

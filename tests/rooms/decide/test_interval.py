@@ -125,12 +125,12 @@ def test_a_case_counts_once_in_the_pool_of_its_run() -> None:
 @pytest.mark.parametrize("together", [1, 20])
 def test_93_percent_of_intervals_cover_the_truth_when_rounds_end(shape: str, rho: float, together: int) -> None:
     """200 cases, seeded. The interval of a case's own correlation covered 70 to 79 % at a correlation of 0.8."""
-    assert coverage(shape, rho, together=together, cases=200).share >= 0.93
+    assert coverage(shape, rho, together=together, cases=200).coverage >= 0.93
 
 
 def test_of_bimodal_rounds_the_shown_median_is_covered() -> None:
     """The trimmed mean covered it in 59 %: it lies between the modes."""
-    assert coverage("bimodal", 0.3, together=20, cases=100).share >= 0.93
+    assert coverage("bimodal", 0.3, together=20, cases=100).coverage >= 0.93
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.8])

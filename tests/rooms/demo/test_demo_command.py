@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.demo.record import packed
 from tests.helpers.command_line import CommandLine, events_of
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.demo.recording import packed, shipped
+from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.export.stream import exported
 
 

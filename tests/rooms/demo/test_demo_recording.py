@@ -8,11 +8,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from tests.demo.record import recording
+from tests.demo.record import MAX_BYTES, packed, recording
 from tests.helpers.command_line import ROOT
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.demo.recording import MAX_BYTES, SHIPPED, Recording, load, packed, shipped, unpacked
+from cpugpu_tui.demo.recording import SHIPPED, Recording, load, shipped, unpacked
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DeviceSampled, TelemetryRead
 from cpugpu_tui.store import Store

@@ -10,7 +10,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.export_runs import stream
 
-from cpugpu_tui.cli import import_
+from cpugpu_tui.cli.history import import_
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.export.stream import kept
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs import export_runs
+from tests.helpers.runs.export_schema import made_schema
 from tests.rooms.store.test_store import save, streams
 
 from cpugpu_tui import export
@@ -23,7 +24,7 @@ from cpugpu_tui.agent import main
 from cpugpu_tui.cli.history.show import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
-from cpugpu_tui.export.json_document import FILE, json_document, made_schema, schema_text
+from cpugpu_tui.export.json_document import FILE, json_document, schema_text
 from cpugpu_tui.export.reading import read_runs
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted

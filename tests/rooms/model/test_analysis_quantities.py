@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.model.quantities import count_of, duration, gib, percent, significant, size_text, time_text, unit_for
+from cpugpu_tui.model.quantities import count_of, duration, gib, percent, significant, size_text, time_text
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,6 @@ def test_every_number_has_a_text(value: float) -> None:
 )
 def test_a_time_alone_has_the_unit_that_suits_it(ns: float, text: str) -> None:
     assert time_text(ns) == text
-
-
-@pytest.mark.parametrize(("first_ns", "unit"), [(50, "ns"), (5e3, "us"), (1e7, "us"), (1e8, "ms"), (1e11, "s")])
-def test_a_columns_unit_leaves_room_above(first_ns: float, unit: str) -> None:
-    assert unit_for(first_ns).name == unit
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,29 @@ def test_a_variant_has_one_name() -> None:
     assert build_plan(PlanRequest(("vector-dot",), sizes="100", variant="default")).cases == named.cases
 
 
+def test_a_survey_searches_each_workload_and_leaves_out_those_without_the_dtype() -> None:
+    plan = build_plan(PlanRequest(("survey",)))
+    assert plan.search is not None
+    assert plan.search.device_s
+    surveyed = {case.workload for case in plan.cases}
+    assert {"matmul", "attention", "svd", "random"} <= surveyed
+    half = build_plan(PlanRequest(("survey",), dtype="half"))
+    lacking = {"svd", "fft", "knn"}
+    assert surveyed - {case.workload for case in half.cases} > lacking
+    assert {case.dtype for case in half.cases} == {"float16"}
+
+
+def test_a_survey_can_be_of_some_workloads_only(words: GoldenWords) -> None:
+    plan = build_plan(PlanRequest(("survey",), only=("svd", "matmul")))
+    assert plan.name == "survey"
+    assert list(dict.fromkeys(case.workload for case in plan.cases)) == ["matmul", "svd"]
+    for only, dtype, field in ((("svd", "fftt"), None, "only"), (("svd",), "bfloat16", "dtype")):
+        with pytest.raises(FieldError) as caught:
+            build_plan(PlanRequest(("survey",), only=only, dtype=dtype))
+        assert caught.value.field == field
+        words(str(caught.value))
+
+
 def test_what_was_asked_for_is_in_the_plan() -> None:
     machine = Simulation(seed=5)
     plan = build_plan(

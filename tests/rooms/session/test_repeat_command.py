@@ -43,6 +43,9 @@ REQUESTS = [
     PlanRequest(("mnist-width",), scale="small", variant="eager"),
     PlanRequest(("elementwise",), variant="out", find_crossover=True, threads="1,all"),
     PlanRequest(sizes="16,64"),
+    PlanRequest(("survey",)),
+    PlanRequest(("survey",), dtype="bfloat16"),
+    PlanRequest(("survey",), only=("fft", "sort"), dtype="float64", max_seconds=60.0),
     PlanRequest(simulation=parse_simulation("noise=0.5,gpus=2")),
 ]
 

@@ -135,6 +135,15 @@ def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> li
     return events
 
 
+def stopped_after_first(events: list[Event]) -> RunFinished:
+    """Assert that one case of three has a result and that the run was stopped; return its end."""
+    last = events[-1]
+    assert statuses(events) == ["ok", "skipped", "skipped"]
+    assert isinstance(last, RunFinished)
+    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    return last
+
+
 def until_first_finished(plan: Plan) -> list[Any]:
     messages = well(plan)
     over = next(i for i, m in enumerate(messages) if isinstance(m, CaseFinished))
@@ -145,10 +154,7 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
     session, agents = session_of(three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "stop", [RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)])
     assert agents.agents[0].commands == ["stop"]
-    assert statuses(events) == ["ok", "skipped", "skipped"]
-    last = events[-1]
-    assert isinstance(last, RunFinished)
-    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    stopped_after_first(events)
     assert session.stopping
 
 
@@ -173,11 +179,7 @@ def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenW
     session, agents = session_of(three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "kill", [Gone(-15)])
     assert agents.agents[0].ended[0] is False
-    assert statuses(events) == ["ok", "skipped", "skipped"]
-    last = events[-1]
-    assert isinstance(last, RunFinished)
-    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
-    words(last.message)
+    words(stopped_after_first(events).message)
 
 
 def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
@@ -188,11 +190,7 @@ def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.Mon
     gives_up(session)
     events = stop_after_first(session, agents, "stop", [])
     assert agents.agents[0].ended[0] is False
-    assert statuses(events) == ["ok", "skipped", "skipped"]
-    last = events[-1]
-    assert isinstance(last, RunFinished)
-    assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
-    words(last.message)
+    words(stopped_after_first(events).message)
 
 
 def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

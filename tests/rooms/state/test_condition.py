@@ -172,7 +172,7 @@ def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
     store.begin_run(started)
     case = [e for e in events if isinstance(e, (CaseStarted, DeviceSampled, CaseFinished))]
     beside = [e for e in events if type(e).__name__ in ("MachineRead", "EnergyMeasured")]
-    store.commit_case("r", case, beside)
+    store.commit_cases("r", [case], beside)
     live, kept = RunState().apply(started), RunState()
     for event in sorted((*case, *beside), key=lambda e: e.seq):
         live = live.apply(event)

@@ -69,7 +69,7 @@ def save(store: Store, stream: Sequence[Event]) -> int:
             case RunFinished():
                 store.finish_run(first.run_id, event, telemetry)
             case CaseFinished() | CaseFailed():
-                store.commit_case(first.run_id, [*cases.pop(event.case, []), event], telemetry)
+                store.commit_cases(first.run_id, [[*cases.pop(event.case, []), event]], telemetry)
                 telemetry.clear()
             case CaseStarted() | Calibrated() | DeviceSampled() | Progressed():
                 cases.setdefault(event.case, []).append(event)
@@ -215,15 +215,15 @@ def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:
 def test_a_case_committed_twice_counts_once(store: Store) -> None:
     key = CASES[0].key
     store.begin_run(started())
-    store.commit_case("20260101-aaaa", [CaseFailed(case=key, kind="crashed", message="")], [])
-    store.commit_case("20260101-aaaa", [CaseStarted(case=key), CaseFinished(case=key)], [])
+    store.commit_cases("20260101-aaaa", [[CaseFailed(case=key, kind="crashed", message="")]], [])
+    store.commit_cases("20260101-aaaa", [[CaseStarted(case=key), CaseFinished(case=key)]], [])
     assert store.load("20260101-aaaa")[1:] == [CaseStarted(case=key), CaseFinished(case=key)]
 
 
 def test_a_case_that_is_not_over_is_refused(store: Store) -> None:
     store.begin_run(started())
     with pytest.raises(ValueError, match="CaseStarted"):
-        store.commit_case("20260101-aaaa", [CaseStarted(case=CASES[0].key)], [])
+        store.commit_cases("20260101-aaaa", [[CaseStarted(case=CASES[0].key)]], [])
 
 
 def test_numbers_can_be_read_by_any_program(store: Store) -> None:
@@ -369,9 +369,9 @@ def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store: Store)
     store.begin_run(started())
     bad = TelemetryRead(host={"cpu_pct": Reading(float("nan"))})
     with pytest.raises(StoreError):
-        store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)], [bad])
+        store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[0].key)]], [bad])
     assert [type(event) for event in store.load("20260101-aaaa")] == [RunStarted]
-    store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)], [])
+    store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[0].key)]], [])
     assert store.runs()[0].cases_ok == 1
 
 
@@ -385,10 +385,10 @@ def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(
     store: Store, lose: Callable[[Path], object]
 ) -> None:
     store.begin_run(started())
-    store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[0].key)])
+    store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[0].key)]])
     lose(store.path)
     with pytest.raises(ReplacedError):
-        store.commit_case("20260101-aaaa", [CaseFinished(case=CASES[1].key)])
+        store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[1].key)]])
     assert not store.path.exists()
 
 

@@ -57,7 +57,7 @@ def test_processor_time_of_less_than_a_tick_is_no_damage() -> None:
     )  # fmt: skip
     store = Store.in_memory()
     store.begin_run(RunStarted(run_id="run000001", series_id="series", plan=Plan("p", (case,)), environment={}, seq=1))
-    store.commit_case("run000001", [CaseStarted(case=case.key, seq=2), half, CaseFinished(case=case.key, seq=4)])
+    store.commit_cases("run000001", [[CaseStarted(case=case.key, seq=2), half, CaseFinished(case=case.key, seq=4)]])
     kept = next(event for event in store.load("run000001") if isinstance(event, DeviceSampled))
     assert (kept.samples, kept.marks) == (half.samples, ())
     store.close()

@@ -31,7 +31,7 @@ store = Store.open(Path(sys.argv[1]))
 store.begin_run(run_started("r"))
 try:
     for index in count(1):
-        store.commit_case("r", case_events(index), [])
+        store.commit_cases("r", [case_events(index)], [])
 except StoreError:
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -55,7 +55,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def commit_for_ever(store: Store, committed: list[int]) -> None:
     for index in count(1):
-        store.commit_case("r", case_events(index), [])
+        store.commit_cases("r", [case_events(index)], [])
         committed.append(index)
 
 
@@ -85,7 +85,7 @@ def test_a_case_that_does_not_fit_is_said_and_the_rest_stays(small_disk: Path) -
     with closing(Store.open(path)) as store:
         assert integrity_check(store) == []
         assert cases_in(store) == fitted
-        store.commit_case("r", case_events(fitted + 1), [])
+        store.commit_cases("r", [case_events(fitted + 1)], [])
         assert cases_in(store) == fitted + 1
 
 

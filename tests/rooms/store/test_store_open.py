@@ -292,7 +292,7 @@ def test_a_newer_database_can_be_read_and_is_not_written(tmp_path: Path, words: 
         with pytest.raises(NewerStoreError):
             store.begin_run(STARTED)
         with pytest.raises(NewerStoreError):
-            store.commit_case("r1", [CaseFinished(case="x")], [])
+            store.commit_cases("r1", [[CaseFinished(case="x")]], [])
     assert path.read_bytes() == before
 
 

@@ -20,7 +20,6 @@ from cpugpu_tui.session.session import Session
 from cpugpu_tui.telemetry import simulated
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.live import backend as app_backend
 from cpugpu_tui.ui.live.backend import Backend
 
 __all__ = ["fake_nvml", "nvml_library"]
@@ -70,10 +69,8 @@ def busy_sampler(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
 
     fake_nvml.use()
     monkeypatch.setattr(simulated, "SimulatedSampler", real)
-    monkeypatch.setattr(cli_run, "SimulatedSampler", real)
     monkeypatch.setattr(session, "SLOW_S", 0.0)
-    monkeypatch.setattr(app_backend, "TELEMETRY_S", 0.1)
-    monkeypatch.setattr(cli_run, "TELEMETRY_S", 0.1)
+    monkeypatch.setattr(simulated, "TELEMETRY_S", 0.1)
 
 
 def test_the_app_asks_for_nothing_dear_while_a_run_is_live_and_again_after_it(fake_nvml: FakeNvml) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any
 
 import pytest
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
 from cpugpu_tui.model import (
@@ -23,7 +24,6 @@ from cpugpu_tui.model import (
     Progressed,
     Simulation,
 )
-from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
@@ -138,61 +138,9 @@ def test_every_result_is_written_before_the_next_half_round_begins(quick: Record
 # ------------------------------------------------------------------ gaps
 
 
-@dataclass
-class FakeTime:
-    """A clock that advances only in calls of the machine and in gaps."""
-
-    now_s: float = 0.0
-
-
 @pytest.fixture
 def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
-    time = FakeTime()
-
-    class Watch:
-        def __init__(self) -> None:
-            self.restart()
-
-        def elapsed_s(self) -> float:
-            return time.now_s - self.started_s
-
-        def restart(self) -> None:
-            self.started_s = time.now_s
-
-    def leave_gap(duration_ms: float) -> None:
-        time.now_s += duration_ms / 1000
-
-    monkeypatch.setattr(scheduler, "Stopwatch", Watch)
-    monkeypatch.setattr(scheduler, "leave_gap", leave_gap)
-    return time
-
-
-class TimedMachine(SpiedMachine):
-    """A machine whose half-rounds advance a fake clock."""
-
-    def __init__(self, plan: Plan, recorder: Recorder, time: FakeTime, half_round_s: float) -> None:
-        super().__init__(plan, recorder)
-        for timer in self._timers.values():
-            honest = timer.device_samples
-
-            def samples(op: Any, count: int, honest: Any = honest) -> Any:
-                time.now_s += half_round_s
-                return honest(op, count)
-
-            timer.device_samples = samples  # type: ignore[method-assign]
-
-
-class TimingRecorder(Recorder):
-    """Records the time of each event on the fake clock."""
-
-    def __init__(self, time: FakeTime) -> None:
-        super().__init__()
-        self.time = time
-        self.when_s: dict[int, float] = {}
-
-    def __call__(self, event: Event) -> None:
-        super().__call__(event)
-        self.when_s[self.events[-1].seq] = self.time.now_s
+    return faked(monkeypatch)
 
 
 def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:

@@ -1,16 +1,23 @@
-"""`quick` gives its spare seconds to the case with the widest interval first."""
+"""`quick` gives its spare seconds to the case with the widest interval first. A survey shares its time."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
 
 import pytest
-from tests.helpers.runs.recorder import Recorder
+from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
+from tests.helpers.runs.recorder import QUICK, Recorder, state_of
 
+from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
+from cpugpu_tui.render.answers import answers
+from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing import scheduler
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
@@ -139,3 +146,62 @@ def test_a_stop_in_spare_time_keeps_all_cases(monkeypatch: pytest.MonkeyPatch) -
     recorder = Recorder()
     assert Scheduler(plan, SimulatedMachine(plan), recorder, control).run() == "stopped"
     assert len(recorder.of(CaseFinished)) == len(recorder.of(CaseStarted))
+
+
+# ------------------------------------------------------------------ a survey
+
+
+@pytest.fixture
+def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    return faked(monkeypatch)
+
+
+def surveyed_in(
+    fake_time: FakeTime, device_s: float, *names: str, slow: str | None = None, **more: Any
+) -> tuple[RunState, Recorder]:
+    """Run a survey of some workloads on a machine whose half-rounds, or those of a `slow` one, advance the clock."""
+    only = names or ("matmul", "fft", "sort")
+    plan = build_plan(PlanRequest(("survey",), only=only, simulation=replace(QUICK, launch_ns=400_000.0), **more))
+    assert plan.search is not None
+    plan = replace(plan, search=replace(plan.search, device_s=device_s))
+    recorder = TimingRecorder(fake_time)
+    timed = TimedMachine(plan, recorder, fake_time, 0.1, slow)
+    assert Scheduler(plan, timed, recorder, Control()).run() == "done"
+    return state_of(plan, recorder), recorder
+
+
+def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_time: FakeTime) -> None:
+    state, recorder = surveyed_in(fake_time, device_s=6)
+    assert fake_time.now_s == pytest.approx(12, abs=0.2)  # two devices; without a limit it takes 33
+    found = {answer.rows[0].case.workload: answer.evidence.measured for answer in answers(state)}
+    assert set(found) == {"matmul", "fft", "sort"}
+    assert {each.kind for each in found.values()} == {RISES}
+    assert cut_short(state)
+    first = [event.case for event in recorder.of(CaseStarted) if event.case.startswith("matmul")][:2]
+    assert [case.split("/")[2] for case in first] == ["16", "2048"]
+
+
+def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time: FakeTime) -> None:
+    state, recorder = surveyed_in(fake_time, device_s=16)
+    started = [event.case.split("/")[0] for event in recorder.of(CaseStarted)]
+    assert [name for name, _ in groupby(started)] == ["matmul", "fft", "sort", "matmul"]
+    assert not recorder.of(CaseFailed)
+    assert all((answer.evidence.measured.ratio or 9) <= 1.1 for answer in answers(state))
+
+
+def test_first_sizes_that_a_share_was_too_short_for_come_last(fake_time: FakeTime) -> None:
+    """A seventh of 13 s is too short for the seven first sizes of `matmul`, and the others need none of theirs."""
+    names = ("matmul", "fft", "sort", "svd", "random", "knn", "solve")
+    state, recorder = surveyed_in(fake_time, 6.5, *names, slow="matmul")
+    started = [event.case.split("/")[0] for event in recorder.of(CaseStarted)]
+    groups = [(name, len(list(cases))) for name, cases in groupby(started)]
+    assert groups[0][0] == groups[-1][0] == "matmul"
+    assert groups[0][1] < 7
+    assert not recorder.of(CaseFailed)
+    assert {row.status for row in state.rows.values()} == {"ok"}
+
+
+def test_a_time_limit_of_the_run_is_shared_too(fake_time: FakeTime) -> None:
+    state, _ = surveyed_in(fake_time, device_s=1e6, max_seconds=12.0)
+    assert fake_time.now_s == pytest.approx(12, abs=0.2)
+    assert len(answers(state)) == 3

@@ -12,21 +12,25 @@ from tests.helpers.command_line import ROOT, CommandLine
 
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
-from cpugpu_tui.model import Case, CaseFinished, Plan
+from cpugpu_tui.model import ITEMSIZE_BYTES, Case, CaseFinished, Plan
 from cpugpu_tui.timing.own_code import examine
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.timing.torch_machine import TorchMachine
-from cpugpu_tui.workloads import PRESETS, Workload, find
+from cpugpu_tui.workloads import PRESETS, Part, Workload, find
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code
+from cpugpu_tui.workloads.presets import SURVEY, SURVEYED
 
 NAMES = [name for name, item in REGISTRY.items() if type(item).__module__.startswith("cpugpu_tui.workloads.families.")]
 BUILT_IN = [info.name for info in catalogue.catalogue()]
 CASES = [(name, dtype) for name in NAMES for dtype in find(name).dtypes]
 
 PLANTED = 1e-2
+SURVEY_BYTES = 1e9
+"""Memory of a case of the survey on one device, so that it runs with 4 GB in the host and 8 GB in the GPU."""
+
 MOST_BYTES = 2e9
 """Host memory of a case at its largest default size, with its float64 reference."""
 
@@ -143,8 +147,16 @@ def test_none_needs_much_memory_at_its_largest_default_size(name: str) -> None:
         assert single.memory_bytes + double.memory_bytes <= MOST_BYTES
 
 
+@pytest.mark.parametrize("part", SURVEYED, ids=lambda part: part.workload)
+def test_a_survey_fits_into_little_memory_and_stays_within_the_default_sizes(part: Part) -> None:
+    item = find(part.workload)
+    assert item.sizes[0] == part.sizes[0] < part.sizes[-1] <= item.sizes[-1]
+    for dtype in item.dtypes:
+        assert item.costs(part.variants[0], part.sizes[-1], ITEMSIZE_BYTES[dtype]).memory_bytes < SURVEY_BYTES
+
+
 def test_all_are_listed_after_the_publications_work_and_run_on_a_simulated_gpu(cpugpu: CommandLine) -> None:
-    parts = {part.workload for preset in PRESETS.values() for part in preset.parts}
+    parts = {part.workload for preset in PRESETS.values() if preset.name != SURVEY for part in preset.parts}
     assert max(map(BUILT_IN.index, parts)) < min(map(BUILT_IN.index, NAMES))
     done = cpugpu("run", *NAMES, "--simulate", "default", "--size", "16,64", "--rounds", 2, "--json", "--no-save")
     assert done.code == EXIT_OK

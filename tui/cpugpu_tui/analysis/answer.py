@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
-from cpugpu_tui.model.quantities import factor, faster, joined, plus_minus
+from cpugpu_tui.model.quantities import count_of, factor, faster, joined, plus_minus
 
 CLOSE = 1.1
 """An interval within 1/1.1 to 1.1 is too close to call; a wider one that contains 1 is too noisy to judge."""
@@ -65,7 +65,7 @@ def not_judged(comparison: Comparison) -> str:
     """Return why a size was not judged, `1 round` or `± 40 %`; empty if it was judged."""
     spread = _spread(comparison)
     if spread is None:
-        return f"{comparison.rounds} round{'s' if comparison.rounds != 1 else ''}"
+        return count_of(comparison.rounds, "round")
     if comparison.verdict == UNDECIDED and not _is_close(comparison):
         return plus_minus(spread)
     return ""
@@ -258,7 +258,7 @@ def verdict_sentence(evidence: Evidence) -> str:
     if not found.points:
         return "No size has been timed on both devices yet."
     threads = evidence.threads
-    rival = f"{threads} CPU thread{'s' if threads != 1 else ''}" if threads else "the CPU"
+    rival = count_of(threads, "CPU thread") if threads else "the CPU"
     subject = "it" if len(found.points) > 1 and _leader(found) == "the GPU" else "the GPU"
     sentences = [who_wins(found, evidence.axis)] if len(found.points) > 1 else []
     sentences += [] if sentences and _is_even(found) else [_at_largest(found, subject, rival)]

@@ -10,9 +10,10 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from cpugpu_tui.model import Ceilings, place
-from cpugpu_tui.model.quantities import significant, time_text
+from cpugpu_tui.model.quantities import count_of, rate_text, significant, time_text
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
@@ -23,6 +24,8 @@ LABEL, VALUE = 23, 32
 MOST_BAR, LEAST_BAR = 40, 4
 
 MEGABYTE = 1e6
+
+_flops, _bytes = partial(rate_text, unit="FLOP/s"), partial(rate_text, unit="B/s")
 
 MEMORIES = "Pageable memory is ordinary host memory. Pinned memory is host memory that the GPU reads directly."
 """Explains the names of the PCIe lines."""
@@ -89,7 +92,7 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _B
     """Return a device's heading, float32 rate and memory rate, on scales shared with the other device."""
     both = [each for each in (cpu, gpu) if each is not None]
     role = "cpu" if found is cpu else "gpu"
-    threads = f", {found.threads} thread{'s' if found.threads != 1 else ''}" if found is cpu else ""
+    threads = f", {count_of(found.threads, 'thread')}" if found is cpu else ""
     label = found.label[: max(width - len("CPU ") - len(threads), 0)]
     lines: list[list[Part]] = [[(f"{role.upper()} ", role), (label, "strong"), (threads, "text")]]
     for label, rates, text in (
@@ -194,16 +197,8 @@ def age(measured_wall_ns: int, now_wall_ns: int) -> str:
     for unit_s, unit in ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute")):
         count = int(age_s // unit_s)
         if count:
-            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+            return f"{count_of(count, unit)} ago"
     return "just now"
-
-
-def _flops(rate: float) -> str:
-    return f"{significant(rate / 1e12)} TFLOP/s" if rate >= 1e12 else f"{significant(rate / 1e9)} GFLOP/s"
-
-
-def _bytes(rate: float) -> str:
-    return f"{significant(rate / 1e12)} TB/s" if rate >= 1e12 else f"{significant(rate / 1e9)} GB/s"
 
 
 # ------------------------------------------------------------------ roofline
@@ -215,7 +210,8 @@ TOO_SMALL = 0.05
 """Below this share of both peak rates an operation is limited by its start, not by them."""
 
 LAUNCH_SHARE = 0.5
-"""If kernel time is less than this share of the latency, launch overhead and waiting are most of the time."""
+"""If kernel time is less than this share of the latency, launch overhead and waiting are most of the time. On a CPU the
+smallest call must take more than this share of it."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +253,8 @@ def limit(
             return Limit(TRANSFER, bytes_moved / line.bytes_per_s * 1e9 / latency_ns)
     if ceilings.synchronize_ns is not None and hardware_ns < LAUNCH_SHARE * latency_ns:
         return Limit(LAUNCH, None)
+    if ceilings.synchronize_ns is None and ceilings.launch_ns > LAUNCH_SHARE * latency_ns:
+        return Limit(CALL, None)
     bound = least_ns(flops, bytes_moved, dtype, ceilings)
     if bound is None:
         return None

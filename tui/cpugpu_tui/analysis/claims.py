@@ -46,6 +46,10 @@ P1_LARGE, P2_LARGE, P2_SMALL, P4_SIZE, BATCH = 9_000, 10_000_000, 10_000, 10**8,
 MATMUL_AXIS, DOT_AXIS, ADDITION_AXIS = "n", "elements", "numbers"
 """Names of sizes in sentences, as of the workloads' axes."""
 
+MATMUL_CURVE = ("matmul", "default", P1_LARGE, MATMUL_AXIS, "matmul at three or more sizes")
+DOT_CURVE = ("vector-dot", "matmul", P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
+"""Workload, variant, a large size, its axis, and what a judgement of the curve needs."""
+
 SMALL, WIDE = "mnist-mlp", "mnist-mlp-wide"
 """P5's networks."""
 
@@ -74,15 +78,14 @@ class Claim:
     """Why it is outdated."""
 
 
+def _of_sweep(
+    judge: Callable[..., Judgement], workload: str, variant: str, *facts: object, device: str = "both"
+) -> Judge:
+    """Return a function that judges the cases of a workload over their sizes; `facts` follow them."""
+    return lambda numbers: judge(numbers.sweep(workload, variant, device), *facts)
+
+
 # ------------------------------------------------------------------ P1: matrix products
-
-
-def _p1_cpu(numbers: Numbers) -> Judgement:
-    return rising(numbers.sweep("matmul", "default", "cpu"), P1_LARGE, MATMUL_AXIS, "matmul at three or more sizes")
-
-
-def _p1_flat(numbers: Numbers) -> Judgement:
-    return flatness(numbers.sweep("matmul", "default"), P1_LARGE, MATMUL_AXIS, "matmul at three or more sizes")
 
 
 def _p1_millisecond(numbers: Numbers) -> Judgement:
@@ -133,16 +136,6 @@ def _p2_small(numbers: Numbers) -> Judgement:
         f"{factor(factors[0])} slower, a difference of {time_text(abs(gpu_ns - cpu_ns))}."
     )
     return Judgement(outcome, text, tuple(points))
-
-
-def _p2_cpu(numbers: Numbers) -> Judgement:
-    points = numbers.sweep("vector-dot", "matmul", "cpu")
-    return rising(points, P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
-
-
-def _p2_gpu(numbers: Numbers) -> Judgement:
-    points = numbers.sweep("vector-dot", "matmul")
-    return flatness(points, P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
 
 
 # ------------------------------------------------------------------ P3: the Jacobian
@@ -238,19 +231,6 @@ def _p3_waiting(numbers: Numbers) -> Judgement:
     return main_reason(wait_ns / whole_ns, text, (point, *known[:1]))
 
 
-def _p3_networks(numbers: Numbers) -> Judgement:
-    points = numbers.sweep("mnist-mlp-width", "eager")
-    return gaining(points, "hidden units", "mnist-mlp-width at two widths, at least 4× apart")
-
-
-def _p3_batches(numbers: Numbers) -> Judgement:
-    return gaining(numbers.sweep("mnist-mlp", "eager"), "batch", "mnist-mlp at two batches, at least 4× apart")
-
-
-def _p3_convolutions(_: Numbers) -> Judgement:
-    return Judgement(UNMEASURED, "No workload here has a convolution.")
-
-
 # ------------------------------------------------------------------ P4: multiply-add
 
 
@@ -330,22 +310,27 @@ def _outdated(id_: str, sentence: str, reason: str) -> Claim:
 
 
 CLAIMS: tuple[Claim, ...] = (
-    Claim("p1-cpu-rises", "P1", "The CPU's time rises with n, from 0 to 11.3 s at n = 9951.", _p1_cpu),
-    Claim("p1-gpu-flat", "P1", "The GPU's time is flat over n = 1 to 9951.", _p1_flat),
+    Claim("p1-cpu-rises", "P1", "The CPU's time rises with n, from 0 to 11.3 s at n = 9951.",
+          _of_sweep(rising, *MATMUL_CURVE, device="cpu")),
+    Claim("p1-gpu-flat", "P1", "The GPU's time is flat over n = 1 to 9951.", _of_sweep(flatness, *MATMUL_CURVE)),
     Claim("p1-gpu-millisecond", "P1", "That flat time is about 0.001 s, also at n = 9951.", _p1_millisecond),
     Claim("p1-addition", "P1", "Addition is too little work to show a GPU's advantage.", _p1_addition),
     Claim("p2-small", "P2", "On small data CPU and GPU differ little.", _p2_small),
-    Claim("p2-cpu-grows", "P2", "With more data, up to 100 million numbers, the CPU's time grows markedly.", _p2_cpu),
-    Claim("p2-gpu-hardly", "P2", "With more data the GPU's time hardly grows.", _p2_gpu),
+    Claim("p2-cpu-grows", "P2", "With more data, up to 100 million numbers, the CPU's time grows markedly.",
+          _of_sweep(rising, *DOT_CURVE, device="cpu")),
+    Claim("p2-gpu-hardly", "P2", "With more data the GPU's time hardly grows.", _of_sweep(flatness, *DOT_CURVE)),
     Claim("p3-batch-100", "P3", "Batch 100: the GPU is slower, 19.5 s against 11.1 s.", _p3(100, CPU_WINS)),
     Claim("p3-batch-1000", "P3", "Batch 1000: the GPU is faster, 192 s against 524 s.", _p3(1000, GPU_WINS)),
     Claim("p3-moving", "P3", "Moving model and input to the GPU costs 2 ms.", _p3_moving),
     Claim("p3-cores", "P3", "It is slower at batch 100 because a GPU's cores are weaker.", _p3_cores),
     Claim("p3-copies", "P3", "It is slower at batch 100 because copies are costly.", _p3_copies),
     Claim("p3-synchronise", "P3", "It is slower at batch 100 because of synchronisation.", _p3_waiting),
-    Claim("p3-networks", "P3", "Bigger networks gain more from a GPU.", _p3_networks),
-    Claim("p3-convolutions", "P3", "Convolutions gain more from a GPU.", _p3_convolutions),
-    Claim("p3-batches", "P3", "Bigger batches gain more from a GPU.", _p3_batches),
+    Claim("p3-networks", "P3", "Bigger networks gain more from a GPU.", _of_sweep(
+        gaining, "mnist-mlp-width", "eager", "hidden units", "mnist-mlp-width at two widths, at least 4× apart")),
+    Claim("p3-convolutions", "P3", "Convolutions gain more from a GPU.", lambda _: Judgement(
+        UNMEASURED, "No workload here compares networks with and without convolutions.")),
+    Claim("p3-batches", "P3", "Bigger batches gain more from a GPU.", _of_sweep(
+        gaining, "mnist-mlp", "eager", "batch", "mnist-mlp at two batches, at least 4× apart")),
     Claim("p4-times", "P4", "1000 multiply-adds of 100 million numbers: CPU 178.3 s, GPU 4.02 s.", _p4_times),
     Claim("p4-units", "P4", "A GPU has more arithmetic units and less control logic.", _p4_units),
     Claim("p4-reason", "P4", "Those arithmetic units are why it wins at multiply-add.", _p4_reason),

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from cpugpu_tui.analysis.looks import FIRST_LOOK, first_word
 from cpugpu_tui.decide.stats import quantile, two_sided_p
-from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.model import DEVICE, LATENCY, SweepKey
 
 FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"
 NOT_COMPARABLE, TOO_FEW = "NOT COMPARABLE", "TOO FEW RUNS"
@@ -56,7 +56,7 @@ class Pair:
     base_ns: Mapping[str, float]
     """Run, in a duet pair of agents → median, ns, for each that has one. In a duet both sides have the same keys."""
     new_ns: Mapping[str, float]
-    sweep: tuple[object, ...] = ()
+    sweep: SweepKey | tuple[()] = ()
     """What the case shares with other sizes of its sweep; groups stay within one sweep."""
     size: int = 0
     trouble: str = ""

@@ -105,7 +105,7 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?"),
     WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?"),
     WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?"),
-    WhatIf(NO_LAUNCH, "no launch overhead", "What if launches cost nothing?"),
+    WhatIf(NO_LAUNCH, "no launch and wait", "What if launch and wait cost nothing?"),
     WhatIf(ONE_THREAD, "one CPU thread", "What if the CPU uses one thread?"),
 )
 """In the order in which a key cycles through them; the first was measured."""

@@ -48,7 +48,7 @@ def _cause(taken_apart: Decomposition, subject: str = "", of: str = "") -> str:
 
 
 COUNTERFACTUALS = (
-    (NO_LAUNCH, "without launch overhead"),
+    (NO_LAUNCH, "without launch and wait"),
     (PINNED, "with copies from pinned memory"),
     (ONE_THREAD, "against one CPU thread"),
 )

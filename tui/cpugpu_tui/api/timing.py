@@ -86,11 +86,10 @@ def crossover(
     # A range without a step would be every size of it: a step beyond its end checks both ends and nothing else.
     if len(parse_sizes(f"{sizes}:{MAX_SIZE}" if is_range else sizes)) < 2 and not is_range:
         raise UsageError(f"Cannot search at one size, {sizes}.", "Give both ends, as in n='16:4096', or use time_on().")
-    request = _request(
-        subject, ",".join(sizes.split(":")) if is_range else sizes, dtype, threads, device, rounds, max_seconds,
-        simulate, find_crossover=True,
+    sizes = ",".join(sizes.split(":")) if is_range else sizes
+    return _run(
+        subject, sizes, dtype, threads, device, rounds, max_seconds, simulate, find_crossover=True, save=save
     )  # fmt: skip
-    return _run(subject, request, save=save)
 
 
 def time_on(
@@ -121,8 +120,9 @@ def time_on(
     sizes = _sizes(n)
     if sizes.count(":") == 1 and "," not in sizes:
         raise UsageError(f"The range {sizes!r} has no step.", "Add one, as in 16:4096:16, or search with crossover().")
-    request = _request(subject, sizes, dtype, threads, device, rounds, max_seconds, simulate, find_crossover=False)
-    return _run(subject, request, save=save)
+    return _run(
+        subject, sizes, dtype, threads, device, rounds, max_seconds, simulate, find_crossover=False, save=save
+    )  # fmt: skip
 
 
 def _sizes(n: Sizes) -> str:
@@ -132,24 +132,20 @@ def _sizes(n: Sizes) -> str:
     return ",".join(map(str, n)) if isinstance(n, Iterable) else str(n)
 
 
-def _request(
+def _run(
     subject: Subject, sizes: str, dtype: object, threads: int | str | None, device: str | Sequence[str] | None,
-    rounds: int | None, max_seconds: float | None, simulate: str | None, *, find_crossover: bool,
-) -> PlanRequest:  # fmt: skip
+    rounds: int | None, max_seconds: float | None, simulate: str | None, *, find_crossover: bool, save: bool,
+) -> Result:  # fmt: skip
+    """Run a plan to its end. ctrl+c raises KeyboardInterrupt after the agent's process has ended."""
     simulate = simulate if simulate is not None else os.environ.get("CPUGPU_SIMULATE") or None
-    return PlanRequest(
+    own = OwnWorkloads(codes=(subject.code,))
+    plan = build_plan(PlanRequest(
         names=(subject.code.name,), sizes=sizes, find_crossover=find_crossover,
         dtype=None if dtype is None else str(dtype),
         threads=None if threads is None else str(threads),
         devices=(device,) if isinstance(device, str) else tuple(device or ["auto"]),
-        rounds=rounds, max_seconds=max_seconds, simulation=simulation(simulate),
-        own=OwnWorkloads(codes=(subject.code,)),
-    )  # fmt: skip
-
-
-def _run(subject: Subject, request: PlanRequest, *, save: bool) -> Result:
-    """Run a request to its end. ctrl+c raises KeyboardInterrupt after the agent's process has ended."""
-    plan = build_plan(request)
+        rounds=rounds, max_seconds=max_seconds, simulation=simulation(simulate), own=own,
+    ))  # fmt: skip
     is_simulated = plan.simulation is not None
     state = RunState()
 
@@ -162,7 +158,7 @@ def _run(subject: Subject, request: PlanRequest, *, save: bool) -> Result:
             stack.enter_context(held(subject.code, subject.own, is_simulated=is_simulated))
         outbox = stack.enter_context(saving(RunOptions(save=save)))
         worker = "process" if subject.own is None else "thread"
-        agents = Agents(None, worker, simulated=is_simulated, own=request.own.words())
+        agents = Agents(None, worker, simulated=is_simulated, own=own.words())
         stack.callback(_close, agents)
         session = Session(plan, agents, outbox, facts=facts(), ceilings=True)
         if save:  # without a history nothing shows the readings

@@ -23,7 +23,6 @@ from cpugpu_tui.cli import (
     devices,
     doctor,
     export,
-    import_,
     machine,
     new_workload,
     run,
@@ -35,7 +34,7 @@ from cpugpu_tui.cli.compare import baseline, compare, gate
 from cpugpu_tui.cli.fleet import gate as fleet_gate
 from cpugpu_tui.cli.fleet import hosts as fleet_hosts
 from cpugpu_tui.cli.fleet import run as fleet_run
-from cpugpu_tui.cli.history import history, merge, prune, rm, show, tag
+from cpugpu_tui.cli.history import history, import_, merge, prune, rm, show, tag
 from cpugpu_tui.cli.options import (
     Database,
     Mouse,
@@ -48,6 +47,9 @@ from cpugpu_tui.cli.options import (
     Worker,
     Workloads,
 )
+from cpugpu_tui.cli.running import survey
+from cpugpu_tui.cli.thresholds import make, verify
+from cpugpu_tui.cli.thresholds import show as thresholds_show
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
 app = typer.Typer(
@@ -58,6 +60,9 @@ app = typer.Typer(
 )
 Registered = TypeVar("Registered", CommandInfo, TyperInfo)
 
+thresholds = typer.Typer(
+    help="Make and verify a file by which programs choose a device.\n\nSee docs/in-your-program.md."
+)
 fleet = typer.Typer(
     help="Run on many hosts through ssh, Slurm or your own launcher.\n\nNothing is installed on the hosts."
 )
@@ -70,9 +75,10 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
     return into
 
 
-_collect(app, run, time, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
+_collect(app, run, time, survey, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
 app.add_typer(_collect(history.commands, prune, merge), name="history")
 _collect(app, compare, baseline, gate, export, import_, new_workload)
+app.add_typer(_collect(thresholds, make, thresholds_show, verify), name="thresholds")
 app.add_typer(config.commands, name="config")
 app.add_typer(_collect(fleet, fleet_run, fleet_hosts, fleet_gate), name="fleet")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, DeviceNames, Json, NoSave, Python, Simulate
-from cpugpu_tui.errors import EXIT_OK, StoreError, print_notice
+from cpugpu_tui.errors import EXIT_OK, StoreError
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
@@ -114,8 +114,8 @@ def measured(
     Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
     from cpugpu_tui.cli.running.one_run import Progress, facts, say_why, signals_stop
-    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
-    from cpugpu_tui.model import CeilingsMeasured, DevicesFound, Plan
+    from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
+    from cpugpu_tui.model import CeilingsMeasured, Plan
     from cpugpu_tui.session.session import Session
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.transport.agent_pool import Agents
@@ -123,16 +123,13 @@ def measured(
     agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
     found: list[Ceilings] = []
-    no_gpu: str | None = None
     state, progress = RunState(), Progress()
 
     def deliver(event: Event) -> None:
-        nonlocal state, no_gpu
+        nonlocal state
         state = state.apply(event)
         if isinstance(event, CeilingsMeasured):
             found.append(event.ceilings)
-        elif isinstance(event, DevicesFound):
-            no_gpu = event.no_gpu
         progress.show(state, event)
 
     with saving(options) as outbox:
@@ -144,6 +141,5 @@ def measured(
             progress.clear()
             agents.close()
         say_why(finished)
-        if remark := remark_of(outbox):
-            print_notice(remark)
-        return tuple(found), no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)
+        say_remark(outbox)
+        return tuple(found), state.no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)

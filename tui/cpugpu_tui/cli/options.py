@@ -27,6 +27,16 @@ def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
     return check
 
 
+def typed(context: typer.Context) -> dict[str, str]:
+    """Return the parameters that stand on the command line: name → the option or argument as people write it."""
+    sources = {each: context.get_parameter_source(each.name or "") for each in context.command.params}
+    return {
+        each.name or "": each.opts[0] if each.opts[0].startswith("-") else str(each.metavar)
+        for each, source in sources.items()
+        if source is not None and source.name == "COMMANDLINE"
+    }
+
+
 # A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.
 
 Names = Annotated[
@@ -212,7 +222,7 @@ Mouse = Annotated[
     bool,
     typer.Option(
         "--mouse/--no-mouse", envvar="CPUGPU_MOUSE",
-        help="Use the mouse in the app. Without it, the terminal selects text as usual.",
+        help="Use the mouse in the app. With --no-mouse, the mouse selects text for copying, as usual.",
     ),
 ]  # fmt: skip
 RunName = Annotated[

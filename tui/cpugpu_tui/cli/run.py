@@ -57,7 +57,7 @@ def run(
     if resume:
         raise typer.Exit(modes.resume_run(context))
     several = python if python and len(python) > 1 else None
-    if not several and (source := context.get_parameter_source("band")) and source.name == "COMMANDLINE":
+    if not several and "band" in opt.typed(context):
         raise UsageError("--band needs two interpreters to compare.", "Repeat --python, or use `cpugpu-tui compare`.")
     request = PlanRequest(
         names=tuple(names or ["quick"]), sizes=size, dtype=dtype, threads=threads, variant=variant,

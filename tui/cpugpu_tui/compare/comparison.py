@@ -59,17 +59,17 @@ class SeriesComparison:
     @property
     def is_duet(self) -> bool:
         """Whether the runs of both sides belong together in pairs."""
-        return bool(common_pairs(self.base, self.new))
+        return bool(common_pairs(self.base.runs, self.new.runs))
 
 
-def common_pairs(base: Series, new: Series) -> set[str]:
+def common_pairs(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> set[str]:
     """Return the pairs of agents that two series of a duet share; empty for series that ran one after the other."""
-    return {run.duet for run in base.runs} & {run.duet for run in new.runs} - {""}
+    return {run.duet for run in base} & {run.duet for run in new} - {""}
 
 
 def usual_bands(base: Series, new: Series) -> Mapping[str, float]:
     """Return the bands for two series if the user sets none."""
-    return DUET_BANDS if common_pairs(base, new) else BANDS
+    return DUET_BANDS if common_pairs(base.runs, new.runs) else BANDS
 
 
 def compare_series(
@@ -130,7 +130,7 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
 
     A GPU's latencies are followed by its kernel times, of those cases whose latencies can be compared.
     """
-    is_duet = bool({run.duet for run in base} & {run.duet for run in new} - {""})
+    is_duet = bool(common_pairs(base, new))
     sides = tuple(_cases(runs, is_duet=is_duet) for runs in (base, new))
     caches = tuple("/".join(sorted({run.plan.cache for run in runs})) for runs in (base, new))
     keys = dict.fromkeys(key for side in sides for key in side)

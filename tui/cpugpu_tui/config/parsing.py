@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from itertools import pairwise
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, DTYPES, LATENCY, MAX_SIZE, Simulation, WorkloadInfo
@@ -78,6 +79,22 @@ def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
     if number > MAX_SIZE:
         raise FieldError(field, f"The size {shown!r} is too large.", f"Use sizes up to {MAX_SIZE:,}.")
     return int(number)
+
+
+FEWEST_IN_RANGE = 5
+"""From so many sizes with equal steps on, they are written as a range."""
+
+
+def sizes_text(sizes: Sequence[int]) -> str:
+    """Return sizes as they can be typed: `16,32`, `1e6,1e7`, or `1:10000:50` for equal steps."""
+    steps = {after - before for before, after in pairwise(sizes)}
+    if len(sizes) < FEWEST_IN_RANGE or len(steps) > 1 or min(steps) < 1:
+        return ",".join(f"1e{len(text) - 1}" if len(text) > 5 and not int(text[1:]) and text[0] == "1" else text
+                        for text in map(str, sizes))  # fmt: skip
+    step, last = min(steps), sizes[-1]
+    # The stop is excluded. Every number up to the next step would do, so take the roundest.
+    stops = [(last // 10**power + 1) * 10**power for power in range(len(str(last)) + 1)]
+    return f"{sizes[0]}:{max(stop for stop in stops if stop <= last + step)}:{step}"
 
 
 def parse_threads(text: str) -> tuple[int, ...]:

@@ -180,14 +180,17 @@ HOPELESS = 20.0
 """After this speedup at two sizes in a row, larger sizes are not timed on the CPU (method.md, "Crossover")."""
 
 
-def grid(lowest: int, highest: int) -> tuple[int, ...]:
-    """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten between them."""
+def grid(lowest: int, highest: int, most: int = MOST_GRID) -> tuple[int, ...]:
+    """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten between them.
+
+    More than `most` are only returned if powers of ten alone are more.
+    """
     lowest, highest = min(lowest, highest), max(lowest, highest)
     for digits in ((1, 2, 5), (1,)):
         powers = range(int(math.log10(lowest)), int(math.log10(highest)) + 1)
         between = [digit * 10**power for power in powers for digit in digits]
         sizes = [lowest, *(size for size in between if lowest * NEAR_END <= size <= highest / NEAR_END), highest]
-        if len(sizes) <= MOST_GRID:
+        if len(sizes) <= most:
             break
     return tuple(dict.fromkeys(sizes))
 

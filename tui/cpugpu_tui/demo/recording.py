@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import resources
@@ -20,7 +19,7 @@ import msgspec
 from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.reading import read_runs
-from cpugpu_tui.export.stream import ExportedRun, ndjson
+from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Ceilings
 
@@ -30,13 +29,10 @@ SCHEMA = 1
 SHIPPED = "recorded.ndjson.gz"
 """The recording in the package, beside this file."""
 
-MAX_BYTES = 1_000_000
-"""Largest size of the shipped file."""
-
 _MAX_PLAIN_BYTES = 100_000_000
 """Largest unpacked size, because a malicious file could fill the memory."""
 
-_KIND = "cpugpu-tui demo"
+KIND = "cpugpu-tui demo"
 _REINSTALL = "Reinstall cpugpu-tui."
 _REMEDY = "Give a file of recorded runs, or omit it to play the built-in runs."
 
@@ -78,23 +74,6 @@ class Recording:
     def summary(self) -> str:
         """The same in one line, separated by `·`."""
         return " · ".join(self.machine)
-
-
-def packed(runs: Sequence[ExportedRun]) -> bytes:
-    """Return the file for these runs; the same runs give the same bytes with the same zlib.
-
-    Raises:
-        UsageError: `runs` is empty, or a run has no end.
-    """
-    recording = _whole(Recording(tuple(runs)), "the recording")
-    header = {"recording": _KIND, "schema": SCHEMA, "tag": recording.tag, "machine": list(recording.machine),
-              "runs": [run.name for run in runs]}  # fmt: skip
-    plain = b"".join([msgspec.json.encode(header), b"\n", *ndjson(runs)])
-    out = io.BytesIO()
-    # No name and time in the gzip header, so that the file is always the same.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=out, compresslevel=9, mtime=0) as file:
-        file.write(plain)
-    return out.getvalue()
 
 
 def shipped() -> Recording:
@@ -143,7 +122,7 @@ def unpacked(data: bytes, name: str) -> Recording:
         raise UsageError(f"{name} is larger than {_MAX_PLAIN_BYTES // 10**6} MB.", _REMEDY)
     first, _, events = plain.partition(b"\n")
     _check_header(first, name)
-    return _whole(Recording(tuple(read_runs(events, name))), name)
+    return whole(Recording(tuple(read_runs(events, name))), name)
 
 
 def _check_header(line: bytes, name: str) -> None:
@@ -151,7 +130,7 @@ def _check_header(line: bytes, name: str) -> None:
         header = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         header = None
-    if not isinstance(header, dict) or header.get("recording") != _KIND:
+    if not isinstance(header, dict) or header.get("recording") != KIND:
         raise UsageError(f"{name} is not a demo recording.", _REMEDY)
     schema = header.get("schema")
     if schema != SCHEMA:
@@ -160,7 +139,8 @@ def _check_header(line: bytes, name: str) -> None:
         raise UsageError(f"{name} has schema {schema!r}, but this version reads {SCHEMA}.", remedy)
 
 
-def _whole(recording: Recording, name: str) -> Recording:
+def whole(recording: Recording, name: str) -> Recording:
+    """Return a recording with runs that all have an end; otherwise raise UsageError."""
     if not recording.runs:
         raise UsageError(f"{name} contains no runs.", _REMEDY)
     for run in recording.runs:

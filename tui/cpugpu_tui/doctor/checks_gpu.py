@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
 from cpugpu_tui.machine.nvml.calls import LIBRARY_MISSING
@@ -70,11 +71,9 @@ _HAS_NONE = ("not-supported", "mig")
 def _each(facts: Facts, judge: Callable[[GpuTelemetry], Finding]) -> Finding:
     if not facts.driver.gpus:
         return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU")
-    return worst({f"GPU {gpu.index}": judge(gpu) if gpu.problem is None else _mute(gpu) for gpu in facts.driver.gpus})
-
-
-def _mute(gpu: GpuTelemetry) -> Finding:
-    return unknown(f"GPU {gpu.index}: not judged, because it does not answer")
+    mute = unknown("not judged, because it does not answer")
+    found = {f"GPU {gpu.index}": judge(gpu) if gpu.problem is None else mute for gpu in facts.driver.gpus}
+    return worst({name: replace(each, found=f"{name}: {each.found}") for name, each in found.items()})
 
 
 def _value(gpu: GpuTelemetry, key: str) -> float | None:
@@ -90,7 +89,7 @@ def _reason(gpu: GpuTelemetry, key: str) -> str:
 def _without(gpu: GpuTelemetry, key: str) -> Finding:
     """Return the finding for a missing value: ok if this GPU has no such value, else not judged."""
     reason = _reason(gpu, key)
-    found = f"GPU {gpu.index}: {REASONS.get(reason, reason)}"
+    found = REASONS.get(reason, reason)
     return ok(found) if reason in _HAS_NONE else unknown(found)
 
 
@@ -99,11 +98,11 @@ def persistence(facts: Facts) -> Finding:
 
     def judge(gpu: GpuTelemetry) -> Finding:
         if gpu.persistence is None:
-            return unknown(f"GPU {gpu.index}: persistence mode is unknown")
+            return unknown("persistence mode is unknown")
         if gpu.persistence:
-            return ok(f"GPU {gpu.index}: persistence mode is on")
+            return ok("persistence mode is on")
         return warn(
-            f"GPU {gpu.index}: persistence mode is off",
+            "persistence mode is off",
             "The driver shuts an unused GPU down, so the first call takes seconds and counters restart.",
             f"Turn it on as root: nvidia-smi -i {gpu.index} -pm 1.",
         )
@@ -123,11 +122,11 @@ def clocks(facts: Facts) -> Finding:
         if lowered or "app-clocks" in gpu.throttle:
             limit = f"to {set_mhz} MHz (default: {usual_mhz} MHz)" if lowered else "by a setting"
             return warn(
-                f"GPU {gpu.index}: clock limited {limit}",
+                f"clock limited {limit}",
                 "Times are repeatable, but slower than this GPU can be.",
                 f"To lift the limit: nvidia-smi -i {gpu.index} -rac (application clocks) or -rgc (locked clocks).",
             )
-        return ok(f"GPU {gpu.index}: clock is not limited; each result records it")
+        return ok("clock is not limited; each result records it")
 
     return _each(facts, judge)
 
@@ -137,9 +136,9 @@ def mig(facts: Facts) -> Finding:
 
     def judge(gpu: GpuTelemetry) -> Finding:
         if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != "mig":
-            return ok(f"GPU {gpu.index}: MIG mode is off")
+            return ok("MIG mode is off")
         return warn(
-            f"GPU {gpu.index}: MIG mode is on, with {count_of(len(gpu.instances), 'slice')}",
+            f"MIG mode is on, with {count_of(len(gpu.instances), 'slice')}",
             "Power, temperature and energy are those of the whole GPU. Utilisation is not reported.",
             f"To time the whole GPU, turn MIG off as root: nvidia-smi -i {gpu.index} -mig 0.",
         )
@@ -154,19 +153,19 @@ def ecc(facts: Facts) -> Finding:
         uncorrected, corrected = (_value(gpu, f"ecc_{kind}_count") for kind in ("uncorrected", "corrected"))
         if uncorrected:
             return fail(
-                f"GPU {gpu.index}: {count_of(uncorrected, 'uncorrected memory error')}",
+                count_of(uncorrected, "uncorrected memory error"),
                 "Results since the driver was loaded may be wrong.",
                 "Look for Xid errors in dmesg and reset the GPU. If errors return, have it replaced.",
             )
         if corrected:
             return warn(
-                f"GPU {gpu.index}: {count_of(corrected, 'corrected memory error')}",
+                count_of(corrected, "corrected memory error"),
                 "Results are correct, but the memory is wearing out or too hot.",
                 "Check whether the count grows: cpugpu-tui telemetry.",
             )
         if uncorrected is None:
             return _without(gpu, "ecc_uncorrected_count")
-        return ok(f"GPU {gpu.index}: no memory errors")
+        return ok("no memory errors")
 
     return _each(facts, judge)
 
@@ -179,7 +178,7 @@ def pcie(facts: Facts) -> Finding:
         generation, width, max_generation, max_width = (_value(gpu, key) for key in keys)
         if generation is None or width is None or max_generation is None or max_width is None:
             return _without(gpu, next(key for key in keys if _value(gpu, key) is None))
-        now = f"GPU {gpu.index}: gen {generation:.0f} x{width:.0f}"
+        now = f"gen {generation:.0f} x{width:.0f}"
         if generation >= max_generation and width >= max_width:
             return ok(now)
         less = f"{now}, of at most gen {max_generation:.0f} x{max_width:.0f}"
@@ -203,12 +202,12 @@ def processes(facts: Facts) -> Finding:
     def judge(gpu: GpuTelemetry) -> Finding:
         everyone = gpu.everyone
         if everyone is None:
-            return unknown(f"GPU {gpu.index}: its processes cannot be listed")
+            return unknown("its processes cannot be listed")
         others = [process for process in everyone if not process.own]
         if not others:
-            return ok(f"GPU {gpu.index}: no other processes")
+            return ok("no other processes")
         return warn(
-            f"GPU {gpu.index}: {', '.join(map(process_text, others))}",
+            ", ".join(map(process_text, others)),
             "Other processes share the GPU, so times are longer and vary more.",
             "Wait until they end, or choose another GPU with --device cuda:N.",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, unknown, warn
-from cpugpu_tui.model.quantities import count_of
+from cpugpu_tui.model.quantities import count_of, megabytes
 
 _FLUSHING = ("x86_64", "amd64", "aarch64", "arm64")
 """Architectures on which torch can flush denormals to zero."""
@@ -127,7 +127,7 @@ def history_file(facts: Facts) -> Finding:
         return fail(f"{history.path} is not a database.", "It does not start like an SQLite file.", _ELSEWHERE)
     if header_number(history.header, 68) not in (0, history.application_id):
         return fail(f"{history.path} belongs to another program.", "Its application id differs from ours.", _ELSEWHERE)
-    found = f"{history.path}, version {version}, {_megabytes(history.size_bytes)}"
+    found = f"{history.path}, version {version}, {megabytes(history.size_bytes)}"
     if version > history.known_version:
         cause = f"A newer cpugpu-tui wrote this database. Yours reads up to version {history.known_version}."
         return fail(found, cause, "Update cpugpu-tui, or choose another file with --db.")
@@ -160,17 +160,13 @@ def history_space(facts: Facts) -> Finding:
     free_bytes = facts.history.free_bytes
     if free_bytes is None:
         return unknown("not judged: the file system does not report its free space")
-    found = f"{_megabytes(free_bytes)} of disk space free for the history"
+    found = f"{megabytes(free_bytes)} of disk space free for the history"
     if free_bytes >= SCARCE_BYTES:
         return ok(found)
     remedy = "Free some disk space, or choose another place with CPUGPU_DB."
     if free_bytes < NONE_LEFT_BYTES:
         return fail(found, "The disk is full, so the next run cannot be saved.", remedy)
     return warn(found, "The disk is nearly full, so later runs may not be saved.", remedy)
-
-
-def _megabytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.1f} MB"
 
 
 # -------------------------------------------------------------------- terminal

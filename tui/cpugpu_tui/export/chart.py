@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.answer import is_wide, point_text
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import micro, size_text, tick_text, time_text
-from cpugpu_tui.render.curves import SweepChart, charts, crossing_point
+from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
 
 TEXT, MUTED, LINE, BAND = "#1b1b1b", "#5c5c5c", "#d4d4d4", "#9a9a9a"
@@ -39,6 +40,12 @@ LOOKS = {
     "gpu 2": ("v", "--", GPU_2), "copies 2": ("P", ":", COPIES_2),
 }  # fmt: skip
 """Role of a curve → marker, dash and colour."""
+
+SURVEY_LOOKS = {
+    survey.CPU: ("CPU wins", CPU, ""), survey.OPEN: ("bracket, or no winner", LINE, ""),
+    survey.RESIDENT: ("GPU wins", GPU, "///"), survey.BOTH: ("GPU wins with copies too", COPIES, ""),
+}  # fmt: skip
+"""Part of a workload's axis → words, colour and hatch."""
 
 MANY_POINTS = 60
 """Curves of more points have no marker at each of them."""
@@ -85,22 +92,20 @@ def need() -> None:
 # ------------------------------------------------------------------ one chart
 
 
-def draw(axes: Any, chart: SweepChart, *, is_narrow: bool = False) -> None:
-    """Draw a chart on matplotlib's axes: curves over sizes in seconds, or bars if it has one size."""
-    if chart.is_sweep:
+def draw(axes: Any, chart: SweepChart | SurveyChart, *, is_narrow: bool = False) -> None:
+    """Draw a chart on matplotlib's axes: a survey, curves over sizes in seconds, or bars if there is one size."""
+    if isinstance(chart, SurveyChart):
+        _draw_survey(axes, chart, is_narrow=is_narrow)
+    elif chart.is_sweep:
         _draw_curves(axes, chart, is_narrow=is_narrow)
     else:
         _draw_bars(axes, chart)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
-        spine.set_visible(side in ("left", "bottom"))
+        spine.set_visible(side in ("left", "bottom") and not isinstance(chart, SurveyChart))
         spine.set_color(BAND)
-    for text in axes.findobj(_is_text):  # after all texts exist
+    for text in axes.findobj(lambda artist: hasattr(artist, "set_parse_math")):  # after all texts exist
         text.set_parse_math(False)
-
-
-def _is_text(artist: Any) -> bool:
-    return hasattr(artist, "set_parse_math")
 
 
 def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
@@ -131,10 +136,7 @@ def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
     ]
     if any(marked):
         axes.set_ylim(low / (high / low) ** ROOM_FOR_WORDS, high)
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=_legend_columns(is_narrow=is_narrow), frameon=False,
-        labelcolor=TEXT, borderaxespad=0.0, columnspacing=1.4, handletextpad=0.5,
-    )  # fmt: skip
+    _legend(axes, is_narrow=is_narrow)
 
 
 def _legend_columns(*, is_narrow: bool) -> int:
@@ -226,6 +228,38 @@ def _draw_bars(axes: Any, chart: SweepChart) -> None:
     axes.tick_params(color=BAND, labelcolor=TEXT)
 
 
+def _draw_survey(axes: Any, chart: SurveyChart, *, is_narrow: bool) -> None:
+    """Draw a bar for each workload over its own axis, with the sizes at its ends and, if there is room, the words."""
+    size = 7 if is_narrow else 9
+    for place, bar in enumerate(chart.bars):
+        for part in bar.parts:
+            _, colour, hatch = SURVEY_LOOKS[part.kind]
+            axes.barh(place, part.end - part.start, left=part.start, height=0.62, color=colour, hatch=hatch,
+                      edgecolor="#ffffff", linewidth=0)  # fmt: skip
+        first, last = map(_size, bar.ends)
+        for x, side, text in (
+            (-0.012, "right", first),
+            (1.012, "left", last if is_narrow else f"{last}   {bar.words}"),
+        ):
+            axes.annotate(text, (x, place), ha=side, va="center", color=TEXT, fontsize=size, annotation_clip=False)
+    axes.set_yticks(range(len(chart.bars)), [printable(bar.name) for bar in chart.bars], fontsize=size)
+    axes.tick_params(axis="y", length=0, pad=26 if is_narrow else 34, labelcolor=TEXT)
+    axes.set_xlim(0, 1.25 if is_narrow else 1.75)
+    axes.set_ylim(len(chart.bars) - 0.4, -0.6)
+    axes.set_xticks([])
+    for words, colour, hatch in SURVEY_LOOKS.values():
+        axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="#ffffff", linewidth=0, label=words)
+    _legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1)
+
+
+def _legend(axes: Any, *, is_narrow: bool, left: float = -0.02, **more: Any) -> None:
+    """Draw the legend above a chart, beginning at `left` of its width."""
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(left, 1.0), ncols=_legend_columns(is_narrow=is_narrow), frameon=False,
+        labelcolor=TEXT, borderaxespad=0.0, columnspacing=1.4, handletextpad=0.5, **more,
+    )  # fmt: skip
+
+
 # ------------------------------------------------------------------ pictures
 
 
@@ -242,7 +276,7 @@ def _own_style(**settings: Any) -> Iterator[None]:
         yield
 
 
-def inline_svg(chart: SweepChart, salt: str, *, is_narrow: bool = False) -> str:
+def inline_svg(chart: SweepChart | SurveyChart, salt: str, *, is_narrow: bool = False) -> str:
     """Return a chart for a page, in the colours and the font of the page. `salt` makes its ids unique there."""
     from matplotlib.figure import Figure
 
@@ -255,8 +289,10 @@ def inline_svg(chart: SweepChart, salt: str, *, is_narrow: bool = False) -> str:
     return re.sub("|".join(VARIABLES), lambda found: f"var(--{VARIABLES[found[0]]})", text)
 
 
-def _lower(size: tuple[float, float], chart: SweepChart) -> tuple[float, float]:
+def _lower(size: tuple[float, float], chart: SweepChart | SurveyChart) -> tuple[float, float]:
     """Return the size of a figure; bars need less height than curves."""
+    if isinstance(chart, SurveyChart):
+        return size[0], 0.7 + 0.25 * len(chart.bars)
     return size if chart.is_sweep else (size[0], 1.2 + 0.4 * len((*chart.curves, *chart.others)))
 
 
@@ -273,7 +309,7 @@ def _svg(figure: Any) -> str:
 @dataclass(frozen=True)
 class _Panel:
     title: str
-    chart: SweepChart
+    chart: SweepChart | SurveyChart
 
 
 def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
@@ -301,10 +337,11 @@ def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
 
 
 def _panels(runs: Sequence[ExportedRun]) -> list[_Panel]:
-    panels = [
-        _Panel(f"{'SIMULATED: ' if run.state.simulated else ''}{chart.name}", chart)
-        for run in runs for _, chart in charts(run.state)
-    ]  # fmt: skip
+    panels = []
+    for run in runs:
+        prefix, whole = "SIMULATED: " if run.state.simulated else "", survey_chart(run.state)
+        drawn = [chart for _, chart in charts(run.state)] if whole is None else [whole]
+        panels += [_Panel(f"{prefix}{chart.name}", chart) for chart in drawn]
     if not panels:
         raise UsageError("Cannot draw a chart: no case of this run has a time.", "Export another run, or use .html.")
     if len(panels) > MOST_PANELS:
@@ -333,9 +370,10 @@ def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
 
 def _entitle(axes: Any, panel: _Panel) -> None:
     """Write name and answer above a panel's legend."""
-    entries = len(axes.get_legend_handles_labels()[1]) if panel.chart.is_sweep else 0
+    entries = len(axes.get_legend_handles_labels()[1]) if axes.get_legend() is not None else 0
     above = 6.0 + LINE_POINTS * 1.3 * -(-entries // _legend_columns(is_narrow=False))
-    answer = textwrap.wrap(printable("".join(panel.chart.sentences[:1]), 600), 122)
+    width = 96 if isinstance(panel.chart, SurveyChart) else 122  # beside the names of the workloads there is less room
+    answer = textwrap.wrap(printable("".join(panel.chart.sentences[:1]), 600), width)
     title = printable(panel.title)
     title = title if len(title) <= LONGEST_NAME else f"{title[: LONGEST_NAME - 1]}…"
     for text, size, weight, lines in (

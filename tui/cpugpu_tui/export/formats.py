@@ -20,6 +20,9 @@ PICTURES = ("svg", "png")
 TENSORBOARD = "tensorboard"
 """The format written to a folder."""
 
+THRESHOLDS = "thresholds"
+"""The format of a file whose name ends in `thresholds.json`: the crossovers alone, for programs."""
+
 FORMATS = (*SUFFIXES, TENSORBOARD)
 
 _BY_SUFFIX = {
@@ -42,6 +45,8 @@ def checked(name: str) -> str:
 
 def format_of(path: Path) -> str | None:
     """Return the format by the suffix of a file; None if the suffix is unknown."""
+    if path.name.lower().endswith("thresholds.json"):
+        return THRESHOLDS
     return _BY_SUFFIX.get(path.suffix.lower())
 
 
@@ -97,5 +102,9 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
         from cpugpu_tui.export.chart import picture
 
         return picture(runs, name)
+    if name == THRESHOLDS:  # of several runs of a plan, the last one's
+        from cpugpu_tui.export import thresholds
+
+        return [thresholds.rendered("json", thresholds.thresholds_of(runs[-1].state)).encode()]
     plain = {"json": json_document.json_document, "ndjson": ndjson, "markdown": markdown.markdown}
     return plain[name](runs)

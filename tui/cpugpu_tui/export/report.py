@@ -21,11 +21,11 @@ from cpugpu_tui.model.quantities import micro, percent, time_text
 from cpugpu_tui.render.answers import taken_apart
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
-from cpugpu_tui.render.curves import charts, finished_rows
+from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, finished_rows, survey_chart
 from cpugpu_tui.render.gpus import matrices
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import full_table
-from cpugpu_tui.render.sentences import heading, sentences, when
+from cpugpu_tui.render.sentences import PICTURE, answer_cells, heading, sentences, when
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.state.state import Row, RunState
 
@@ -102,6 +102,7 @@ def _section(run: ExportedRun, index: int) -> dict[str, Any]:
             (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
         ],
         "charts": drawings,
+        **_survey(state, index),
         "state_heads": STATE_HEADS,
         "states": device_states(state),
         **_card(state),
@@ -111,17 +112,33 @@ def _section(run: ExportedRun, index: int) -> dict[str, Any]:
     }
 
 
-def _charts(state: RunState, index: int) -> Iterator[dict[str, Any]]:
-    """Yield each chart as SVG for wide and for narrow pages, with the parts of its calls."""
+def _survey(state: RunState, index: int) -> dict[str, Any]:
+    """Return picture and table of a survey."""
+    chart = survey_chart(state)
+    cells = [{name: text for name, text in each.items() if name != PICTURE} for each in answer_cells(state)]
+    return {
+        "survey": () if chart is None else _drawn(chart, f"{index} survey"),
+        "survey_heads": list(cells[0]) if cells else [],
+        "survey_rows": [[micro(text) for text in each.values()] for each in cells],
+    }
+
+
+def _drawn(chart: SweepChart | SurveyChart, salt: str) -> tuple[Any, Any]:
+    """Return a chart as SVG for wide and for narrow pages."""
     import markupsafe
 
+    # Not escaped: the SVG is made here, and matplotlib escapes its texts.
+    wide, narrow = (
+        markupsafe.Markup(drawn.inline_svg(chart, f"{salt} {is_narrow}", is_narrow=is_narrow))
+        for is_narrow in (False, True)
+    )
+    return wide, narrow
+
+
+def _charts(state: RunState, index: int) -> Iterator[dict[str, Any]]:
+    """Yield each chart as SVG for wide and for narrow pages, with the parts of its calls."""
     for place, (sweep, chart) in enumerate(charts(state)):
-        salt = f"{index} {place}"
-        # Not escaped: the SVG is made here, and matplotlib escapes its texts.
-        wide, narrow = (
-            markupsafe.Markup(drawn.inline_svg(chart, f"{salt} {is_narrow}", is_narrow=is_narrow))
-            for is_narrow in (False, True)
-        )
+        wide, narrow = _drawn(chart, f"{index} {place}")
         yield {
             "name": chart.name, "sentences": chart.sentences, "wide": wide, "narrow": narrow,
             "is_sweep": chart.is_sweep, "breakdowns": _breakdowns(state, sweep),

@@ -23,18 +23,6 @@ class Unit:
 NS, US, MS, S = Unit("ns", 1.0), Unit("us", 1e3), Unit("ms", 1e6), Unit("s", 1e9)
 
 
-def unit_for(first_ns: float) -> Unit:
-    """Return the unit of a column from its first time, which is usually the smallest.
-
-    Times of a sweep rise by four orders of magnitude, so the bounds leave room for larger ones, up to 351,300 µs.
-    """
-    if first_ns < 100:
-        return NS
-    if first_ns < 20e6:
-        return US
-    return MS if first_ns < 20e9 else S
-
-
 def significant(value: float) -> str:
     """Return three significant digits below a thousand, four above: `0.0352`, `3.52`, `35.2`, `352`, `35,230`."""
     if value == 0 or not math.isfinite(value):
@@ -87,6 +75,16 @@ def gib(value: float) -> str:
     """Return bytes as GiB without the unit: `12.1`, `0.4`, `141`."""
     number = value / 2**30
     return f"{number:.0f}" if number >= 99.95 else f"{number:.1f}"
+
+
+def megabytes(size_bytes: int) -> str:
+    """Return the size of a file or disk in MB or GB: `12.1 MB`."""
+    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.1f} MB"
+
+
+def rate_text(rate: float, unit: str) -> str:
+    """Return a rate in `FLOP/s` or `B/s` with its prefix: `4.05 TB/s`, `940 GFLOP/s`."""
+    return f"{significant(rate / 1e12)} T{unit}" if rate >= 1e12 else f"{significant(rate / 1e9)} G{unit}"
 
 
 LEAST_SHOWN = 0.0005

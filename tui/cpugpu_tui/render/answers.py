@@ -8,18 +8,20 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
 from cpugpu_tui.analysis.explanation import sentences
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
-from cpugpu_tui.model.quantities import faster
+from cpugpu_tui.model.quantities import faster, joined
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import SIZE
+from cpugpu_tui.workloads.presets import PRESETS
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,33 @@ def answers(run: RunState) -> tuple[Answer, ...]:
         if not is_column(run, sweep) and any(row.comparison is not None for row in usable(rows)):
             evidence = evidence_of(run, rows)
             found.append(Answer(_name(run, rows[0]), evidence, sentences(evidence), rows))
-    return tuple(found)
+    return tuple(sorted(found, key=lambda answer: survey.place(answer.evidence)) if is_survey(run) else found)
+
+
+def is_survey(run: RunState) -> bool:
+    """Whether a run searches many workloads, which share its time."""
+    search = run.run.plan.search if run.run is not None else None
+    return search is not None and search.device_s is not None and has_sweeps(run)
+
+
+@once
+def survey_lines(run: RunState) -> tuple[str, ...]:
+    """Return what always belongs on the GPU, what never does and what depends on the size; empty without a survey."""
+    if not is_survey(run) or not (found := leading_answers(run)):
+        return ()
+    lines = survey.sentences([(named_on(answer), answer.evidence) for answer in found])
+    return tuple(_live(run, line) for line in (*lines, *_left_out(run)))
+
+
+def _left_out(run: RunState) -> tuple[str, ...]:
+    """Return which workloads of a survey do not exist in its dtype, in a sentence."""
+    plan = run.run.plan if run.run is not None else model.Plan("", ())
+    dtypes, had = {case.dtype for case in plan.cases}, {case.workload for case in plan.cases}
+    names = {part.workload for part in PRESETS[plan.name].parts} if plan.name in PRESETS else had
+    lacking = sorted(name for name in names - had if not dtypes & set(REGISTRY[name].dtypes))
+    # With --only, nobody asked for the others.
+    is_whole = lacking and names <= {*had, *lacking}
+    return (f"Left out, because they do not exist in {joined(sorted(dtypes))}: {joined(lacking)}.",) if is_whole else ()
 
 
 @once
@@ -61,8 +89,11 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
 
 @once
 def lines_beside_table(run: RunState) -> tuple[str, ...]:
-    """Return the lines of `answer_lines` without the answers, for a face that shows these as a table."""
-    return (*no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
+    """Return the lines of `answer_lines` without the answers, for a face that shows these as a table.
+
+    The sentences of a survey sum the table up, so they stay.
+    """
+    return (*survey_lines(run), *no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
 
 
 def all_answers(run: RunState) -> tuple[Answer, ...]:
@@ -94,7 +125,7 @@ def _lines(run: RunState) -> tuple[str, ...]:
         return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
     if has_sweeps(run):
         named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in leading_answers(run))
-        return (*named, *gpu_sentences(run), *peer_sentences(run))
+        return (*(survey_lines(run) or named), *gpu_sentences(run), *peer_sentences(run))
     if several(run):
         return _lines_of_several(run, found)
     (answer,) = found
@@ -237,9 +268,10 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
 
 def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
-    if run.run is not None and run.run.plan.codes:
+    name = rows[0].case.workload if rows else ""
+    if run.run is not None and any(code.name == name for code in run.run.plan.codes):
         return SIZE
-    workload = REGISTRY.get(rows[0].case.workload) if rows else None
+    workload = REGISTRY.get(name)
     return workload.axis if workload is not None else ""
 
 
@@ -312,7 +344,5 @@ def _printed(row: Row) -> Printed | None:
 
 
 def _name(run: RunState, row: Row) -> str:
-    case = row.case
-    words = [case.workload] if case.variant == "default" else [case.workload, case.variant]
     dtypes = {other.case.dtype for other in run.rows.values()}
-    return " ".join([*words, *([case.dtype] if len(dtypes) > 1 else [])])
+    return f"{row.case.name} {row.case.dtype}" if len(dtypes) > 1 else row.case.name

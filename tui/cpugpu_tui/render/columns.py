@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, PAGEABLE, Case
-from cpugpu_tui.model.quantities import factor, percent, plus_minus, significant, time_text
+from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_text
 from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
@@ -105,7 +105,7 @@ def _plus_minus(_run: RunState, row: Row) -> str:
     """
     found = row.comparison
     if found is not None and found.plus_minus is None:
-        return f"{found.rounds} round{'' if found.rounds == 1 else 's'}" if row.status == "ok" else NONE
+        return count_of(found.rounds, "round") if row.status == "ok" else NONE
     share = found.plus_minus if found is not None else alone_plus_minus(row)
     if share is None or math.isnan(share):
         return NONE
@@ -261,11 +261,6 @@ COLUMNS = {column.key: column for column in _columns()}
 def is_words(key: str) -> bool:
     """Whether a column holds words; columns of one GPU or thread count are not in `COLUMNS` and hold numbers."""
     return key in COLUMNS and COLUMNS[key].is_words
-
-
-def name_text(case: Case) -> str:
-    """Return the workload, and its variant except `default`."""
-    return case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
 
 
 @once

@@ -28,7 +28,7 @@ from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.model import DEVICE, LATENCY, work_name
 from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.columns import NONE
 
@@ -64,11 +64,10 @@ def judged_text(judged: Judged) -> str:
 
 
 def _sweep_text(pair: Pair) -> str:
-    if len(pair.sweep) != 4:
+    if not pair.sweep:
         return pair.case
-    workload, variant, dtype, threads = pair.sweep
-    parts = [str(workload)]
-    parts += [str(variant)] if variant != "default" else []
+    *_, dtype, threads = pair.sweep
+    parts = [work_name(pair.sweep)]
     parts += [str(dtype)] if dtype != "float32" else []
     parts += [f"t{threads}"] if threads else []
     return " ".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cpugpu_tui.machine.device_state import process_text
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Ceilings, Device, Reading
-from cpugpu_tui.model.quantities import micro, percent, significant, time_text
+from cpugpu_tui.model.quantities import micro, percent, rate_text, time_text
 from cpugpu_tui.render.columns import NONE
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -107,9 +107,7 @@ def peak_rates(known: Sequence[Ceilings]) -> list[tuple[str, ...]]:
 
 
 def _rate(value: float | None, unit: str) -> str:
-    if not value:
-        return NONE
-    return f"{significant(value / 1e12)} T{unit}" if value >= 1e12 else f"{significant(value / 1e9)} G{unit}"
+    return rate_text(value, unit) if value else NONE
 
 
 def _time(ns: float | None) -> str:

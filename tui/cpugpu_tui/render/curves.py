@@ -8,11 +8,21 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from cpugpu_tui.analysis.alike import grouped
+from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.model import PAGEABLE, SweepKey
-from cpugpu_tui.model.quantities import micro
-from cpugpu_tui.render.answers import axis_of, beside, leading_answers, threads_of, world
+from cpugpu_tui.analysis.survey import Part, copied, parts
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
+from cpugpu_tui.model import PAGEABLE, SweepKey, work_name
+from cpugpu_tui.model.quantities import count_of, micro
+from cpugpu_tui.render.answers import (
+    axis_of,
+    beside,
+    leading_answers,
+    named_on,
+    survey_lines,
+    threads_of,
+    world,
+)
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.rows import is_column
@@ -58,6 +68,45 @@ class SweepChart:
     def is_sweep(self) -> bool:
         """Whether it has several sizes."""
         return len({size for curve in self.curves for size, _ in curve.points}) > 1
+
+
+@dataclass(frozen=True)
+class SurveyBar:
+    """One workload in the picture of a survey."""
+
+    name: str
+    ends: tuple[int, int]
+    """Smallest and largest size that was timed on both devices."""
+    parts: tuple[Part, ...]
+    words: str
+    """Where the GPU wins: `always`, `from n ≈ 169, with copies from 432`."""
+
+
+@dataclass(frozen=True)
+class SurveyChart:
+    """What the picture of a survey shows."""
+
+    name: str
+    bars: tuple[SurveyBar, ...]
+    """The workload in which the GPU wins earliest first."""
+    sentences: tuple[str, ...]
+    """What the bars do not show at a glance: which workloads always belong on the GPU, and which never do."""
+    is_sweep: bool = False
+
+
+def survey_chart(run: RunState) -> SurveyChart | None:
+    """Return the picture of a survey; None for other runs, and before a workload was timed on both devices."""
+    lines = survey_lines(run)
+    if not lines or run.run is None:
+        return None
+    bars = []
+    for answer in leading_answers(run):
+        found, moved = answer.evidence.measured, copied(answer.evidence)
+        words = {ALWAYS: "always", NEVER: "never"}.get(found.kind) or where(found, answer.evidence.axis)
+        words += f", with copies {where(moved)}" if moved.low is not None else ""
+        ends = found.points[0].size, found.points[-1].size
+        bars.append(SurveyBar(named_on(answer), ends, parts(answer.evidence), words))
+    return SurveyChart(run.run.plan.name, tuple(bars), (micro(" ".join(lines[:2])),))
 
 
 def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
@@ -159,5 +208,5 @@ def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
     codes = run.run.plan.codes if run.run is not None else ()
     typed = next((code.statement for code in codes if code.name == workload), workload)
     threads = threads_of(rows) or asked
-    name = " ".join([typed, *([variant] if variant != "default" else []), dtype])
-    return f"{name}, {threads} CPU thread{'' if threads == 1 else 's'}" if threads else name
+    name = f"{work_name((typed, variant, dtype, asked))} {dtype}"
+    return f"{name}, {count_of(threads, 'CPU thread')}" if threads else name

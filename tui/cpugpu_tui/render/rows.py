@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from cpugpu_tui.model import SweepKey
-from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, name_text, time_text_on
+from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
 from cpugpu_tui.render.verdicts import common_marks, remark
 from cpugpu_tui.state.state import Row, RunState
@@ -65,9 +65,12 @@ def lines_of(run: RunState, rows: Iterable[Row]) -> list[Line]:
     return found
 
 
-def run_table(run: RunState) -> RunTable:
-    """Return the table of a run for a screen, with thread counts in columns and without the common marks."""
-    lines, beside = lines_of(run, table_rows(run)), thread_columns(run)
+def run_table(run: RunState, rows: Iterable[Row] | None = None) -> RunTable:
+    """Return the table of a run for a screen, with thread counts in columns and without the common marks.
+
+    `rows` are those to show, by default all.
+    """
+    lines, beside = lines_of(run, table_rows(run) if rows is None else rows), thread_columns(run)
     cases = [row.case for row in run.rows.values()]
     has_sweeps = len({(case.workload, case.variant) for case in cases}) > 1
     has_dtypes = len({case.dtype for case in cases}) > 1
@@ -82,7 +85,7 @@ def run_table(run: RunState) -> RunTable:
         others = {threads_key(count): _with_threads(run, line.row, count) for count in beside}
         case, is_beside = line.row.case, is_column(run, line.row.case.sweep)
         threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
-        name = f"{f'{name_text(case)} ' if has_sweeps else ''}{case.size:,}{f' {case.dtype}' if has_dtypes else ''}"
+        name = f"{f'{case.name} ' if has_sweeps else ''}{case.size:,}{f' {case.dtype}' if has_dtypes else ''}"
         own = {name_key: f"{name}{threads}", Key.REMARKS: line.remarks(common), **others}
         if is_beside:  # its time is in the column of its thread count
             own[Key.CPU] = NONE
@@ -128,8 +131,8 @@ def _texts(line: Line, headings: Mapping[str, str], own: Mapping[str, str]) -> d
 
 def sweep_name(run: RunState, sweep: SweepKey) -> str:
     """Return the name of a sweep in its run: workload and variant, with dtype and threads if the run has several."""
-    workload, variant, dtype, threads = sweep
-    words = [workload] if variant == "default" else [workload, variant]
+    *_, dtype, threads = sweep
+    words = [work_name(sweep)]
     words += [dtype] if len({other[2] for other in run.sweeps}) > 1 else []
     if len({other[3] for other in run.sweeps}) > 1:
         words.append(f"{threads or 'all'} thread{'' if threads == 1 else 's'}")

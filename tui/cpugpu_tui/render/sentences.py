@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.answer import is_wide, not_judged, speedup_text, where
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import CALIBRATION, ENERGY, Search
-from cpugpu_tui.model.quantities import duration, factor, micro, percent, size_text
-from cpugpu_tui.render.answers import Answer, answer_lines, has_sweeps, leading_answers, named_on, usable, world
+from cpugpu_tui.model import CALIBRATION, ENERGY, Search, work_name
+from cpugpu_tui.model.quantities import count_of, duration, factor, micro, percent, size_text
+from cpugpu_tui.render.answers import (
+    Answer,
+    answer_lines,
+    has_sweeps,
+    is_survey,
+    leading_answers,
+    named_on,
+    usable,
+    world,
+)
 from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.verdicts import mark_lines, row_limit
 from cpugpu_tui.session.planning import scale_text
@@ -33,7 +43,7 @@ def heading(run: RunState) -> str:
     host = facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
-        parts.append(f"{run.threads} CPU thread{'s' if run.threads != 1 else ''}")
+        parts.append(count_of(run.threads, "CPU thread"))
     if facts.get("torch"):
         parts.append(f"torch {facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
@@ -115,20 +125,22 @@ def energy_lines(run: RunState) -> list[str]:
 
 
 def cut_short(run: RunState) -> str:
-    """Return what a search did not reach because of --max-seconds, as a sentence; empty if it finished."""
+    """Return what a search did not reach within its time limit, as a sentence; empty if it finished."""
     plan = run.run.plan if run.run is not None else None
-    if plan is None or plan.search is None or plan.max_seconds is None or run.status != "done":
+    if plan is None or plan.search is None or run.status != "done":
+        return ""
+    if plan.max_seconds is None and plan.search.device_s is None:
         return ""
     several = len(run.sweeps) > 1
     wide, skipped = [], 0
     for sweep, rows in run.sweeps.items():
         skipped += sum(row.status == "skipped" for row in rows)
-        name = f"{' '.join([sweep[0], *([] if sweep[1] == 'default' else [sweep[1]])])} " if several else ""
+        name = f"{work_name(sweep)} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
         wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
     parts += [f"brackets still wide: {', '.join(wide)}"] if wide else []
-    return f"--max-seconds ended the search early: {'; '.join(parts)}." if parts else ""
+    return f"The time limit ended the search early: {'; '.join(parts)}." if parts else ""
 
 
 def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: int) -> list[str]:
@@ -155,7 +167,7 @@ SOON_S = 1.0
 def most_cases_of(run: RunState) -> int:
     """Return the number of cases of the run, or the largest number that a search may reach."""
     plan = run.run.plan if run.run is not None else None
-    if plan is None or plan.search is None or _is_over(run):
+    if plan is None or plan.search is None or _is_over(run) or (run.devices and run.gpu is None):
         return len(run.rows)
     return max(plan.search.most_cases * len(run.sweeps), len(run.rows))
 
@@ -200,8 +212,17 @@ NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (
     "workload", "GPU wins from", "bracket", "speedup at the largest", "including copies", "limited by"
 )  # fmt: skip
 
+SIGNS = {survey.CPU: "░", survey.OPEN: "│", survey.RESIDENT: "▓", survey.BOTH: "█"}
+"""Part of a workload's axis → its sign in the picture of a survey."""
+
+PICTURE = f"{SIGNS[survey.CPU]} CPU {SIGNS[survey.RESIDENT]} GPU {SIGNS[survey.BOTH]} with copies"
+"""Heading of the picture, which explains its signs."""
+
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 """Columns that narrow terminals may omit, most important first."""
+
+OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
+"""The same for a survey, which alone has the picture."""
 
 NONE, GAP = "–", 2
 
@@ -211,15 +232,21 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
 
     The lines are in the order of `leading_answers`. `spell` converts a text to the terminal's characters.
     """
-    if not has_sweeps(run) or len(found := leading_answers(run)) < 2:
+    rows = [{name: spell(text) for name, text in cells.items()} for cells in answer_cells(run)]
+    if not rows:
         return ()
-    rows = [{name: spell(text) for name, text in _cells(run, answer).items()} for answer in found]
     names = _fitting(rows, width)
     live = ", so far" if run.status == "running" else ""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     widths[NAME] = max(widths[NAME], len(NAME + live))
-    head = {name: name for name in names} | {NAME: NAME + live}
+    head = {name: spell(name) for name in names} | {NAME: NAME + live}
     return tuple(_line(row, widths)[:width] for row in (head, *rows))
+
+
+def answer_cells(run: RunState) -> list[dict[str, str]]:
+    """Return the answers as cells by heading, in the order of `leading_answers`; empty for a run with one answer."""
+    found = leading_answers(run) if has_sweeps(run) else ()
+    return [_cells(run, answer) for answer in found] if len(found) > 1 else []
 
 
 def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
@@ -230,7 +257,7 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, without empty ones. Whole columns are omitted, because a cut number misleads."""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
     chosen = {NAME, FROM}
-    for name in OPTIONAL:
+    for name in OPTIONAL_IN_SURVEY if PICTURE in rows[0] else OPTIONAL:
         holds_something = any(row[name] not in (NONE, "-") for row in rows)
         if holds_something and sum(widths[each] for each in (*chosen, name)) - GAP <= width:
             chosen.add(name)
@@ -240,27 +267,38 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     found, moved = answer.evidence.measured, answer.evidence.worlds.get(END_TO_END)
     is_named = found.low is not None
+    picture = {PICTURE: _picture(survey.parts(answer.evidence))} if is_survey(run) else {}
     return {
-        NAME: named_on(answer), FROM: _from(found),
+        NAME: named_on(answer), **picture, FROM: _from(found, answer.evidence.axis if picture else ""),
         BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE, LARGEST: _at_largest(found),
         COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
     }  # fmt: skip
+
+
+def _picture(parts: Sequence[survey.Part]) -> str:
+    """Return a workload's axis in cells. A bracket is seen however narrow it is; else a cell's first part counts."""
+    cells = len(PICTURE)
+    inside = (
+        [part.kind for part in parts if part.start * cells < cell + 1 and part.end * cells > cell]
+        for cell in range(cells)
+    )
+    return "".join(SIGNS[survey.OPEN if survey.OPEN in kinds else kinds[0]] for kinds in inside if kinds)
 
 
 def _size(size: int) -> str:
     return size_text(size) if size >= 100_000 else f"{size:,}"
 
 
-def _from(found: Crossover) -> str:
+def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
         return "somewhere in"
     if found.kind in (ALWAYS, RISES):
-        return where(found).removeprefix("from ").removeprefix("at every size from ")
+        return where(found, axis).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
         return _nowhere(found)
     if found.low is not None:
-        return where(found)
+        return where(found, axis)
     if found.kind == TIES:
         return "equally fast"
     return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"

@@ -7,6 +7,7 @@ from earlier runs, or from FLOPs, bytes and the machine card's rates. Otherwise 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,7 @@ from cpugpu_tui.analysis import ceilings
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Case, Ceilings, Device, Plan
 from cpugpu_tui.model.plain_data import to_plain
-from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
+from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
 
@@ -78,7 +79,7 @@ def likeness(plan: Mapping[str, Any]) -> str:
     told = {name: plan.get(name) for name in ALIKE}
     told["parallel"] = bool(plan.get("parallel"))  # missing in plans of older versions
     search = plan.get("search") or {}
-    told["search"] = {name: search.get(name) for name in ("most_cases", "most_steps", "ratio", "full")}
+    told["search"] = {name: search.get(name) for name in ("most_cases", "most_steps", "ratio", "full", "device_s")}
     # A plan of 10,000 cases is 1 MB, and this is cached for fifty runs.
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
@@ -124,13 +125,15 @@ def estimate(
         source = f"like run {number} of the same plan"
         seconds = duration_ns / 1e9 * repeats
         return Estimate(seconds, seconds, False, source, memory_bytes, case)
-    bounds, source = _bounds_s(plan, devices_of(plan, known), earlier, ceilings)
+    devices = devices_of(plan, known)
+    bounds, source = _bounds_s(plan, devices, earlier, ceilings)
     if bounds is None:
         return Estimate(None, None, True, source, memory_bytes, case)
-    least, most = (min(bound, plan.max_seconds or bound) * repeats for bound in bounds)
-    # A search chooses further sizes as it runs.
-    ends = plan.search is None or plan.max_seconds is not None
-    return Estimate(least, most if ends else None, True, source, memory_bytes, case)
+    longest_s = limit_s(plan, len(devices or ()))
+    if plan.search is not None:  # it chooses further sizes as it runs
+        bounds = bounds[0], longest_s
+    least, most = (min(bound, longest_s) * repeats for bound in bounds)
+    return Estimate(least, most if most < math.inf else None, True, source, memory_bytes, case)
 
 
 def _bounds_s(

@@ -10,7 +10,7 @@ from itertools import pairwise
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
-from cpugpu_tui.model.quantities import joined
+from cpugpu_tui.model.quantities import count_of, joined
 from cpugpu_tui.state.folding import MeasuredRun, measured_state
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.agent_command import (
@@ -82,7 +82,7 @@ class HostState:
     @property
     def gpus(self) -> tuple[Device, ...]:
         """Its GPUs, as its agent reported them."""
-        return tuple(device for device in self.run.devices if not device.is_cpu)
+        return self.run.gpus
 
     @property
     def why(self) -> str:
@@ -171,8 +171,8 @@ class FleetState:
         counts = self.counts
         said = ", ".join(f"{count} {state}" for state, count in counts.items())
         failed = sum(each.failed for each in self.hosts.values())
-        cases = f"; {failed} case{'' if failed == 1 else 's'} failed" if failed else ""
-        return f"{len(self.hosts)} host{'' if len(self.hosts) == 1 else 's'}: {said}{cases}."
+        cases = f"; {count_of(failed, 'case')} failed" if failed else ""
+        return f"{count_of(len(self.hosts), 'host')}: {said}{cases}."
 
 
 def some_of(names: Sequence[str]) -> str:

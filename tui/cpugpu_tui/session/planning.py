@@ -12,15 +12,17 @@ from cpugpu_tui.config.parsing import (
     FieldError,
     check_device,
     check_dtype,
+    full_dtype,
     parse_size,
     parse_sizes,
     parse_threads,
 )
-from cpugpu_tui.decide.crossover import grid
+from cpugpu_tui.decide.crossover import MOST_GRID, grid
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.own_code import compiled
+from cpugpu_tui.workloads.presets import SURVEY
 
 SMALL_BUDGET_S = 0.2
 """Time for a case on one device at small scale: all nine presets finish in two minutes on two cores."""
@@ -33,6 +35,9 @@ QUICK_CASES = 14
 
 COMMAND_BUDGET_S = 3600.0
 """Time for a command on one device: its rounds end with a narrow interval. A call that takes longer is timed once."""
+
+SURVEY_GRID = 8
+"""Most first sizes of a workload in a preset that searches several: more would leave its share of the time no rest."""
 
 SEARCH_ROUNDS = 24
 """Most rounds of a case in a search: a size that is still undecided then lies within the bracket."""
@@ -79,6 +84,8 @@ class PlanRequest:
     """Leave gaps between blocks, in which a user interface may paint."""
     energy: bool = False
     """Also measure the joules of a call, which takes about 2 s more for each case and device."""
+    only: tuple[str, ...] = ()
+    """The workloads of the presets to run; empty for all."""
     own: OwnWorkloads = field(default_factory=OwnWorkloads)
     """A person's own presets and workloads."""
 
@@ -92,7 +99,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
     request = _with_search(request)
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     known = request.own.infos()
-    presets = [find_preset(name, request.own, known) for name in request.names]
+    presets = [_chosen(find_preset(name, request.own, known), known, request) for name in request.names]
     for preset in presets if sizes is None else ():
         if any(code.name == preset.name and compiled(code).uses_size for code in request.own.codes):
             raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
@@ -202,6 +209,24 @@ def find_preset(name: str, own: OwnWorkloads, known: dict[str, model.WorkloadInf
     return preset
 
 
+def _chosen(preset: Preset, known: dict[str, model.WorkloadInfo], request: PlanRequest) -> Preset:
+    """Return a preset with those parts that `--only` names; without it, a survey leaves out what lacks the dtype.
+
+    Raises:
+        FieldError: `--only` names a workload that the preset does not run.
+    """
+    names = dict.fromkeys(part.workload for part in preset.parts)
+    for name in request.only:
+        if name not in names:
+            message = f"{preset.name} does not run {name!r}."
+            raise FieldError("only", message, f"Choose from: {', '.join(names)}.")
+    wanted = request.only
+    if not wanted and preset.device_s and request.dtype:
+        wanted = tuple(name for name in names if full_dtype(request.dtype) in known[name].dtypes)
+    parts = tuple(part for part in preset.parts if part.workload in wanted)
+    return replace(preset, parts=parts) if parts else preset
+
+
 def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:
     """Return the search of an adaptive sweep; None if the sizes are fixed."""
     # Sizes given with `quick` are exact; with `--find-crossover` they are the ends of a search.
@@ -212,7 +237,8 @@ def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:
                 raise FieldError(name, f"--{name.replace('_', '-')} works only in a search.", "Add --find-crossover.")
         return None
     most_cases = model.Search.most_cases if request.find_crossover else QUICK_CASES
-    return model.Search(most_cases=most_cases, full=request.full)
+    device_s = sum(preset.device_s or 0.0 for preset in presets) or None
+    return model.Search(most_cases=most_cases, full=request.full, device_s=device_s)
 
 
 def scale_text(plan: model.Plan) -> str:
@@ -240,13 +266,15 @@ def _cases(
         is_first = known[part.workload].axis == axis
         own = sizes if is_first else None
         if searched:
-            own = _grid(own or part.sizes, request.max_size if is_first else None)
+            most = SURVEY_GRID if preset.device_s else MOST_GRID
+            own = _grid(own or part.sizes, request.max_size if is_first else None, most)
         variants = (request.variant,) if request.variant and (part in having or not having) else part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
     if searched and len({case.size for case in cases if known[case.workload].axis == axis}) == 1:
         raise _nothing_to_search(preset, cases[0].size)
     # One sweep after the other; the sort is stable and keeps the order of sizes.
-    return sorted(cases, key=lambda case: [c.sweep for c in cases].index(case.sweep)) if searched else cases
+    place = {sweep: index for index, sweep in enumerate(dict.fromkeys(case.sweep for case in cases))}
+    return sorted(cases, key=lambda case: place[case.sweep]) if searched else cases
 
 
 def nth_plan(plan: model.Plan, number: int) -> model.Plan:
@@ -262,7 +290,7 @@ def nth_plan(plan: model.Plan, number: int) -> model.Plan:
 def _nothing_to_search(preset: Preset, size: int) -> FieldError:
     """Return the error for a search with one size, which has nothing to search between."""
     workload = preset.parts[0].workload
-    akin = [other.name for other in PRESETS.values()
+    akin = [other.name for other in PRESETS.values() if other.name != SURVEY
             for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
     others = f" Presets with several sizes: {', '.join(dict.fromkeys(akin))}." if akin else ""
     return FieldError(
@@ -275,12 +303,12 @@ def _has(info: model.WorkloadInfo, variant: str) -> bool:
     return variant == "default" or variant in info.variants
 
 
-def _grid(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, ...]:
+def _grid(sizes: tuple[int, ...], max_size: str | None, most: int) -> tuple[int, ...]:
     highest = parse_size(max_size, "max_size", ONE_SIZE) if max_size is not None else max(sizes)
     if highest < min(sizes):
         raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {min(sizes):,}.",
                          "Use a larger one, or set both ends with --size.")  # fmt: skip
-    return grid(min(sizes), highest)
+    return grid(min(sizes), highest, most)
 
 
 def _part_cases(

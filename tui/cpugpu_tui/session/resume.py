@@ -6,10 +6,10 @@ import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui.config.parsing import sizes_text
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import (
@@ -62,35 +62,31 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
     # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
     words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
+    if request.only:
+        words = ["cpugpu-tui", *request.names, "--only", ",".join(request.only)]
     if plan.codes:
         words = ["cpugpu-tui", "time", *code_words(plan.codes)]
-    for file in plan.own_files:
-        words += ["--workloads", file.path]
-    options = option_words(request)
-    words += ["--n" if plan.codes and word == "--size" else word for word in options]
-    for device in plan.devices:
-        words += ["--device", device] if device != ("all" if fleet else "auto") else []
-    words += ["--parallel"] if plan.parallel else []
-    words += ["--scale", plan.scale] if plan.scale != usual.scale else []
-    words += ["--mnist", plan.mnist] if plan.mnist is not None else []
-    if plan.max_rounds == plan.rounds:
-        words += ["--rounds", str(plan.rounds)]
-    words += ["--energy"] if ENERGY in plan.metrics else []
-    if plan.cache != usual.cache:
-        words += ["--cache", plan.cache]
-    if plan.max_seconds is not None:
-        words += ["--max-seconds", f"{plan.max_seconds:g}"]
-    if facts.get("case_timeout_s") is not None:
-        words += ["--case-timeout", f"{facts['case_timeout_s']:g}"]
-    if facts.get("worker") == "thread":
-        words += ["--worker", "thread"]
-    if facts.get("python_option"):
-        words += ["--python", str(facts["python_option"])]
-    if plan.simulation is not None:
-        words += ["--simulate", simulation_text(plan.simulation)]
-    if plan.times_commands:
-        words += ["--", *plan.codes[0].argv]
-    return shlex.join(words)
+    words += _words({"--workloads": [file.path for file in plan.own_files]})
+    words += ["--n" if plan.codes and word == "--size" else word for word in option_words(request)]
+    words += _words({
+        "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
+        "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
+        "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
+        "--energy": ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
+        "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
+        "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
+        "--simulate": simulation_text(plan.simulation) if plan.simulation is not None else None,
+    })  # fmt: skip
+    return shlex.join([*words, *(["--", *plan.codes[0].argv] if plan.times_commands else [])])
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    """Return the words of options: a list repeats its option, a flag has no value, and nothing leaves it out."""
+    words: list[str] = []
+    for name, given in options.items():
+        for value in given if isinstance(given, list) else [given] if given else []:
+            words += [name] if value is True else [name, f"{value:g}" if isinstance(value, float) else str(value)]
+    return words
 
 
 def code_words(codes: Sequence[OwnCode]) -> list[str]:
@@ -99,26 +95,20 @@ def code_words(codes: Sequence[OwnCode]) -> list[str]:
     The words of a command come last, after all options.
     """
     first = codes[0]
-    words = ["--startup", shlex.join(first.startup)] if first.startup else []
-    words += [] if first.argv else [first.statement]
-    for line in first.setup:
-        words += ["--setup", line]
-    for index, (name, _) in enumerate(first.lets):
-        values = ",".join(dict.fromkeys(code.lets[index][1] for code in codes))
-        words += ["--let", f"{name}={values}"]
-    return [*words, *(["--in-place"] if first.in_place else [])]
+    values = (",".join(dict.fromkeys(code.lets[index][1] for code in codes)) for index in range(len(first.lets)))
+    lets = [f"{name}={each}" for (name, _), each in zip(first.lets, values, strict=True)]
+    return [
+        *_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
+        *_words({"--setup": list(first.setup), "--let": lets, "--in-place": first.in_place}),
+    ]  # fmt: skip
 
 
 def option_words(request: PlanRequest) -> list[str]:
     """Return the options of `run` that choose a request's cases, without its names."""
-    words = ["--size", request.sizes] if request.sizes is not None else []
-    words += ["--find-crossover"] if request.find_crossover else []
-    words += ["--max-size", request.max_size] if request.max_size is not None else []
-    words += ["--variant", request.variant] if request.variant is not None else []
-    words += ["--full"] if request.full else []
-    words += ["--dtype", request.dtype] if request.dtype is not None else []
-    words += ["--threads", request.threads] if request.threads is not None else []
-    return words
+    return _words({
+        "--size": request.sizes, "--find-crossover": request.find_crossover, "--max-size": request.max_size,
+        "--variant": request.variant, "--full": request.full, "--dtype": request.dtype, "--threads": request.threads,
+    })  # fmt: skip
 
 
 def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
@@ -189,13 +179,16 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
     first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
     sizes = list(dict.fromkeys(first))
     kinds = [bare]
+    if plan.search is not None and plan.search.device_s is not None:
+        kinds.append(replace(bare, only=tuple(dict.fromkeys(case.workload for case in plan.cases))))
     if plan.search is not None:
         kinds.append(replace(bare, find_crossover=True))
         if sizes:
             kinds.append(replace(bare, find_crossover=True, max_size=str(max(sizes))))
             sizes = sorted({min(sizes), max(sizes)})
     if sizes:
-        kinds.append(replace(bare, sizes=sizes_text(sizes, searched=plan.search is not None)))
+        is_range = plan.search is not None and len(sizes) == 2
+        kinds.append(replace(bare, sizes=f"{sizes[0]}:{sizes[1]}" if is_range else sizes_text(sizes)))
     variants = [None, *_lone_variants(plan)]
     for kind in kinds:
         for variant in variants:
@@ -215,16 +208,6 @@ def simulation_text(simulation: Simulation) -> str:
     """Return the value of `--simulate` for this simulated machine."""
     usual = to_plain(Simulation())
     return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
-
-
-def sizes_text(sizes: list[int], *, searched: bool = False) -> str:
-    """Return what `--size` takes: start:stop for a search, start:stop:step for equal steps, else every size."""
-    if searched and len(sizes) == 2:
-        return f"{sizes[0]}:{sizes[1]}"
-    steps = {b - a for a, b in pairwise(sizes)}
-    if len(sizes) > 3 and len(steps) == 1 and min(steps) > 0:
-        return f"{sizes[0]}:{sizes[-1] + 1}:{steps.pop()}"
-    return ",".join(str(size) for size in sizes)
 
 
 # ------------------------------------------------------------------ resume
@@ -256,8 +239,8 @@ class Unfinished:
         return first
 
 
-def unfinished(store: Store, name: str | None) -> Unfinished:
-    """Return the named run or, without a name, this machine's newest run with missing cases.
+def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unfinished:
+    """Return the named run or, without a name, this machine's newest run with missing cases, of `preset` if given.
 
     Raises:
         UsageError: the run does not exist, is complete, is still running, or belongs to a fleet or a duet.
@@ -281,13 +264,14 @@ def unfinished(store: Store, name: str | None) -> Unfinished:
         return found
     here = socket.gethostname()
     for run in store.runs(LOOKED_AT):
-        if run.hostname != here:
-            continue  # imported, or merged from another machine
+        if run.hostname != here or preset not in (None, run.name):
+            continue  # imported, or merged from another machine; or of another preset
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
             if found is not None and not {"fleet_host", DUET} & found.started.environment.keys():
                 return found
-    raise UsageError("No unfinished run of this machine found.", "`cpugpu-tui history` lists all runs.")
+    what = "run" if preset is None else preset
+    raise UsageError(f"No unfinished {what} of this machine found.", "`cpugpu-tui history` lists all runs.")
 
 
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:

@@ -200,13 +200,12 @@ def no_core_lines(run: RunState) -> tuple[str, ...]:
 
 def _cases_text(rows: Sequence[Row]) -> str:
     case = rows[0].case
-    name = case.workload if case.variant == "default" else f"{case.workload} {case.variant}"
     workload = REGISTRY.get(case.workload)
     axis = f"{workload.axis.split()[0]} = " if workload is not None else ""
     sizes = sorted(row.case.size for row in rows)
     if len(sizes) == 1:
-        return f"{name} {axis}{sizes[0]:,}"
-    return f"{name} {axis}{sizes[0]:,} to {sizes[-1]:,} ({len(sizes)} sizes)"
+        return f"{case.name} {axis}{sizes[0]:,}"
+    return f"{case.name} {axis}{sizes[0]:,} to {sizes[-1]:,} ({len(sizes)} sizes)"
 
 
 def _why(rows: Sequence[Row]) -> str:

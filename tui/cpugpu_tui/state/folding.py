@@ -193,8 +193,8 @@ def power_limits_of(gpus: Iterable[GpuTelemetry]) -> dict[str, float]:
 
 def device_names(run: RunState) -> dict[str, str]:
     """Return device → name for comparisons across machines: `CPU`, `GPU`, `GPU 2`, in the order of the run."""
-    gpus = [device.name for device in run.devices if not device.is_cpu]
-    return {"cpu": "CPU"} | {name: "GPU" if index == 0 else f"GPU {index + 1}" for index, name in enumerate(gpus)}
+    names = {gpu.name: f"GPU {index}" if index > 1 else "GPU" for index, gpu in enumerate(run.gpus, 1)}
+    return {"cpu": "CPU"} | names
 
 
 def _case(row: Row, names: Mapping[str, str], *, is_chosen: bool) -> MeasuredCase:
@@ -236,15 +236,14 @@ def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, A
     """Return facts about machine, software and settings of a run, the most important first."""
     assert run.run is not None
     plan, environment = run.run.plan, run.run.environment
-    gpus = [device for device in run.devices if not device.is_cpu]
-    limits = [power_limits_mw.get(device.uuid or "") for device in gpus]
+    limits = [power_limits_mw.get(gpu.uuid or "") for gpu in run.gpus]
     return {
-        "GPU": ", ".join(device.label for device in gpus) or None,
+        "GPU": ", ".join(gpu.label for gpu in run.gpus) or None,
         "CPU": next((device.label for device in run.devices if device.is_cpu), environment.get("cpu")),
         "power limit": ", ".join(f"{limit / 1e3:.0f} W" for limit in limits if limit is not None) or None,
         "throttled by": _throttled(run), "others on the GPU": _is_shared(run), "CPU threads": run.threads or None,
         **{name: environment.get(key) for name, key in _ENVIRONMENT.items()},
-        "which GPU": ", ".join(device.uuid for device in gpus if device.uuid) or None,
+        "which GPU": ", ".join(gpu.uuid for gpu in run.gpus if gpu.uuid) or None,
         "GPUs at the same time": "yes" if plan.parallel else "no", "caches": plan.cache, "scale": plan.scale,
         "denormals": "flushed" if plan.flush_denormals else "kept", "seed of the inputs": plan.seed,
         "MNIST": plan.mnist, "simulation": plan.simulation,

@@ -35,7 +35,7 @@ def _places(shape: Shape) -> Mapping[str, tuple[int, int]]:
 
 
 @lru_cache(maxsize=4096)
-def _order(keys: tuple[int, ...]) -> Mapping[int, int]:
+def _order(keys: tuple[H, ...]) -> Mapping[H, int]:
     """Return key → position; cached by keys."""
     return {key: place for place, key in enumerate(keys)}
 
@@ -46,7 +46,23 @@ def same(whole: H) -> H:
     return whole
 
 
-class Made(Mapping[str, T]):
+class Packed(Mapping[H, T]):
+    """Has the keys of `_keys`, in their order; `__getitem__` creates the values."""
+
+    __slots__ = ("_keys",)
+    _keys: Mapping[H, Any]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[H]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+
+class Made(Packed[str, T]):
     """Another mapping whose values are replaced by what is made of them when they are first asked for.
 
     A value is dropped once it is replaced. `make` must return an equal value for one that it made, because two threads
@@ -56,7 +72,8 @@ class Made(Mapping[str, T]):
     __slots__ = ("_is_made", "_make", "_values")
 
     def __init__(self, values: Mapping[str, T], make: Callable[[T], T]) -> None:
-        self._values, self._make = dict(values), make
+        self._keys = self._values = dict(values)
+        self._make = make
         self._is_made = set[str]()
 
     def __getitem__(self, key: str) -> T:
@@ -65,99 +82,66 @@ class Made(Mapping[str, T]):
             self._is_made.add(key)
         return self._values[key]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
 
-    def __len__(self) -> int:
-        return len(self._values)
-
-
-class Series(Mapping[str, tuple[float, ...]]):
+class Series(Packed[str, tuple[float, ...]]):
     """Key → tuple of numbers."""
 
-    __slots__ = ("_places", "_values")
+    __slots__ = ("_values",)
 
     def __init__(self, series: Mapping[str, Sequence[float]]) -> None:
-        self._places = _places(tuple((key, len(values)) for key, values in series.items()))
+        self._keys = _places(tuple((key, len(values)) for key, values in series.items()))
         self._values = array(
             "d", list(chain.from_iterable(series.values()))
         )  # from a list: from an iterator an array takes 12 % more memory
 
     def __getitem__(self, key: str) -> tuple[float, ...]:
-        begin, end = self._places[key]
+        begin, end = self._keys[key]
         return tuple(self._values[begin:end])
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
 
-    def __len__(self) -> int:
-        return len(self._places)
-
-
-class Numbers(Mapping[int, float]):
+class Numbers(Packed[int, float]):
     """Key → number."""
 
-    __slots__ = ("_order", "_values")
+    __slots__ = ("_values",)
 
     def __init__(self, numbers: Mapping[int, float]) -> None:
-        self._order = _order(tuple(numbers))
+        self._keys = _order(tuple(numbers))
         self._values = array("d", list(numbers.values()))
 
     def __getitem__(self, key: int) -> float:
-        return self._values[self._order[key]]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
+        place: int = self._keys[key]
+        return self._values[place]
 
 
-class Rounds(Mapping[str, Mapping[int, float]]):
+class Rounds(Packed[str, Mapping[int, float]]):
     """Name → key → number."""
 
-    __slots__ = ("_orders", "_series")
+    __slots__ = ("_orders",)
 
     def __init__(self, rounds: Mapping[str, Mapping[int, float]]) -> None:
-        self._series = Series({name: tuple(numbers.values()) for name, numbers in rounds.items()})
+        self._keys = Series({name: tuple(numbers.values()) for name, numbers in rounds.items()})
         self._orders = same(tuple(tuple(numbers) for numbers in rounds.values()))
 
     def __getitem__(self, name: str) -> Mapping[int, float]:
-        values = self._series[name]
-        return dict(zip(self._orders[list(self._series).index(name)], values, strict=True))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._series)
-
-    def __len__(self) -> int:
-        return len(self._series)
+        values = self._keys[name]
+        return dict(zip(self._orders[list(self._keys).index(name)], values, strict=True))
 
 
-class Comparisons(Mapping[str, Comparison]):
+class Comparisons(Packed[str, Comparison]):
     """Name → comparison."""
 
-    __slots__ = ("_numbers", "_places", "_rest")
+    __slots__ = ("_numbers", "_rest")
 
     def __init__(self, comparisons: Mapping[str, Comparison]) -> None:
         found = comparisons.values()
-        self._places = _places(tuple((name, 3) for name in comparisons))
+        self._keys = _order(tuple(comparisons))
         self._numbers = array("d", [_number(value) for c in found for value in (c.speedup, c.low, c.high)])
         self._rest = same(tuple((c.rounds, c.verdict) for c in found))
 
     def __getitem__(self, name: str) -> Comparison:
-        begin, end = self._places[name]
-        speedup, low, high = self._numbers[begin:end]
-        rounds, verdict = self._rest[begin // 3]
-        return Comparison(speedup, _known(low), _known(high), rounds, verdict)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._places
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+        place = self._keys[name]
+        speedup, low, high = self._numbers[3 * place : 3 * place + 3]
+        return Comparison(speedup, _known(low), _known(high), *self._rest[place])
 
 
 def _number(value: float | None) -> float:
@@ -168,28 +152,22 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-class Readings(Mapping[str, Reading]):
+class Readings(Packed[str, Reading]):
     """Key → reading."""
 
-    __slots__ = ("_order", "_rest", "_values")
+    __slots__ = ("_rest", "_values")
 
     def __init__(self, readings: Mapping[str, Reading]) -> None:
-        self._order = _places(tuple((key, 1) for key in readings))
+        self._keys = _order(tuple(readings))
         values = [_number(r.value) for r in readings.values()]
         self._values = array("d", [*values, *(r.age_s for r in readings.values())])
         self._rest = same(tuple((r.reason, r.is_stamped) for r in readings.values()))
 
     def __getitem__(self, key: str) -> Reading:
-        place = self._order[key][0]
-        value, age_s = self._values[place], self._values[len(self._order) + place]
+        place = self._keys[key]
+        value, age_s = self._values[place], self._values[len(self._keys) + place]
         reason, is_stamped = self._rest[place]
         return Reading(_known(value), reason, age_s, is_stamped)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._order)
-
-    def __len__(self) -> int:
-        return len(self._order)
 
 
 # ------------------------------------------------------------------ cached properties

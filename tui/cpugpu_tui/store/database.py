@@ -177,19 +177,15 @@ class Store(SavedRuns):
         with self._writing() as connection:
             put_devices(connection, number_of(connection, run_id), found)
 
-    def commit_case(self, run_id: str, case_events: Sequence[Event], beside: Sequence[Event] = ()) -> None:
-        """Save one settled case, and the events outside cases since the last commit, in one transaction.
+    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
+        """Save settled cases and the events outside cases since the last commit, in one transaction.
 
-        `case_events` are the case's events in order; the last is its `CaseFinished` or `CaseFailed`. An earlier
-        result of the same case is replaced.
+        Several, because a stopped run skips thousands at once. The events of each case are in order; the last is its
+        `CaseFinished` or `CaseFailed`. An earlier result of the same case is replaced.
 
         Raises:
             StoreError: nothing was saved.
         """
-        self.commit_cases(run_id, [case_events], beside)
-
-    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
-        """Save several cases like `commit_case`, in one transaction: a stopped run skips thousands at once."""
         attempts = [row_mapping.last_attempt(case_events) for case_events in cases]
         results = [row_mapping.result_row(attempt) for attempt in attempts]
         with self._writing() as connection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import TelemetryRead
-from cpugpu_tui.telemetry.sampler import STOP_S
+from cpugpu_tui.telemetry.sampler import Telemetry
 from cpugpu_tui.telemetry.trace import Header, TraceError, header_line, parse, sample_line
 
 MAX_TRACE_BYTES = 256_000_000
@@ -179,7 +178,7 @@ def pauses(trace: Trace, interval_s: float | None = None) -> Iterator[tuple[floa
         before = read
 
 
-class Player:
+class Player(Telemetry):
     """Emit the samples of a trace once, at their own pace, in place of a `Sampler`."""
 
     def __init__(
@@ -187,26 +186,12 @@ class Player:
         interval_s: float | None = None,
     ) -> None:  # fmt: skip
         """`emit` and, after the last sample, `on_end` are called on the thread `telemetry`."""
-        self.quiet = False
-        """As for a `Sampler`; without effect here."""
+        super().__init__(emit)
         self._trace = trace
-        self._emit = emit
         self._on_end = on_end
         self._interval_s = interval_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._play, name="telemetry", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the replay; nothing is emitted afterwards."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
-
-    def _play(self) -> None:
+    def _emit_until_stopped(self) -> None:
         due_s = time.monotonic()
         for pause_s, read in pauses(self._trace, self._interval_s):
             due_s += pause_s

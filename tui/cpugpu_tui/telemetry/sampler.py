@@ -63,8 +63,36 @@ def aged(gpus: tuple[GpuTelemetry, ...], seconds: float) -> tuple[GpuTelemetry, 
     return tuple(replace(all_later(gpu), instances=tuple(map(all_later, gpu.instances))) for gpu in gpus)
 
 
-class Sampler:
-    """Emit a `TelemetryRead` at once and then every `interval_s` until stopped; used once."""
+class Telemetry:
+    """Emits `TelemetryRead` events on the thread `telemetry`; used once."""
+
+    def __init__(self, emit: Callable[[TelemetryRead], None]) -> None:
+        self.quiet = False
+        """True while a run is live, see `Sampler`."""
+        self._emit = emit
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._emit_until_stopped, name="telemetry", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; nothing is emitted afterwards."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(STOP_S)
+
+    def _emit_until_stopped(self) -> None:
+        raise NotImplementedError
+
+
+class Sampler(Telemetry):
+    """Emit a `TelemetryRead` at once and then every `interval_s` until stopped.
+
+    While `quiet`, values that cost the driver more than 0.2 ms are not read, so that they age: reading the energy
+    counter beside a timed block takes up to 16 ms.
+    """
 
     def __init__(
         self, interval_s: float, emit: Callable[[TelemetryRead], None], own_pids: Callable[[], set[int]] = set,
@@ -75,54 +103,34 @@ class Sampler:
         They must not wait for the thread that calls `stop`. `root` is the folder that holds `proc` and `sys`. `gpm`
         adds SM occupancy, tensor and DRAM activity on GPUs that count them.
         """
+        super().__init__(emit)
         self._interval_s = interval_s
-        self._emit = emit
         self._own_pids = own_pids
         self._seen_s: dict[int, float] = {}
         self._root = root
         self._gpm = gpm
-        self._quiet = threading.Event()
         self._host = Host(root)
-        self._stopping = threading.Event()
         self._answer = Answer((), None, time.monotonic_ns())
         self._hung: dict[int, _Hung] = {}
         self._has_ticked = False
-        self._ticker = threading.Thread(target=self._tick_until_stopped, name="telemetry", daemon=True)
         self._asker = self._new_asker()
-
-    @property
-    def quiet(self) -> bool:
-        """Whether values that cost the driver more than 0.2 ms are not read, so that they age.
-
-        Set it during a run, from any thread: reading the energy counter beside a timed block takes up to 16 ms.
-        """
-        return self._quiet.is_set()
-
-    @quiet.setter
-    def quiet(self, quiet: bool) -> None:
-        if quiet:
-            self._quiet.set()
-        else:
-            self._quiet.clear()
 
     def start(self) -> None:
         """Start both threads."""
         self._asker.start()
-        self._ticker.start()
+        super().start()
 
     def stop(self) -> None:
         """Finish the current call, shut NVML down and stop both threads; nothing is emitted afterwards."""
-        self._stopping.set()
-        if self._ticker.is_alive():
-            self._ticker.join(STOP_S)
+        super().stop()
         self._asker.end()
         self._asker.join(STOP_S)
 
     def _new_asker(self) -> Asker:
-        return Asker(self._root, self._gpm, self._quiet.is_set, self._hung)
+        return Asker(self._root, self._gpm, lambda: self.quiet, self._hung)
 
-    def _tick_until_stopped(self) -> None:
-        """Tick at fixed times (thread `telemetry`); after a slow tick the times restart, without a burst."""
+    def _emit_until_stopped(self) -> None:
+        """Tick at fixed times; after a slow tick the times restart, without a burst."""
         next_s = time.monotonic()
         while not self._stopping.wait(max(0.0, next_s - time.monotonic())):
             self._ask()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
-from cpugpu_tui.telemetry.sampler import STOP_S
+from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES, Simulation
+from cpugpu_tui.telemetry.sampler import Sampler, Telemetry
+
+TELEMETRY_S = 1.0
+"""Seconds between two readings."""
 
 PERIOD_S = 7.3
 """Period of the small changes in load and power."""
@@ -42,30 +44,15 @@ def simulated_sample(elapsed_s: float, gpus: int = 1, *, load: float = 0.0, heat
     )
 
 
-class SimulatedSampler:
+class SimulatedSampler(Telemetry):
     """Emit the readings of a simulated machine at once and then every `interval_s`, in place of a `Sampler`."""
 
     def __init__(self, interval_s: float, emit: Callable[[TelemetryRead], None], gpus: int) -> None:
-        """`emit` is called on the thread `telemetry`."""
-        self.quiet = False
-        """True while a run is live, as for a `Sampler`: the simulated GPUs are loaded then."""
+        super().__init__(emit)
         self._interval_s = interval_s
-        self._emit = emit
         self._gpus = gpus
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._tick_until_stopped, name="telemetry", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread; nothing is emitted afterwards."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join(STOP_S)
-
-    def _tick_until_stopped(self) -> None:
+    def _emit_until_stopped(self) -> None:
         start_s = due_s = time.monotonic()
         heat = 0.0
         while not self._stopping.wait(max(0.0, due_s - time.monotonic())):
@@ -73,6 +60,15 @@ class SimulatedSampler:
             heat += (load - heat) * (1 - math.exp(-self._interval_s / HEAT_S))
             self._emit(simulated_sample(due_s - start_s, self._gpus, load=load, heat=heat))
             due_s += self._interval_s
+
+
+def sampler_of(
+    simulation: Simulation | None, emit: Callable[[TelemetryRead], None], own_pids: Callable[[], set[int]]
+) -> Telemetry:
+    """Return the sampler of this machine, or of the simulated one."""
+    if simulation is not None:
+        return SimulatedSampler(TELEMETRY_S, emit, simulation.gpus)
+    return Sampler(TELEMETRY_S, emit, own_pids)
 
 
 def _ripple(elapsed_s: float, most: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections import deque
 from collections.abc import Sequence
@@ -9,17 +10,22 @@ from itertools import chain
 
 from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
-from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed
+from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
-from cpugpu_tui.timing.warm_up import least_device_ns, most_device_ns
+from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import case_costs
 
 CHECK_EVERY = 10
-"""In sweeps of over 20 cases, the first, the last and every tenth case are checked (method.md, step 2)."""
+"""Of over 20 cases the first, the last and every tenth are checked (method.md, step 2), and in a search the smallest
+size of each sweep."""
+
+
+GRACE = 0.25
+"""Part of its share of the time for which a sweep may go on after it, until its cases have rounds for an interval."""
 
 
 class Scheduler:
@@ -33,12 +39,17 @@ class Scheduler:
         gpus = tuple(device.name for device in machine.devices if not device.is_cpu)
         self._search = SizeSearch(plan.search, plan.cases, gpus) if plan.search is not None else None
         # A search runs one sweep after the other; all other plans are one group.
-        groups: dict[object, list[tuple[int, Case]]] = {}
+        groups: dict[SweepKey | None, list[tuple[int, Case]]] = {}
         for found in plan.search.found if plan.search is not None else ():
             groups[found.case.sweep] = []
         for index, case in enumerate(plan.cases):
             groups.setdefault(case.sweep if self._search is not None else None, []).append((index, case))
-        self._later = deque(groups.values())
+        self._later = deque(groups.items())
+        self._sweep: SweepKey | None = None
+        """The sweep whose share of the time it is; None without shares."""
+        self._postponed: list[tuple[int, Case]] = []
+        """Cases that a sweep's share of the time was too short for."""
+        self._limit_s = self._share_ends_s = self._grace_ends_s = limit_s(plan, len(machine.devices))
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
         self._active: list[CaseRun] = []
@@ -64,9 +75,15 @@ class Scheduler:
         """
         self._gap(force=True)
         while self._later:
-            self._pending.extend(self._later.popleft())
+            self._begin_group()
             if not self._run_group():
                 return self._wind_up()
+        # Whatever time is left goes to the sweeps that were cut short.
+        self._sweep, self._share_ends_s = None, self._limit_s
+        self._pending.extend(self._postponed)
+        self._postponed.clear()
+        if not self._run_group():
+            return self._wind_up()
         if self._plan.turns:
             self._await_turn()  # a process that ends would disturb the last round of another one
             return "done"
@@ -78,12 +95,30 @@ class Scheduler:
             profile_cases(self._to_profile, self._machine, self._emit, self._should_stop)
         return "done"
 
+    def _begin_group(self) -> None:
+        """Make the cases of the next group pending; in a search with a time limit, give it a share of what is left."""
+        share_s = (self._limit_s - self._watch.elapsed_s()) / len(self._later)
+        sweep, cases = self._later.popleft()
+        if self._search is not None and self._limit_s < math.inf:
+            self._sweep, self._share_ends_s = sweep, self._watch.elapsed_s() + share_s
+            self._grace_ends_s = self._share_ends_s + GRACE * share_s
+        if self._plan.search is not None and self._plan.search.device_s:
+            cases = [*cases[:1], *cases[1:][-1:], *cases[1:-1]]  # both ends first: they alone give a wide bracket
+        self._pending.extend(cases)
+
+    @property
+    def _is_share_over(self) -> bool:
+        return self._sweep is not None and self._watch.elapsed_s() >= self._share_ends_s
+
     def _run_group(self) -> bool:
         """Run the pending cases and those that a search adds; return False if the run must end."""
         enter_every = max(1, self._plan.rounds // self._plan.window)
         passes = 0
         while True:
-            if not self._pending:
+            if self._is_share_over:
+                self._postponed += self._pending
+                self._pending.clear()
+            elif not self._pending:
                 self._choose()
             if not self._pending and not self._active and not self._grant_spare():
                 return True
@@ -104,7 +139,7 @@ class Scheduler:
 
     def _choose(self) -> None:
         """Add the next case of a search, if any."""
-        case = self._search.next_case() if self._search is not None else None
+        case = self._search.next_case(self._sweep) if self._search is not None else None
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
@@ -117,7 +152,7 @@ class Scheduler:
         budget_ns = self._plan.budget_s * 1e9
         spare_ns = self._left_ns + sum(left_ns(case_run, budget_ns) for case_run in self._waiting)
         spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
-        widest = self._search.widest(self._waiting, spare_ns)
+        widest = self._search.widest(self._waiting, spare_ns) if not self._is_share_over else None
         if widest is None:
             self._finish_waiting()
             self._left_ns = self._granted_ns = 0.0
@@ -134,8 +169,7 @@ class Scheduler:
             self._finish(case_run)
 
     def _should_stop(self) -> bool:
-        limit_s = self._plan.max_seconds
-        return self._control.stopping or (limit_s is not None and self._watch.elapsed_s() >= limit_s)
+        return self._control.stopping or self._watch.elapsed_s() >= self._limit_s
 
     def _enter(self) -> None:
         """Start the next pending case; report a failure as the case's result."""
@@ -175,7 +209,9 @@ class Scheduler:
         self._between()
 
     def _is_checked(self, index: int) -> bool:
-        count = len(self._plan.cases)
+        cases, count = self._plan.cases, len(self._plan.cases)
+        if self._search is not None and 0 < index < count and cases[index - 1].sweep != cases[index].sweep:
+            return True
         return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1
 
     def _advance(self, case_run: CaseRun) -> None:
@@ -190,9 +226,11 @@ class Scheduler:
             self._active.remove(case_run)
             self._fail(case_run, error)
             return
-        if case_run.done and not (self._search is not None and self._search.keeps(case_run)):
+        is_late = self._watch.elapsed_s() >= self._grace_ends_s
+        is_cut = self._is_share_over and case_run.rounds_complete >= (1 if is_late else self._plan.rounds)
+        if is_cut or (case_run.done and not (self._search is not None and self._search.keeps(case_run))):
             self._active.remove(case_run)
-            if self._search is not None and self._search.is_wide(case_run):
+            if self._search is not None and not is_cut and self._search.is_wide(case_run):
                 self._waiting.append(case_run)
             else:
                 self._left_ns += left_ns(case_run, self._plan.budget_s * 1e9)
@@ -271,11 +309,11 @@ class Scheduler:
         self._since_gap.restart()
 
     def _progress(self) -> Progressed:
-        pending = [case for _, case in chain(self._pending, *self._later)]
+        pending = [case for _, case in self._to_come()]
         more = self._search.most_left if self._search is not None else 0
         left_s = self._forecast.seconds_left(self._active, pending, more)
-        if left_s is not None and self._plan.max_seconds is not None:
-            left_s = min(left_s, max(0.0, self._plan.max_seconds - self._watch.elapsed_s()))
+        if left_s is not None:
+            left_s = min(left_s, max(0.0, self._limit_s - self._watch.elapsed_s()))
         current = self._active[-1] if self._active else None
         return Progressed(
             case=current.case.key if current else "", device="", phase="gap",
@@ -285,15 +323,19 @@ class Scheduler:
     def _wind_up(self) -> str:
         """End early: finish cases that have a complete round, skip all others."""
         stopped = self._control.stopping
-        why = STOP_REQUESTED if stopped else "The time of --max-seconds was over before this case."
+        why = STOP_REQUESTED if stopped else "The time limit of the run was over before this case."
         for case_run in (*self._waiting, *self._active):
             if case_run.rounds_complete >= 1:
                 self._finish(case_run)
             else:
                 self._skip(case_run.case, why)
-        for _, case in (*self._pending, *chain.from_iterable(self._later)):
+        for _, case in self._to_come():
             self._skip(case, why)
         return "stopped" if stopped else "done"
+
+    def _to_come(self) -> tuple[tuple[int, Case], ...]:
+        """Return the cases that have not started."""
+        return (*self._pending, *chain.from_iterable(cases for _, cases in self._later), *self._postponed)
 
     def _skip(self, case: Case, why: str) -> None:
         self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))

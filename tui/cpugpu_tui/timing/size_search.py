@@ -82,10 +82,15 @@ class SizeSearch:
             sweep.estimates[case_run.case.size] = estimate
 
     def is_left_out(self, case: Case) -> bool:
-        """Return whether the CPU is certain to lose at this size, judged by the two largest sizes below it."""
+        """Return whether the CPU is certain to lose at this size, judged by the two largest sizes below it.
+
+        A survey times it anyway: with copies it may win. The sizes of other searches can make its calls very long.
+        """
+        if self._search.full or self._search.device_s is not None:
+            return False
         estimates = self._sweeps[case.sweep].estimates
         below = [estimates[size] for size in sorted(estimates) if size < case.size]
-        return not self._search.full and is_hopeless(below)
+        return is_hopeless(below)
 
     def keeps(self, case_run: CaseRun) -> bool:
         """Return whether a finished case gets further rounds, because it is an end of a bracket or inside one."""
@@ -119,12 +124,13 @@ class SizeSearch:
         decided = [p.size for p in found.points if p.comparison.winner is not None]
         return bool(decided) and size >= max(decided)
 
-    def next_case(self) -> Case | None:
+    def next_case(self, only: SweepKey | None = None) -> Case | None:
         """Return the next case, which narrows a crossover: first of resident data, then with copies.
 
-        None while an active case may still decide the next size, and when the search is complete.
+        None while an active case may still decide the next size, and when the search is complete. `only` is the sweep
+        whose share of the time it is; None for all.
         """
-        for sweep in self._sweeps.values():
+        for sweep in self._sweeps.values() if only is None else (self._sweeps[only],):
             if not (sweep.runs or sweep.found) or any(self._is_open(case_run) for case_run in sweep.runs.values()):
                 continue
             size = self._next_size(sweep)

@@ -75,6 +75,12 @@ def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
     return calls, blocks, min(plan.rounds, max(1, affordable // blocks))
 
 
+def limit_s(plan: Plan, devices: int) -> float:
+    """Return the time limit of a plan's cases on so many devices, seconds; infinite without one."""
+    device_s = plan.search.device_s if plan.search is not None else None
+    return min(math.inf if plan.max_seconds is None else plan.max_seconds, (device_s or math.inf) * devices)
+
+
 def least_device_ns(estimate_ns: float, plan: Plan) -> float:
     """Return the least time of a case on one device, ns: first call, warm-up and least rounds."""
     calls, blocks, rounds = sizing(estimate_ns, plan)

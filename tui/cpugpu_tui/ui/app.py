@@ -132,7 +132,7 @@ class CpuGpuApp(Shell[AppResult]):
             messages.AgentReported: (self.preparing.consider_python, self.live.meet_agent),
             messages.DevicesReported: (self.preparing.consider_python, self.preparing.meet_devices),
             messages.InterpreterFound: (self.preparing.offer_python,),
-            messages.EarlierKnown: (self.preparing.learn_earlier,),
+            messages.EarlierKnown: (self.preparing.learn_earlier, self.exporting.read_thresholds),
             messages.SavingChanged: (self.live.mark_unsaved,),
             messages.NoticeGiven: (self.live.notice,),
             WorkloadPane.Highlighted: (self.preparing.highlight,),

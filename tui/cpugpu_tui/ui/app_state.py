@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
     from cpugpu_tui.store.outbox import Outbox, Unsaved
     from cpugpu_tui.telemetry.recording import Trace
+    from cpugpu_tui.thresholds import Thresholds
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
@@ -199,6 +200,8 @@ class AppState:
     """Number of runs that the next key starts, as typed; 0 if none was typed."""
     past: SavedRunView | None = None
     """The saved run that `run`, `telemetry` and `ceilings` belong to; None if they are this terminal's own."""
+    thresholds: Thresholds | None = None
+    """The file of thresholds in the current folder; None without one."""
     again: Plan | None = None
     """The plan that `r` runs in place of the request: that of the saved run that was run again last."""
 

@@ -60,8 +60,6 @@ class Glyphs:
     """The same beside a label."""
     cursor: str
     """Before the selected row, so that colour alone does not show it."""
-    spinner: str
-    """Frames, in order."""
 
 
 _SIGNS_OF_BOTH = {
@@ -83,7 +81,6 @@ _SIGNS_OF_BOTH = {
     "edge": ("│", "|"),
     "tick": ("┤", "+"),
     "cursor": ("▸", ">"),
-    "spinner": ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\"),
 }
 """Field of `Glyphs` → its characters with UTF-8, and in ASCII."""
 
@@ -153,7 +150,7 @@ def _bar(eighths: int, glyphs: Glyphs) -> str:
 _SIGNS = str.maketrans(
     {
         **dict.fromkeys("─━═╌┄╴╶–—−‐", "-"), **dict.fromkeys("│┃║▏▎▌▐▕", "|"), **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯", "+"),
-        **dict.fromkeys("█▉▊▋▇▆▅", "#"), **dict.fromkeys("▄▃", "="), **dict.fromkeys("▂▁░▒·", "."),
+        **dict.fromkeys("█▉▊▋▇▆▅", "#"), **dict.fromkeys("▄▃▓", "="), **dict.fromkeys("▂▁░▒·", "."),
         **dict.fromkeys("…→▸›»", ">"), **dict.fromkeys("‹«←", "<"), **dict.fromkeys("‘’", "'"),
         **dict.fromkeys("“”", '"'), **dict.fromkeys("•●", "*"),
         "×": "x", "✗": "x", "✓": "+", "µ": "u", "μ": "u", "±": "~", "≈": "~", "↔": "=", "▲": "^", "▼": "v",

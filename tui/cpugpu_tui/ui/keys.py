@@ -116,7 +116,7 @@ COMMANDS: tuple[Command, ...] = (
             lambda s: s.ran and not s.live),
     Command("baseline", ("b",), "Baseline", COMPARE, "Make this series the baseline of later runs.",
             "comparing.set_baseline", lambda s: s.ran and not s.live),
-    Command("export", ("e",), "Export", TAKE_AWAY, "Export the run as JSON, NDJSON, CSV, Markdown or HTML.",
+    Command("export", ("e",), "Export", TAKE_AWAY, "Export the run to JSON, CSV, Markdown, HTML, SVG or PNG.",
             "exporting.ask", lambda s: s.ran and (s.demo or not s.live)),
     Command("copy-row", ("y",), "Copy row", TAKE_AWAY, "Copy the highlighted row as Markdown.", "exporting.copy_row",
             lambda s: s.ran),

@@ -160,11 +160,13 @@ def is_impossible(run: RunState, row: Row) -> bool:
     return judged is not None and judged.impossible_factor is not None
 
 
-BARS = "CPU | GPU; taller is slower"
+BARS = "CPU left, GPU right; tall is slow"
 """Meaning of the two groups of bars, which the pane adds where their heading has no room for it."""
 
+LESS_CERTAIN = "less certain ({open} shows why)"
+
 MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
-    (ODD, "less certain ({open} shows why)",
+    (ODD, LESS_CERTAIN,
      lambda _, row, __: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values())),
     (OPEN, "too close to call", lambda _, __, verdict: verdict == UNDECIDED),
     (OPEN, "too few rounds", lambda _, row, verdict: verdict == TOO_FEW and row.status not in ("active", "pending")),

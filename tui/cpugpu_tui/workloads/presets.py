@@ -35,11 +35,13 @@ class Preset:
     claim: str
     """The publication's result in one line; empty without a publication."""
     small: Small | None = None
-    """Its small scale; None if the full one takes only seconds."""
+    """Its small scale; None for a search, which ends in time."""
     budget_s: float = 5.0
     """Time budget for one device in one case, seconds."""
     is_search: bool = False
     """Whether the sizes are only the limits of a crossover search."""
+    device_s: float | None = None
+    """Time for each device in the whole search, seconds, shared by its parts; None for no limit."""
     is_profiled: bool = True
     """Whether one call of each case is profiled at the end; loading the profiler takes 4 s on an H200."""
     dtypes: tuple[str, ...] = ()
@@ -56,6 +58,33 @@ def tens(low: int, high: int) -> tuple[int, ...]:
 TRANSFERS = tuple(sorted([*(4 * 4**k for k in range(15)), 400, 400_000_000]))
 """4 B … 1 GiB in steps of 4, and P4's two tensors: 10×10 and 100×1000×1000 floats."""
 
+SURVEY = "survey"
+"""Name of the preset of every workload."""
+
+SURVEYED = (
+    Part("matmul", (16, 2048)),
+    Part("vector-dot", (100, 10_000_000), ("dot",)),
+    Part("elementwise", (100, 10_000_000)),
+    Part("mnist-mlp", (32, 4096)),
+    Part("conv2d", (4, 256)),
+    Part("attention", (16, 2048)),
+    Part("transformer", (1, 1024)),
+    Part("transformer-decode", (1, 64)),
+    Part("softmax", (1, 16_384)),
+    Part("layernorm", (1, 16_384)),
+    Part("embedding", (1, 65_536)),
+    Part("solve", (8, 2048)),
+    Part("batched-solve", (1, 32_768)),
+    Part("cholesky", (8, 2048)),
+    Part("svd", (8, 512)),
+    Part("sparse-matmul", (16, 65_536)),
+    Part("fft", (1, 4096)),
+    Part("sort", (100, 4_000_000)),
+    Part("knn", (1, 1024)),
+    Part("random", (1000, 10_000_000)),
+)
+"""The work of `survey`. Every size needs less than 1 GB on each device, also in float64."""
+
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -67,6 +96,17 @@ PRESETS: dict[str, Preset] = {
             # Keeps the whole run below 20 s on two cores without a GPU, and below 10 s on a GPU server.
             budget_s=0.4,
             is_search=True,
+            is_profiled=False,
+        ),
+        Preset(
+            SURVEY,
+            SURVEYED,
+            "What belongs on the GPU? The crossover of every workload, in at most 5 minutes",
+            "",
+            budget_s=0.4,
+            is_search=True,
+            # With the start of the agent below 2 minutes without a GPU, and below 4 with one.
+            device_s=100.0,
             is_profiled=False,
         ),
         Preset(

@@ -95,7 +95,7 @@ def test_a_run_of_another_terminal_is_followed() -> None:
     cases = begin(shelf.store, stream("live", age_ns=HOUR_NS))
     shelf.history.show(shelf.newest)
     assert shelf.port.state.run.settled == 0
-    shelf.store.commit_case("live", cases[0])
+    shelf.store.commit_cases("live", [cases[0]])
     follow = shelf.port.timers[0][1]
     follow()
     assert shelf.port.state.run.settled == 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.demo.record import packed
 from tests.helpers.app.fake_run import settled
 from tests.helpers.app.looking import reads, screen_lines, text_of
 from tests.helpers.app.pty_app import PtyApp
@@ -17,7 +18,7 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from cpugpu_tui.demo.recording import SHIPPED, Recording, packed, shipped
+from cpugpu_tui.demo.recording import SHIPPED, Recording, shipped
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app import CpuGpuApp

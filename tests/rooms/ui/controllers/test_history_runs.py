@@ -98,17 +98,17 @@ async def test_another_terminals_run_is_followed_to_its_end(store: Store, monkey
     monkeypatch.setattr("cpugpu_tui.ui.screens.run_list.LOOK_S", 0.02)
     events = stream("a", age_ns=0)
     cases = begin(store, events)
-    store.commit_case("a", cases[0])
+    store.commit_cases("a", [cases[0]])
     async with opened(app_with(store)) as pilot:
         await list_runs(pilot)
         assert "→ running 1" in listed(pilot)[0]
-        store.commit_case("a", cases[1])
+        store.commit_cases("a", [cases[1]])
         await settled(pilot, lambda: "→ running 2" in listed(pilot)[0])
         await pilot.press("enter")
         await settled(pilot, lambda: pilot.app.state.past is not None)
         assert "→ running 2/3" in status(pilot)
         assert "▲ GPU" not in shown(pilot)[2]
-        store.commit_case("a", cases[2])
+        store.commit_cases("a", [cases[2]])
         await settled(pilot, lambda: "▲ GPU" in shown(pilot)[2])
         assert not pilot.app.state.situation.live
         last = events[-1]

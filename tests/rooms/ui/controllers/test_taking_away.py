@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, new_app, opened, settled, start_run
 from tests.helpers.app.looking import done_run, reads, table_of, text_of
+from tests.helpers.app.several_gpus import events_of
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import RunFinished, RunStarted
+from cpugpu_tui.errors import StoreError, UnfitError
+from cpugpu_tui.model import METRICS, Case, RunFinished, RunStarted
 from cpugpu_tui.store import Store
+from cpugpu_tui.thresholds import FORMAT, VERSION, load
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.screens.export_form import ExportForm
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -100,6 +102,48 @@ async def test_e_writes_the_run_to_a_file(store: Store, tmp_path: Path) -> None:
         await ask(pilot, tmp_path / "x.json")
         await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
         assert json.loads((tmp_path / "x.json").read_text())["runs"][0]["name"] == "quick"
+
+
+def keep_search(store: Store, pilot: Pilot[Any], sizes: tuple[int, ...], workload: str) -> None:
+    """Save a simulated run under the id of the run on the screen."""
+    started, *events = events_of(1, cases=tuple(Case(workload, size) for size in sizes), metrics=METRICS)
+    assert isinstance(started, RunStarted)
+    store.import_run([replace(started, run_id=pilot.app.state.run.run.run_id, number=None), *events])
+
+
+async def test_e_on_a_search_writes_thresholds_and_adds_to_those_of_other_operations(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for workload in ("matmul", "softmax"):
+        async with opened(new_app(backend=SavingBackend(store))) as pilot:
+            await done_run(pilot)
+            keep_search(store, pilot, (16, 64, 256, 1024), workload)
+            await ask(pilot, Path("thresholds.json"))
+            if workload == "softmax":
+                assert "add to it" in hint(pilot)
+                await pilot.press("enter")
+            await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
+            await settled(pilot, lambda: pilot.app.state.thresholds is not None)
+    found = load("thresholds.json", {})
+    assert [each.operation for each in found.entries] == ["matmul", "matmul", "softmax", "softmax"]
+
+
+async def test_thresholds_of_another_machine_stay_as_they_are(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = {"format": FORMAT, "version": VERSION, "made": "", "machine": {"cpu": "Z80"}, "thresholds": []}
+    Path("thresholds.json").write_text(json.dumps(other))
+    async with opened(new_app(backend=SavingBackend(store))) as pilot:
+        await settled(pilot, lambda: pilot.app.state.thresholds is not None)
+        await done_run(pilot)
+        keep_search(store, pilot, (16, 64, 256, 1024), "matmul")
+        await ask(pilot, Path("thresholds.json"))
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        assert isinstance(pilot.app.state.problem, UnfitError)
+    assert json.loads(Path("thresholds.json").read_text()) == other
 
 
 async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import lru_cache
 
 import pytest
 from tests.helpers.app.several_gpus import run_of as simulated
+from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.planted_crossover import searched
 
-from cpugpu_tui.model import METRICS, Case
-from cpugpu_tui.render.answers import answer_lines
+from cpugpu_tui.export.thresholds import rendered, thresholds_of
+from cpugpu_tui.model import METRICS, Case, Simulation
+from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.thresholds import Thresholds
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
@@ -35,9 +41,15 @@ def variants() -> RunState:
     return simulated(1, cases=tuple(cases), metrics=METRICS)
 
 
-def shown(run: RunState, size: tuple[int, int, int], cursor: str = "", glyphs: Glyphs = UNICODE) -> list[str]:
+def shown(
+    run: RunState,
+    size: tuple[int, int, int],
+    cursor: str = "",
+    glyphs: Glyphs = UNICODE,
+    file: Thresholds | None = None,
+) -> list[str]:
     """Return the pane's lines that are not empty."""
-    state = AppState(run=run, situation=Situation(ran=True), cursor=cursor)
+    state = AppState(run=run, situation=Situation(ran=True), cursor=cursor, thresholds=file)
     return [text for line in pane_lines(state, *size, glyphs) if (text := plain(line))]
 
 
@@ -101,3 +113,52 @@ def test_while_the_run_goes_on_it_says_so() -> None:
 def test_no_line_ends_between_a_number_and_its_sign(glyphs: Glyphs) -> None:
     lines = [line for width in range(40, 120) for line in shown(product(), (width, 9, 9), glyphs=glyphs)]
     assert not [line for line in lines if line.startswith(("%", "≈", "~ ")) or line.endswith(("±", "+-", "≈", " ~"))]
+
+
+def file_with(**changes: object) -> Thresholds:
+    """Return the file of thresholds of `product`, with other values in each threshold or in the machine."""
+    document = json.loads(rendered("json", thresholds_of(product())))
+    for each in (document["machine"], *document["thresholds"]):
+        each |= {name: value for name, value in changes.items() if name in each}
+    return Thresholds(document, {})
+
+
+IN_FILE, CONTRADICTS = "This plan is in thresholds.json.", "This run contradicts thresholds.json. Press e to renew it."
+
+
+@pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
+def test_the_file_that_has_the_plan_is_named(size: tuple[int, int, int]) -> None:
+    for run in (product(), replace(product(), finished=None)):
+        assert IN_FILE in " ".join(shown(run, size, file=file_with()))
+    assert "thresholds.json" not in " ".join(shown(product(), size))
+    head, *rows = shown(variants(), WIDE, file=thresholds_of(variants()))
+    assert head.startswith("workload ")
+    assert rows[-1] == IN_FILE
+
+
+@pytest.mark.parametrize(
+    "changes", [{"operation": "softmax"}, {"dtype": "float64"}, {"simulated": False, "cpu": "Z80"}]
+)
+def test_a_file_without_the_plan_or_of_another_machine_is_not(changes: dict[str, object]) -> None:
+    assert "thresholds.json" not in " ".join(shown(product(), WIDE, file=file_with(**changes)))
+
+
+@pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
+def test_a_run_that_contradicts_the_file_says_so(size: tuple[int, int, int], words: GoldenWords) -> None:
+    other = file_with(faster=[["cuda", 16, 1024]])
+    text = " ".join(shown(product(), size, file=other))
+    assert text.startswith(answer_lines(product())[0])
+    assert CONTRADICTS in text
+    assert IN_FILE not in text
+    words(shown(product(), size, file=other))
+    assert CONTRADICTS not in " ".join(shown(replace(product(), finished=None), size, file=other)), "not over yet"
+
+
+def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
+    plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
+    run, _ = searched(plan)
+    lines = shown(run, (118, 3, 30))
+    assert [line.split()[0] for line in lines[1:4]] == [answer.name for answer in leading_answers(run)]
+    assert all("▓" in line for line in lines[1:4])
+    assert " ".join(lines[4:]) == " ".join(survey_lines(run))
+    assert len(shown(run, SMALL)) <= 4

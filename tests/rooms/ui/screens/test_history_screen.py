@@ -225,7 +225,7 @@ async def test_leaving_from_a_saved_run_takes_ones_own_along(store: Store) -> No
 async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
     events = stream("a")
     cases = begin(store, events)
-    store.commit_case("a", cases[0])
+    store.commit_cases("a", [cases[0]])
     store._connection.execute("UPDATE run SET pid = 999999999")
     async with opened(app_with(store)) as pilot:
         await list_runs(pilot)

@@ -10,10 +10,10 @@ from tests.helpers.app.looking import text_of
 from tests.rooms.ui.screens.test_workload_form import at, open_form, said, session_of
 
 from cpugpu_tui.config import config_file
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, check_dtype, parse_sizes
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, check_dtype, parse_sizes, sizes_text
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.panes.fields import Choice
-from cpugpu_tui.ui.screens.workload_form import request_from, sizes_text, texts_of
+from cpugpu_tui.ui.screens.workload_form import request_from, texts_of
 from cpugpu_tui.workloads import PRESETS, catalogue
 
 # ------------------------------------------------------------------ choosers

@@ -88,7 +88,7 @@ def gate(
     Exit code: 0 passed, 1 a case is slower, 3 a case failed, 4 undecided.
     """
     from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest, check_enough_runs
-    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.history import past_runs
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.cli.running.saving import save_rest, saving
     from cpugpu_tui.compare.series import series_in
@@ -104,11 +104,13 @@ def gate(
         database=database, save=not no_save, workloads=tuple(map(str, workloads or ())),
     )  # fmt: skip
     if against is not None:
-        _check_against(context)
+        for name, option in opt.typed(context).items():
+            if name in OF_A_SERIES:
+                raise UsageError(f"{option} cannot be combined with --against.", "Leave one of them out.")
         raise typer.Exit(_play(request, options, against, as_json=json))
-    base = series_in(baseline_name, database, say_remark)
+    base = series_in(baseline_name, database, past_runs.say_remark)
     if new is not None:
-        raise typer.Exit(_judge(request, base, series_in(new, database, say_remark), as_json=json))
+        raise typer.Exit(_judge(request, base, series_in(new, database, past_runs.say_remark), as_json=json))
     check_enough_runs(base)
     with saving(options) as outbox:
         ran = _run_series(request, options, base, outbox)
@@ -135,50 +137,30 @@ OF_A_SERIES = ("baseline_name", "new", "repeat", "any_machine")
 """Parameters that have no meaning with --against."""
 
 
-def _check_against(context: typer.Context) -> None:
-    """Refuse options of a series.
-
-    Raises:
-        UsageError: one of them is given.
-    """
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name in OF_A_SERIES and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{parameter.opts[0]} cannot be combined with --against.", "Leave one of them out.")
-
-
 def _play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
     """Judge this interpreter against another one in a duet, and return the exit code."""
     from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES
     from cpugpu_tui.cli.running.duet import duet_plan, play
     from cpugpu_tui.cli.running.options import with_own
-    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import gate_series
     from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.transport.agent_pool import Agents
 
     pythons = (against, options.python or sys.executable)
-    asked = PlanRequest(request.names or ("quick",), simulation=request.simulation)
+    asked = PlanRequest(
+        request.names or ("quick",), simulation=request.simulation, case_timeout_s=request.case_timeout_s
+    )
     asked = with_own(asked, options.workloads, options.python)
     plan = duet_plan(asked, pythons, options.worker)
-    agents = [Agents(python, simulated=plan.simulation is not None, own=asked.own.words()) for python in pythons]
 
     def judge(series: Sequence[Series]) -> GateReport:
         base, new = series
         return gate_series(base, new, request.limits)
 
     with saving(options) as outbox:
-        try:
-            played = play(
-                plan, agents, pythons, outbox, lambda series: judge(series).found.judged,
-                case_timeout_s=request.case_timeout_s,
-            )  # fmt: skip
-        finally:
-            for each in agents:
-                each.close()
-        if remark := remark_of(outbox):
-            print_notice(remark)
+        played = play(asked, plan, pythons, outbox, lambda series: judge(series).found.judged)
+        say_remark(outbox)
         if played.is_over:
             return save_rest(outbox, played.exit_code or EXIT_UNFIT)
         try:
@@ -211,7 +193,7 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
     from cpugpu_tui.cli.compare.gate_request import gate_plan
     from cpugpu_tui.cli.running.one_run import facts, run_quietly, say_why
     from cpugpu_tui.cli.running.options import with_own, words_for
-    from cpugpu_tui.cli.running.saving import remark_of
+    from cpugpu_tui.cli.running.saving import say_remark
     from cpugpu_tui.compare.comparison import comparable_pairs, differences
     from cpugpu_tui.compare.series import Series
     from cpugpu_tui.session.event_stream import new_id
@@ -240,6 +222,5 @@ def _run_series(request: GateRequest, options: RunOptions, base: Series, outbox:
                 _check_machine(differences(base.runs, new.runs))
     finally:
         agents.close()
-    if remark := remark_of(outbox):
-        print_notice(remark)
+    say_remark(outbox)
     return new

@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.compare import SLOWER
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.cli.fleet.running import hosts_table, trouble_lines
 from cpugpu_tui.cli.output.json_lines import print_json
-from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain, table_of
+from cpugpu_tui.cli.output.table_style import console, print_lines, table_of
 from cpugpu_tui.cli.output.tables import differences_table
 from cpugpu_tui.cli.running.duet import Played
 from cpugpu_tui.compare.gate import FleetGate, GateReport, GpuGate
@@ -49,18 +49,14 @@ def print_report(report: GateReport, *, as_json: bool, duet: Played | None = Non
         print_json(report_data(report) | ({"duet": duet.data} if duet is not None else {}))
         return
     found, out = report.found, console()
-    out.print(plain(against(found)), soft_wrap=True)
+    print_lines(out, [against(found)])
     if found.differences:
         out.print(differences_table(found.differences))
     rows = (map(printable, _cells(each)) for each in report.gated)
     out.print(table_of([(name, name in WORDS) for name in GATED], rows))
-    for line in gate_confidence_lines(report.gated):
-        out.print(plain(line), soft_wrap=True)
-    for label, mean in found.means.items():
-        out.print(plain(mean_text(label, mean)), soft_wrap=True)
-    out.print(plain(gate_sentence(report)), soft_wrap=True)
-    if duet is not None:
-        out.print(plain(duet.text), soft_wrap=True)
+    means = (mean_text(label, mean) for label, mean in found.means.items())
+    print_lines(out, [*gate_confidence_lines(report.gated), *means, gate_sentence(report)])
+    print_lines(out, [duet.text] if duet is not None else [])
 
 
 def report_data(report: GateReport) -> dict[str, Any]:
@@ -170,16 +166,10 @@ def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
     if any(each.run.simulated for each in gate.state.hosts.values()):
         out.print("SIMULATED: no number here was measured.")
     if gate.gpus:
-        table = new_table()
-        add_columns(table, *COLUMNS[:-2])
-        add_columns(table, COLUMNS[-2], justify="right")
-        add_columns(table, COLUMNS[-1])
-        for each in gate.gpus:
-            table.add_row(*(plain(printable(text)) for text in cells(each)))
-        out.print(table)
+        columns = [(name, name != "change") for name in COLUMNS]
+        out.print(table_of(columns, (map(printable, cells(each)) for each in gate.gpus)))
     out.print(hosts_table(gate.state))
-    for line in (*trouble_lines(gate.state), fleet_gate_sentence(gate)):
-        out.print(plain(line), soft_wrap=True)
+    print_lines(out, [*trouble_lines(gate.state), fleet_gate_sentence(gate)])
 
 
 def gate_data(gate: FleetGate) -> dict[str, Any]:
@@ -226,7 +216,7 @@ def fleet_junit(gate: FleetGate) -> bytes:
 
 def fleet_markdown(gate: FleetGate) -> bytes:
     """Return a summary in Markdown: the result, each GPU, each host that failed."""
-    lines = [f"## {escaped(fleet_gate_sentence(gate))}", "", f"| {' | '.join(COLUMNS)} |", "|" + "---|" * len(COLUMNS)]
-    lines += [f"| {' | '.join(escaped(printable(text)) for text in cells(each))} |" for each in gate.gpus]
+    table = _markdown_table(COLUMNS, [cells(each) for each in gate.gpus])
+    lines = [f"## {escaped(fleet_gate_sentence(gate))}", "", *table]
     lines += ["", *(f"- {escaped(printable(line, 1000))}" for line in trouble_lines(gate.state))]
     return "\n".join([*lines, ""]).encode()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.errors import EXIT_UNFIT, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_UNFIT, UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.compare.gate_request import GateRequest
@@ -65,9 +65,9 @@ def gate(
     from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
-    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.history import past_runs
     from cpugpu_tui.cli.running.options import RunOptions, simulation
-    from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving
+    from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_bands
@@ -82,14 +82,13 @@ def gate(
         file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python,
         start_timeout_s=start_timeout, at_once=at_once,
     )  # fmt: skip
-    baselines = [series_in(name, database, say_remark) for name in request.baselines]
+    baselines = [series_in(name, database, past_runs.say_remark) for name in request.baselines]
     check_enough_runs(*baselines)
     plan = asked.plan(_plan(request, baselines), repeat, case_timeout)
     with saving(RunOptions(database=database, save=not no_save)) as outbox:
         fleet, run = Fleet(plan, outbox), Run(FleetState.of(plan.hosts), Outputs())
         run_to_the_end(fleet, run)
-        if remark := remark_of(outbox):
-            print_notice(remark)
+        say_remark(outbox)
         found = judge_fleet(run.state, baselines, request.limits)
         print_fleet_gate(found, as_json=json)
         request.write(fleet_junit(found), fleet_markdown(found))

@@ -121,7 +121,7 @@ def _run_fleet(
 
     from cpugpu_tui.cli.fleet.running import Run, print_fleet, run_to_the_end
     from cpugpu_tui.cli.output.json_lines import failure_as_event, print_line
-    from cpugpu_tui.cli.running.saving import remark_of, save_rest, saving
+    from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.config import config
     from cpugpu_tui.render.fleet import host_data
     from cpugpu_tui.session.fleet_running import Fleet, fleet_devices
@@ -139,8 +139,7 @@ def _run_fleet(
         (show or run_to_the_end)(fleet, run)
         if show is not None and fleet.signal_exit:
             return save_rest(outbox, fleet.signal_exit)  # the terminal may be gone
-        if remark := remark_of(outbox):
-            print_notice(remark)
+        say_remark(outbox)
         code = save_rest(outbox, fleet.signal_exit or run.state.exit_code)
     if as_json:
         hosts = [host_data(each) for each in run.state.hosts.values()]

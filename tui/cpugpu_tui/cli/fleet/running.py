@@ -20,7 +20,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.stream import KEPT, exported
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.render.columns import NONE, Key, name_text
+from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import (
     FleetRow,
     FleetStanding,
@@ -197,7 +197,7 @@ def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStan
 def case_cells(row: FleetRow, *, several: bool) -> list[str]:
     """Return the cells of one row, without its remarks."""
     case = row.whole.case
-    name = f"{name_text(case)} " if several else ""
+    name = f"{case.name} " if several else ""
     gpu = NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:")
     return [f"{name}{case.size:,}", row.host, gpu, *(row.text(key) for key in TIMED)]
 

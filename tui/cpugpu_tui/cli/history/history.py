@@ -41,9 +41,10 @@ def history(
         return
     import msgspec
 
-    from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading, runs_text
+    from cpugpu_tui.cli.history.past_runs import history_table, reading
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.model.quantities import count_of, megabytes
 
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
@@ -62,10 +63,10 @@ def history(
     elif text or tag:
         match = "matches" if len(runs) == 1 else "match"
         more = f", showing the newest {limit:,}" if len(runs) == limit else ""
-        tell(f"{len(runs):,} of {runs_text(total)} {match}{more}. Database: {store.path}, {megabytes(size)}.")
+        tell(f"{len(runs):,} of {count_of(total, 'run')} {match}{more}. Database: {store.path}, {megabytes(size)}.")
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
-        tell(f"{newest}{runs_text(total)}. Database: {store.path}, {megabytes(size)}.")
+        tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")
 
 
 def _results(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:

@@ -24,9 +24,10 @@ def merge(
     """
     import msgspec
 
-    from cpugpu_tui.cli.history.past_runs import runs_text, writing
+    from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.model.quantities import count_of
     from cpugpu_tui.store.maintenance import merge as merge_runs
 
     with writing(database, keep_aside=True) as store:
@@ -34,7 +35,7 @@ def merge(
     if json:
         print_json(msgspec.to_builtins(merged))
         return
-    parts = [f"Added {runs_text(merged.added)}"]
+    parts = [f"Added {count_of(merged.added, 'run')}"]
     parts += [f"{merged.known:,} already here"] if merged.known else []
     parts += [f"skipped {merged.running:,} still running"] if merged.running else []
     parts += [f"kept this history's baseline {name!r}" for name in merged.baselines]

@@ -94,13 +94,3 @@ def _result(found: Outcome | None) -> tuple[str, str]:
     change = f"{found.widest} vs {found.before}" if found.widest else "–"
     more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
     return plain(f"{found.answer or '–'}{more}"), plain(change)
-
-
-def runs_text(count: int) -> str:
-    """Return a count with its noun: `1 run`, `3 runs`."""
-    return f"{count:,} run{'' if count == 1 else 's'}"
-
-
-def megabytes(size_bytes: int) -> str:
-    """Return the size of a file in MB or GB."""
-    return f"{size_bytes / 1e9:.1f} GB" if size_bytes >= 1e9 else f"{size_bytes / 1e6:.1f} MB"

@@ -35,9 +35,10 @@ def prune(
 
     import msgspec
 
-    from cpugpu_tui.cli.history.past_runs import history_table, megabytes, reading, runs_text, writing
+    from cpugpu_tui.cli.history.past_runs import history_table, reading, writing
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.model.quantities import count_of, megabytes
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
     if keep is None and older_than is None:
@@ -54,13 +55,13 @@ def prune(
         for run in found.going:
             print_json(msgspec.to_builtins(run))
         return
-    spared = f" Kept: {runs_text(len(found.spared))} (tagged, in a baseline or running)." if found.spared else ""
+    spared = f" Kept: {count_of(len(found.spared), 'run')} (tagged, in a baseline or running)." if found.spared else ""
     if not found.going:
         tell(f"Nothing to delete.{spared}")
     elif yes:
         sizes = f"{store.path}: {megabytes(size)} before, {megabytes(size_after)} now"
-        tell(f"Deleted {runs_text(len(found.going))}. {sizes}.{spared}")
+        tell(f"Deleted {count_of(len(found.going), 'run')}. {sizes}.{spared}")
     else:
         console().print(history_table(found.going[:LISTED]))
         listed = f", {LISTED} of them listed" if len(found.going) > LISTED else ""
-        tell(f"Would delete {runs_text(len(found.going))}{listed}. Add --yes to delete them.{spared}")
+        tell(f"Would delete {count_of(len(found.going), 'run')}{listed}. Add --yes to delete them.{spared}")

@@ -43,6 +43,12 @@ def tell(text: str) -> None:
     print(shown_lines(text))
 
 
+def print_lines(out: Console, lines: Iterable[str]) -> None:
+    """Print lines that are never broken, in characters that stdout can show."""
+    for line in lines:
+        out.print(plain(line), soft_wrap=True)
+
+
 def new_table() -> Table:
     """Return an empty table in the common style."""
     return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
@@ -88,6 +94,7 @@ def plain(text: str) -> str:
         .replace("≈", "~")
         .replace("–", "-")
         .replace("·", "-")
+        .translate(str.maketrans("░▓█│", ".=#|"))
         .encode("ascii", "replace")
         .decode()
     )

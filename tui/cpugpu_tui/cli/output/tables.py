@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from cpugpu_tui.analysis.compare import Judged
-from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.output.table_style import console, plain, print_lines, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answers import answer_lines, lines_beside_table
+from cpugpu_tui.render.answers import answer_lines, is_survey, lines_beside_table, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
@@ -22,7 +22,7 @@ from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.resume import repeat_commands
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.state import Row, RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)
 """Columns that are dropped on a narrow terminal, in this order. `--json` always has them."""
@@ -36,13 +36,22 @@ LEAST_REMARK = 12
 
 def spelled_table(state: RunState) -> RunTable:
     """Return the table of a run in characters that stdout can show, without empty columns."""
-    found = run_table(state)
+    found = run_table(state, _shown_rows(state))
     lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
     nothing = ("", plain(NONE))
     dropped = {key for key in (*OPTIONAL, Key.REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
     if several(state) and not any(device.is_cpu for device in state.devices):
         dropped |= set(WITHOUT_CPU)
     return RunTable({key: plain(text) for key, text in found.headings.items() if key not in dropped}, lines)
+
+
+def _shown_rows(state: RunState) -> list[Row] | None:
+    """Return the rows of a survey that its answers and its time limit do not explain; None for all of another run."""
+    if not is_survey(state):
+        return None
+    has_answers = bool(survey_lines(state))
+    return [row for row in state.rows.values()
+            if (row.failure.kind != "skipped" if row.failure is not None else not has_answers)]  # fmt: skip
 
 
 def keys_within(table: RunTable, width: int) -> list[str]:
@@ -102,11 +111,11 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
     out = out or console()
     if state.rows:
         out.print(plain(heading(state)))
-        for line in code_lines(state):
-            out.print(plain(line), soft_wrap=True)
+        print_lines(out, code_lines(state))
         table = spelled_table(state)
         keys = keys_within(table, out.width)
-        out.print(rich_table(table, keys))
+        if table.lines:
+            out.print(rich_table(table, keys))
         if missing := [head for key, head in table.headings.items() if key not in keys]:
             out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
     for matrix in matrices(state):
@@ -114,8 +123,8 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
         out.print(matrix_table(matrix))
     for line in summary(state, notice, is_saved):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
-    for command in repeat_commands(state.run) if state.run is not None else ():
-        out.print(plain(f"Again: {command}"), soft_wrap=True)  # keep the command on one line, so that it can be copied
+    if state.run is not None:
+        print_lines(out, (f"Again: {command}" for command in repeat_commands(state.run)))
 
 
 # ------------------------------------------------------------------ comparison tables
@@ -124,14 +133,13 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
 def show_comparison(found: SeriesComparison) -> None:
     """Print the differences between the machines, the verdicts, and the geometric mean."""
     out = console()
-    out.print(plain(against(found)), soft_wrap=True)
+    print_lines(out, [against(found)])
     if found.differences:
         out.print(differences_table(found.differences))
     else:
         out.print(NOTHING_DIFFERS)
     out.print(verdicts_table(found.judged))
-    for line in comparison_summary(found):
-        out.print(plain(line), soft_wrap=True)
+    print_lines(out, comparison_summary(found))
 
 
 def differences_table(differences: tuple[Difference, ...]) -> Table:

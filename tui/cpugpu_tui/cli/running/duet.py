@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from cpugpu_tui.cli.running.one_run import Progress, See, facts, say_why, signal
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import EXIT_OK, UnfitError, UsageError, print_notice
 from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, Plan, RunFinished
-from cpugpu_tui.model.quantities import duration
+from cpugpu_tui.model.quantities import count_of, duration
 from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, nth_plan
@@ -54,7 +56,7 @@ class Played:
     @property
     def text(self) -> str:
         """How long it took, in a sentence."""
-        agents = f"{self.pairs} pair{'s' if self.pairs != 1 else ''} of agents"
+        agents = count_of(self.pairs, "pair of agents", "pairs of agents")
         return f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
 
     @property
@@ -91,27 +93,31 @@ def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan
 
 
 def play(
-    plan: Plan, agents: Sequence[Agents], names: Sequence[str], outbox: Outbox | None, judge: Judge, *,
-    see: See = lambda _state, _event: None, case_timeout_s: float | None = None, max_seconds: float | None = None,
+    request: PlanRequest, plan: Plan, pythons: Sequence[str], outbox: Outbox | None, judge: Judge,
+    see: See = lambda _state, _event: None,
 ) -> Played:  # fmt: skip
     """Run pairs of agents until every case is decided, and return their runs."""
-    duet_id, series_ids = new_id(), [new_id() for _ in agents]
-    played, started_s = Played(tuple(Series(name, ()) for name in names)), time.monotonic()
-    for number in range(1, MOST_PAIRS + 1):
-        if sys.stderr.isatty():
-            print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
-        sessions = [
-            Session(_part(plan, number, index, len(agents)), each, outbox, series_ids[index], case_timeout_s,
-                    {**facts(), DUET: f"{duet_id}.{number}"})
-            for index, each in enumerate(agents)
-        ]  # fmt: skip
-        duet = Duet(sessions, plan.cases, is_flipped=number % 2 == 0)
-        _run_pair(duet, plan, agents, played, see)
-        played.start_up_s = time.monotonic() - started_s - played.visits_s
-        plan = replace(plan, cases=tuple(case for case in plan.cases if case.key in _open(played, judge, plan)))
-        is_late = max_seconds is not None and time.monotonic() - started_s >= max_seconds
-        if played.is_over or not plan.cases or is_late:
-            break
+    duet_id, started_s = new_id(), time.monotonic()
+    played, series_ids = Played(tuple(Series(name, ()) for name in pythons)), [new_id() for _ in pythons]
+    with ExitStack() as stack:
+        agents = [Agents(each, simulated=plan.simulation is not None, own=request.own.words()) for each in pythons]
+        for each in agents:
+            stack.callback(each.close)
+        for number in range(1, MOST_PAIRS + 1):
+            if sys.stderr.isatty():
+                print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
+            sessions = [
+                Session(_part(plan, number, index, len(agents)), each, outbox, series_ids[index],
+                        request.case_timeout_s, {**facts(), DUET: f"{duet_id}.{number}"})
+                for index, each in enumerate(agents)
+            ]  # fmt: skip
+            _run_pair(Duet(sessions, plan.cases, is_flipped=number % 2 == 0), plan, agents, played, see)
+            played.start_up_s = time.monotonic() - started_s - played.visits_s
+            left = _open(played, judge, plan)
+            plan = replace(plan, cases=tuple(case for case in plan.cases if case.key in left))
+            is_late = time.monotonic() - started_s >= (request.max_seconds or math.inf)
+            if played.is_over or not plan.cases or is_late:
+                break
     return played
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
+from cpugpu_tui.cli.options import typed
 from cpugpu_tui.cli.output.json_lines import failure_as_event, print_json
 from cpugpu_tui.cli.running.duet import Played, duet_plan, play
 from cpugpu_tui.cli.running.one_run import facts, run_once, seen_by
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
-from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving, way_into
+from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving, say_remark, way_into
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
@@ -43,7 +45,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
     agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=request.own.words())
     series_id, code = new_id(), EXIT_OK
     with saving(options) as outbox:
-        try:
+        with closing(agents):
             with failure_as_event(as_json=as_json):
                 plan = with_gpu_names(plan, agents)
             for number in range(1, request.repeat + 1):
@@ -55,8 +57,6 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
                 code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
                 if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
                     break  # the next run would fail in the same way
-        finally:
-            agents.close()
         return save_rest(outbox, code or outputs.exit_code)
 
 
@@ -81,19 +81,11 @@ def run_in_turn(
     def judge(series: Sequence[Series]) -> list[Judged]:
         return [each for found in compared(series) for each in found.judged]
 
-    agents = [Agents(python, simulated=plan.simulation is not None, own=request.own.words()) for python in pythons]
     with saving(options) as outbox:
-        try:
-            played = play(
-                plan, agents, pythons, outbox, judge, see=seen_by(outputs, as_json=as_json),
-                case_timeout_s=request.case_timeout_s, max_seconds=request.max_seconds,
-            )  # fmt: skip
-        finally:
-            for each in agents:
-                each.close()
-        for line in (remark_of(outbox), *outputs.write()):
-            if line:
-                print_notice(line)
+        played = play(request, plan, pythons, outbox, judge, seen_by(outputs, as_json=as_json))
+        say_remark(outbox)
+        for line in outputs.write():
+            print_notice(line)
         code = played.exit_code or outputs.exit_code
         try:
             show_duet(compared(played.series), played, as_json=as_json)
@@ -106,7 +98,7 @@ def run_in_turn(
 
 def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: bool) -> None:
     """Print the comparisons and how long the duet took."""
-    from cpugpu_tui.cli.output.table_style import console, plain
+    from cpugpu_tui.cli.output.table_style import console, print_lines
     from cpugpu_tui.cli.output.tables import show_comparison
 
     for each in found:
@@ -115,26 +107,28 @@ def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: boo
         else:
             show_comparison(each)
     if found and not as_json:
-        console().print(plain(played.text), soft_wrap=True)
+        print_lines(console(), [played.text])
 
 
 TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard")
 """Parameters of `run` that can be used with --resume. The plan is fixed."""
 
 
-def resume_run(context: typer.Context) -> int:
+def resume_run(context: typer.Context, preset: str | None = None) -> int:
     """Run the missing cases of a saved run and return the exit code.
+
+    Without a named run it is the newest unfinished one, of `preset` if that is given.
 
     Raises:
         UsageError: an option would change the plan.
         CpuGpuError: no run can be resumed. With `--json` it is also printed as a `RunFinished` line.
     """
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in TAKEN and source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"{parameter.opts[0]} cannot be combined with --resume.", "Leave it out.")
-    given = context.params
+    for name, option in typed(context).items():
+        if name not in TAKEN:
+            raise UsageError(f"{option} cannot be combined with --resume.", "Leave it out.")
+    given = {**dict.fromkeys(TAKEN), **context.params}
     as_json, database, pythons = given["json"], given["database"], given["python"] or ()
+    pythons = (pythons,) if isinstance(pythons, str) else pythons
     if len(pythons) > 1:
         raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
     named_python = pythons[0] if pythons else None
@@ -144,7 +138,7 @@ def resume_run(context: typer.Context) -> int:
         assert store is not None
         with failure_as_event(as_json=as_json):
             check_positive(PlanRequest((), case_timeout_s=given["case_timeout"]))
-            run = _wanted(store, given["names"] or ())
+            run = _wanted(store, given["names"] or (), preset)
             plan = run.started.plan
             outputs.check()
             own = words_for(plan, map(str, given["workloads"] or ()))
@@ -152,12 +146,9 @@ def resume_run(context: typer.Context) -> int:
             _require_python(run, named_python)
         worker = str(run.started.environment.get("worker") or "process")
         python = found_python(named_python, worker, plan.simulation)
-        agents = Agents(python, worker, simulated=plan.simulation is not None, own=own)
-        try:
+        with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
             session = Session.resumed(run, agents, outbox, given["case_timeout"])
             code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
-        finally:
-            agents.close()
         return save_rest(outbox, code or outputs.exit_code)
 
 
@@ -170,11 +161,11 @@ def _require_python(run: Unfinished, python: str | None) -> None:
         )
 
 
-def _wanted(store: Store, names: Sequence[str]) -> Unfinished:
+def _wanted(store: Store, names: Sequence[str], preset: str | None) -> Unfinished:
     if len(names) > 1:
         raise UsageError(
             f"--resume takes one run, not {len(names)}.", "Give one run, or none for the newest unfinished run."
         )
     if store.notice:
         raise StoreError(store.notice)
-    return unfinished(store, names[0] if names else None)
+    return unfinished(store, names[0] if names else None, preset)

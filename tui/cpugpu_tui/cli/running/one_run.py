@@ -21,17 +21,13 @@ from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.telemetry.sampler import Sampler
-from cpugpu_tui.telemetry.simulated import SimulatedSampler
+from cpugpu_tui.telemetry.simulated import sampler_of
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.fleet_running import Fleet
-
-TELEMETRY_S = 1.0
-"""Interval of telemetry during a run."""
 
 See = Callable[[RunState, Event], None]
 """Called with each event and the state after it."""
@@ -111,11 +107,7 @@ def telemetry(sessions: Sequence[Session], plan: Plan, pids: Callable[[], set[in
         for session in sessions:
             session.add_telemetry(read)
 
-    sampler = (
-        Sampler(TELEMETRY_S, add, pids)
-        if plan.simulation is None
-        else SimulatedSampler(TELEMETRY_S, add, plan.simulation.gpus)
-    )
+    sampler = sampler_of(plan.simulation, add, pids)
 
     def hush(live: bool) -> None:
         """Skip readings that take the driver milliseconds while the plan runs."""

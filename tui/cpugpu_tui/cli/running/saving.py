@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from cpugpu_tui.cli.running.options import RunOptions
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, CpuGpuError, LockedError, StoreError
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, CpuGpuError, LockedError, StoreError, print_notice
 from cpugpu_tui.export import formats, target
 from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
 from cpugpu_tui.export.tensorboard import LiveTensorboard
@@ -68,6 +68,12 @@ def as_saved(state: RunState, unsaved: Unsaved | None, remark: str | None) -> tu
 def remark_of(outbox: Outbox | None) -> str | None:
     """Return the notice about opening the history, if any."""
     return outbox.store.remark if outbox is not None and outbox.store is not None else None
+
+
+def say_remark(outbox: Outbox | None) -> None:
+    """Print this notice on stderr."""
+    if remark := remark_of(outbox):
+        print_notice(remark)
 
 
 def save_rest(outbox: Outbox | None, code: int) -> int:

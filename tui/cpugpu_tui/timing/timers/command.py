@@ -14,7 +14,7 @@ from cpugpu_tui.machine.nvml import GpuProbe
 from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
 from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process
 from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
-from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Stopped
+from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, HostTimer, Readiness, Stopped
 from cpugpu_tui.workloads.own_command import startup_words, words_for
 
 STARTUPS = 3
@@ -56,7 +56,7 @@ class Seen:
     """GPU → why it is unknown whether the command used it."""
 
 
-class CommandTimer:
+class CommandTimer(HostTimer):
     """Runs commands for one device, on the clock of this process."""
 
     def __init__(
@@ -211,26 +211,10 @@ class CommandTimer:
         del op, count
         return {}
 
-    def throughput_block(self, op: CommandOperation, calls: int) -> None:
-        """Return None: processes are not queued."""
-
     def device_samples(self, op: CommandOperation, count: int) -> DeviceSamples:
         """Return nothing: kernels of other processes cannot be timed."""
         del op, count
         return DeviceSamples(())
-
-    def overheads(self, op: CommandOperation) -> dict[str, tuple[float, ...]]:
-        """Return nothing."""
-        del op
-        return {}
-
-    def end_to_end(self, op: CommandOperation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Return nothing: a process starts and ends on the host."""
-        del op, count, pinned
-        return {}
-
-    def kernels(self, op: CommandOperation) -> Kernels | None:
-        """Return None: kernels of other processes are not seen."""
 
     def threads(self) -> int:
         """Return the number of cores that the command may use."""

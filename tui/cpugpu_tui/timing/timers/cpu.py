@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from cpugpu_tui.model import AS_WRITTEN, COLD_START, SINGLE, SYNCED, Case, Device
-from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, Kernels, Readiness
+from cpugpu_tui.timing.timers import DeviceSamples, FirstCall, HostTimer, Readiness
 from cpugpu_tui.timing.timers.timed_operation import Operation, operation
 from cpugpu_tui.workloads.containers import stored, tensors
 
@@ -20,7 +20,7 @@ PROBED = 1_000_000
 """Elements of each input that are checked for denormals."""
 
 
-class CpuTimer:
+class CpuTimer(HostTimer):
     """Measures wall time on the CPU, where calls are synchronous."""
 
     def __init__(self, device: Device, flush_bytes: int, threads: int, cores: int, *, cold: bool, fresh: bool) -> None:
@@ -111,11 +111,6 @@ class CpuTimer:
             samples.append(float(perf_counter_ns() - started))
         return {SINGLE: tuple(samples)}
 
-    def throughput_block(self, op: Operation, calls: int) -> float | None:
-        """Return None: calls on a CPU do not queue, so `latency` is the throughput."""
-        del op, calls
-        return None
-
     def device_samples(self, op: Operation, count: int) -> DeviceSamples:
         """Time single calls with flushed caches and, if the step takes `out=`, a preallocated result."""
         step, inputs = op.step, op.inputs
@@ -137,21 +132,6 @@ class CpuTimer:
         if self._flush_buffer is None:
             self._flush_buffer = torch.ones(self._flush_bytes // 4, dtype=torch.int32)
         self._flush_buffer.add_(1)
-
-    def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
-        """Return nothing: a CPU call has no launch or copy."""
-        del op
-        return {}
-
-    def end_to_end(self, op: Operation, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
-        """Return nothing: the data is on the host already, so this equals the latency."""
-        del op, count, pinned
-        return {}
-
-    def kernels(self, op: Operation) -> Kernels | None:
-        """Return None: only GPU kernels are profiled."""
-        del op
-        return None
 
 
 def flushes_denormals() -> bool:

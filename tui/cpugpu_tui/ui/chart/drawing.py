@@ -15,8 +15,8 @@ from operator import itemgetter
 from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.model import SweepKey
-from cpugpu_tui.model.quantities import size_text, time_text
+from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.model.quantities import count_of, size_text, time_text
 from cpugpu_tui.render.answers import axis_of, threads_of, usable, world
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
 from cpugpu_tui.render.rows import is_column
@@ -69,7 +69,8 @@ def chart_lines(
     is_low = not options.in_words and height < LOW
     title = [] if is_low else [_title(sweep, rows, options, width)]
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
-    below = wrapped(spelled(sentence, glyphs), width, "strong" if options.what_if != RESIDENT else "text", lines=2)
+    role = "strong" if options.what_if != RESIDENT else "text"
+    below = wrapped(spelled(sentence, glyphs), width, role, lines=2)
     if not found:
         return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
     crossing = crossing_shown(run, sweep, options)
@@ -83,7 +84,7 @@ def chart_lines(
         room = height - len(title) - len(legend) - len(below) - 1
     if room < LEAST_CELLS[1] or width < LEAST_CELLS[0] + 10:
         needs = "Not enough room for the chart. It needs a terminal of at least 60x16."
-        return [*title, *wrapped(needs, width, "muted"), *below][:height]
+        return [*title, *wrapped(needs, width, "muted"), *wrapped(spelled(sentence, glyphs), width, role)][:height]
     return [*title, *legend, *_field(found, crossing, marked, width, room, options, glyphs), *below]
 
 
@@ -97,14 +98,13 @@ def crossing_shown(run: RunState, sweep: SweepKey, options: ChartOptions) -> Cro
 
 
 def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
-    workload, variant, dtype, threads = sweep
-    name = workload if variant == "default" else f"{workload} {variant}"
+    *_, dtype, threads = sweep
     known = threads_of(rows) or threads
-    rival = f"{known} CPU thread{'s' if known != 1 else ''}"
+    rival = count_of(known, "CPU thread")
     against = "" if not known else f": GPU against {rival}" if any(row.gpu for row in rows) else f" on {rival}"
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
-    title: Spans = ((name, "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
+    title: Spans = ((work_name(sweep), "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
     return title if width_of(title) <= width else title[:-1]
 
 
@@ -114,12 +114,7 @@ def _legend(
 ) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
-    if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
-        place = spelled(where(crossing, axis), glyphs)
-        items.append(((CROSSING, "warn"), (f" crossover{condition}: {place}", "text")))
-        between = f" crossover between {size_text(crossing.low)} and {size_text(crossing.high)}"
-        items.append(((glyphs.empty * 2, "muted"), (between, "text")))
+    items += _crossing_items(crossing, f": {spelled(where(crossing, axis), glyphs)}", " crossover", options, glyphs)
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
     text = f"{_which(marked, options)} row (dotted line): {_highlighted(marked, axis, glyphs)}"
@@ -139,27 +134,29 @@ def _short_legend(
 ) -> Spans:  # fmt: skip
     """Return the meaning of the signs in one line: the most important ones that fit, since the answer is near."""
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
-    name = " ".join(part for part in sweep[:2] if part != "default")
-    items: list[Spans] = [((f"{name} {sweep[2]}", "strong"),)] if several else []
+    items: list[Spans] = [((f"{work_name(sweep)} {sweep[2]}", "strong"),)] if several else []
     items += [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
-    if crossing.point is not None and crossing.low is not None and crossing.high is not None:
-        condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
-        bracket = f" between {size_text(crossing.low)} and {size_text(crossing.high)}"
-        items.append(((CROSSING, "warn"), (f" crossover{condition}", "text")))
-        items.append(((glyphs.empty * 2, "muted"), (bracket, "text")))
-    axis = axis_of(run, [marked])
-    items.append(
-        (
-            (HIGHLIGHT, "strong"),
-            (f" {_which(marked, options)} {spelled(named(axis, '=', marked.case.size), glyphs)}", "text"),
-        )
-    )
+    items += _crossing_items(crossing, "", "", options, glyphs)
+    size = spelled(named(axis_of(run, [marked]), "=", marked.case.size), glyphs)
+    items.append(((HIGHLIGHT, "strong"), (f" {_which(marked, options)} {size}", "text")))
     items += [((SEVERAL, "strong"), (" overlap", "text"))] if len(found) > 1 else []
     line: Spans = items[0]
     for item in items[1:]:
         if width_of(line) + 3 + width_of(item) <= width:
             line = (*line, ("   ", "text"), *item)
     return line
+
+
+def _crossing_items(
+    crossing: Crossover, place: str, noun: str, options: ChartOptions, glyphs: Glyphs
+) -> list[Spans]:  # fmt: skip
+    """Return the meaning of the signs of a crossover, with its `place`, and of its bracket; nothing without one."""
+    if crossing.low is None or crossing.high is None:
+        return []
+    condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
+    bracket = f"{noun} between {size_text(crossing.low)} and {size_text(crossing.high)}"
+    return [((CROSSING, "warn"), (f" crossover{condition}{place}", "text")),
+            ((glyphs.empty * 2, "muted"), (bracket, "text"))]  # fmt: skip
 
 
 def _which(marked: Row, options: ChartOptions) -> str:

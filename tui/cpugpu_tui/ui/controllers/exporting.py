@@ -12,9 +12,16 @@ import base64
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
+
+if TYPE_CHECKING:
+    from cpugpu_tui.thresholds import Thresholds
+
+THRESHOLDS = Path("thresholds.json")
+"""The file that the answer names, written by `cpugpu-tui thresholds make` and by the export of a search."""
 
 SCREEN_ROOM = 240
 """Bytes in one envelope for screen, which drops sequences longer than 256."""
@@ -99,10 +106,35 @@ class Exporting:
             from cpugpu_tui.export.stream import exported
 
             run = exported(self._saved_runs().store.load(run_id))
-            target.write(path, formats.rendered(formats.required_format_of(path), [run]))
+            name = formats.required_format_of(path)
+            if name == formats.THRESHOLDS:
+                from cpugpu_tui.export.thresholds import added_to, rendered
+
+                target.write(path, [rendered("json", added_to(path, run.state)).encode()])
+            else:
+                target.write(path, formats.rendered(name, [run]))
             return path
 
-        self._port.in_background(
-            "export", body, lambda written: self._port.say(f"Wrote {written}"),
-            lambda error: self._port.change(problem=error),
-        )  # fmt: skip
+        def written(path: Path) -> None:
+            self._port.say(f"Wrote {path}")
+            self.read_thresholds()
+
+        self._port.in_background("export", body, written, lambda error: self._port.change(problem=error))
+
+    def read_thresholds(self, _: object = None) -> None:
+        """Read the file of thresholds in the current folder, if there is one. A damaged one counts as none."""
+        if not THRESHOLDS.exists() and self._port.state.thresholds is None:
+            return
+
+        def body() -> Thresholds | None:
+            from cpugpu_tui.thresholds import ThresholdsError, load
+
+            try:
+                return load(THRESHOLDS, {})
+            except ThresholdsError:
+                return None
+
+        def keep(found: Thresholds | None) -> None:
+            self._port.change(thresholds=found)
+
+        self._port.in_background("thresholds", body, keep, lambda _: None)

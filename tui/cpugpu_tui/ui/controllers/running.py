@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Plan
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -135,6 +136,7 @@ class Running:
         kept = None if parent is None else port.state.again  # `r` does not repeat a row that was run alone
         self._live.begin(
             problem=None, repeats=repeats, repeat_number=1, again=plan if again else kept, count=0, parent=parent,
+            what_if=RESIDENT,
             situation=Situation(live=True, ran=port.state.situation.ran),
         )  # fmt: skip
         port.set_terminal_title(f"cpugpu-tui: {plan.name}")

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from cpugpu_tui.state.state import RunState
     from cpugpu_tui.store import Store
     from cpugpu_tui.store.outbox import Outbox
-    from cpugpu_tui.telemetry.recording import Player, Trace
-    from cpugpu_tui.telemetry.sampler import Sampler
-    from cpugpu_tui.telemetry.simulated import SimulatedSampler
+    from cpugpu_tui.telemetry.recording import Trace
+    from cpugpu_tui.telemetry.sampler import Telemetry
     from cpugpu_tui.transport.agent_pool import Agents
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
@@ -36,10 +35,6 @@ WAIT_S = 5.0
 
 REPLAY_ENDED = "end of the recording"
 """Notice after the last reading of a recording."""
-
-TELEMETRY_S = 1.0
-"""Seconds between two readings."""
-
 
 RunningSession: TypeAlias = "Session | DemoPlayer"
 """One run, measured or played."""
@@ -55,7 +50,7 @@ class Backend:
         self._no_store = NO_HISTORY
         self.outbox: Outbox | None = None
         """Saves runs to the history; None before `open`, and if nothing is saved."""
-        self._sampler: Sampler | SimulatedSampler | Player | None = None
+        self._sampler: Telemetry | None = None
         self._survey: DeviceSurvey | None = None
         self._is_leaving = threading.Event()
 
@@ -76,7 +71,11 @@ class Backend:
             return
         self._agents = agents = self._new_agents(None if options.python == AUTO else options.python)
         agents.on_ready = on_agent
-        self._sampler = self._new_sampler(on_telemetry)
+        from cpugpu_tui.telemetry.simulated import sampler_of
+
+        self._sampler = sampler_of(
+            options.request.simulation, on_telemetry, lambda: self._agents.pids() if self._agents is not None else set()
+        )
         self._sampler.start()
         notices = []
         if options.save:
@@ -134,17 +133,6 @@ class Backend:
     def leave(self) -> None:
         """Cancel a search for interpreters."""
         self._is_leaving.set()
-
-    def _new_sampler(self, on_telemetry: Callable[[TelemetryRead], None]) -> Sampler | SimulatedSampler:
-        """Return the sampler of this machine, or of the simulated one."""
-        simulation = self._options.request.simulation
-        if simulation is not None:
-            from cpugpu_tui.telemetry.simulated import SimulatedSampler
-
-            return SimulatedSampler(TELEMETRY_S, on_telemetry, simulation.gpus)
-        from cpugpu_tui.telemetry.sampler import Sampler
-
-        return Sampler(TELEMETRY_S, on_telemetry, lambda: self._agents.pids() if self._agents is not None else set())
 
     def _play(
         self, trace: Trace, on_telemetry: Callable[[TelemetryRead], None], on_notice: Callable[[str], None]

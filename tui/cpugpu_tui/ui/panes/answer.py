@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.geometry import Size
+from textual.widget import Widget
 
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
-from cpugpu_tui.model import SweepKey
+from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
+from cpugpu_tui.render.answers import (
+    answer_lines,
+    answers,
+    axis_of,
+    leading_answers,
+    lines_beside_table,
+    survey_lines,
+    world,
+)
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.render.sentences import cut_short, table_lines
@@ -73,9 +82,8 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
     measured = world(run, rows, RESIDENT)
     if not measured.points:
         return ""
-    name = " ".join(part for part in sweep[:2] if part != "default")
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
-    prefix = f"{name}: " if several else ""
+    prefix = f"{work_name(sweep)}: " if several else ""
     axis = axis_of(run, rows)
     if key == RESIDENT:
         return f"{prefix}With {BY_KEY[key].label}, the GPU {_outcome(measured, axis)}."
@@ -125,8 +133,9 @@ class AnswerPane(StatePane):
         live = (run.run_id, size.width) if run is not None and state.situation.live else None
         if live is None or live != self._live:
             self._live, self._height = live, 0
-        least, most = (limit.cells if limit is not None else None for limit in
-                       (self.styles.min_height, self.styles.max_height))  # fmt: skip
+        around = self.parent.size.height if isinstance(self.parent, Widget) else 0
+        least, most = (None if limit is None else limit.cells or int(limit.value * around / 100)
+                       for limit in (self.styles.min_height, self.styles.max_height))  # fmt: skip
         most = most or least or 1
         lines = pane_lines(state, size.width, max(least or 1, min(self._height, most)), most, self.glyphs)
         self._height = len(lines)
@@ -146,7 +155,9 @@ def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyph
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
     # such as a slow GPU or threads that waited for a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
-    whole = len(table) + min(first, 1) if table else first
+    below = sum(len(wrapped(spelled(text, glyphs), width)) for text, _ in sentences[: len(survey_lines(state.run))])
+    whole = len(table) + (below or min(first, 1)) if table else first
+    whole += sum(role == "warn" for _, role in sentences)
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     lines += _shortened(state, table, height - len(lines) - min(first, 1))
     for index, (text, role) in enumerate(sentences):
@@ -223,9 +234,11 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
     if has_table or answer_lines(run):
         shown = lines_beside_table(run) if has_table else answer_lines(run)
         sentences += [(text, "key") for text in (_what_if(state),) if text]
-        # Room is scarce at 80x24, so the notice of an unfinished search comes right after the first sentence.
-        unfinished = [(text, "warn") for text in (cut_short(run),) if text]
-        sentences += [*((text, "strong") for text in shown[:1]), *unfinished, *((text, "muted") for text in shown[1:])]
+        # Room is scarce at 80x24, so notices come right after the first sentence.
+        in_file, contradiction = _in_file(state)
+        first = " ".join(filter(None, (*shown[:1], in_file)))
+        notices = [(text, "warn") for text in (cut_short(run), contradiction) if text]
+        sentences += [*([(first, "strong")] if first else []), *notices, *((text, "muted") for text in shown[1:])]
         if run.run is not None and run.run.plan.scale == "small":
             sentences.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
     elif situation.live:
@@ -237,6 +250,19 @@ def _sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
         choose = "Up and down select a workload, {open} edits its settings. Press {help} for help."
         sentences.append((keymap.with_keys(choose), "muted"))
     return sentences
+
+
+def _in_file(state: AppState) -> tuple[str, str]:
+    """Return whether the file of thresholds has the run's plan, and whether the run contradicts it, each or nothing."""
+    if state.thresholds is None:
+        return "", ""
+    from cpugpu_tui.export.thresholds import standing  # loads msgspec, which the first frame does not need
+
+    is_in_file, moves = standing(state.run, state.thresholds)
+    if not moves:
+        return ("This plan is in thresholds.json." if is_in_file else ""), ""
+    remedy = state.keymap.with_keys("Press {export} to renew it.")
+    return "", f"This run contradicts thresholds.json. {remedy} {moves[0]}"
 
 
 def _what_if(state: AppState) -> str:

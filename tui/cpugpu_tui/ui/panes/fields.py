@@ -115,6 +115,18 @@ class Chooser(Lines, can_focus=True):
         """Submit the form."""
         self.post_message(self.Submitted())
 
+    _is_opening = False
+
+    @property
+    def opens(self) -> bool:
+        """Whether it has more lines with the focus."""
+        return True
+
+    def focus_on_click(self) -> bool:
+        """Take the focus; remember whether this click only opens the list."""
+        self._is_opening = not self.has_focus and self.opens
+        return True
+
 
 class Choice(Chooser):
     """One of several words, side by side. Arrow keys, space or a click choose; typed letters find a word or its alias.
@@ -137,7 +149,6 @@ class Choice(Chooser):
         self.value = value
         self._options, self._aliases = tuple(options), aliases or {}
         self._typed = ""
-        self._is_opening = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -202,10 +213,10 @@ class Choice(Chooser):
         self._typed = ""
         super().watch_has_focus(value)
 
-    def focus_on_click(self) -> bool:
-        """Take the focus; remember whether this click only opens the list."""
-        self._is_opening = not self.has_focus and len(self._rows()) > 1
-        return True
+    @property
+    def opens(self) -> bool:
+        """Whether the words need more than one line."""
+        return len(self._rows()) > 1
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Choose the word under the mouse. Not when the button is released: hints come and go, and the field moves."""
@@ -235,7 +246,6 @@ class DeviceChoice(Chooser):
         self._state, self._glyphs = state, glyphs
         self._asked = chosen
         self._cursor = 0
-        self._is_opening = False
 
     @property
     def value(self) -> str:
@@ -288,11 +298,6 @@ class DeviceChoice(Chooser):
         self.chosen = toggled(self.chosen, name)
         self.redraw()
         self.post_message(self.Changed())
-
-    def focus_on_click(self) -> bool:
-        """Take the focus; remember whether this click only opens the list."""
-        self._is_opening = not self.has_focus
-        return True
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Select or clear the device under the mouse."""

@@ -86,6 +86,11 @@ class Lines(Widget):
         if changed:
             self.refresh(*changed)
 
+    def show_any(self, lines: Sequence[Spans]) -> None:
+        """Show these lines; without any, take no room."""
+        self.show(lines)
+        self.display = bool(lines)
+
     def on_click(self, event: events.Click) -> None:
         """Press the key that was clicked."""
         place = event.get_content_offset(self)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui.model import CALIBRATION, Progressed
-from cpugpu_tui.model.quantities import duration, size_text
+from cpugpu_tui.model.quantities import count_of, duration, size_text
 from cpugpu_tui.render.sentences import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -80,10 +80,9 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
     """Return how many runs were typed, with the keys that start or cancel them."""
     if not state.count:
         return ()
-    runs = f"{state.count} run{'s' if state.count > 1 else ''}"
     start, cancel = map(state.keymap.of, ("run", "back"))
     keys: Spans = ((start, "key"), (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))
-    return ((f"{runs} queued: ", "strong"), *keys)
+    return ((f"{count_of(state.count, 'run')} queued: ", "strong"), *keys)
 
 
 def replay_tag(state: AppState) -> Spans:

@@ -27,7 +27,7 @@ from cpugpu_tui.ui.panes.lines import Lines, rich_text
 from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of, width_beside
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
-from cpugpu_tui.ui.rows import BARS, legend, signs_of
+from cpugpu_tui.ui.rows import BARS, LESS_CERTAIN, legend, signs_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -56,8 +56,9 @@ class TimingsPane(Vertical):
         self._changes: Changes | None = None
         self._keymap = DEFAULT_KEYMAP
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}
-        self._more_signs: frozenset[str] = frozenset()
         """Row key → row and the meanings of its signs, cached for that row."""
+        self._more_signs: frozenset[str] = frozenset()
+        self._has_times = True
         self._shown: tuple[RunState, str, Order, rows.Look, Changes | None, list[Column]] | None = None
         """The table's content: run, filter, order, look, changes and columns."""
         self._place = (0, 0)
@@ -127,6 +128,8 @@ class TimingsPane(Vertical):
         self.table.cells_of = partial(self._cells_of, look, is_wide)
         two_groups = laid_out[-1].label == COLUMNS[Key.ROUNDS].heading and not (look.cpu_only or look.gpu_only)
         self._more_signs = frozenset({BARS} if two_groups else ())
+        keys = {column.key for column in laid_out}
+        self._has_times = Key.CPU in keys or Key.SPEEDUP not in keys  # the small view leaves them out
         self._fill(run, look, self.size.width - beside - 1)
         self._shown = (run, *now)
         self._arrange(beside)
@@ -146,7 +149,7 @@ class TimingsPane(Vertical):
 
     def _may_have_chart(self) -> bool:
         screen = self.screen
-        if not screen.has_class("-tall") or screen.has_class("-narrow") or screen.has_class("-zoomed"):
+        if not screen.has_class("-tall") or screen.has_class("-narrow"):
             return False
         return has_chart(self._run)
 
@@ -208,9 +211,10 @@ class TimingsPane(Vertical):
             row, before = run.rows[key], known.get(key)
             self._signs[key] = before if before is not None and before[0] is row else (row, signs_of(run, row))
         signs = frozenset[str]().union(*(found for _, found in self._signs.values()))
-        line = self.query_one("#legend", Lines)
-        line.display = bool(signs)
-        line.show([legend(signs | self._more_signs, width, self._keymap)])
+        if not self._has_times:
+            signs -= {LESS_CERTAIN}  # its sign stands before a time
+        found = [legend(signs | self._more_signs, width, self._keymap)]
+        self.query_one("#legend", Lines).show_any(found if signs else [])
 
     def _cells_of(self, look: rows.Look, wide: bool, row_key: str) -> Mapping[str, Text]:
         """Return the cells of a row as rich text."""

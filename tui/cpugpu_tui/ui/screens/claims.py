@@ -14,6 +14,7 @@ from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, U
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import JudgedClaim, command, judge_all, numbers_of, points_of, tally
 from cpugpu_tui.model import Ceilings
+from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import keys
@@ -214,7 +215,7 @@ def about_lines(
             f"Press enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn"
         )
     if judged.sources:
-        lines += wrapped(f"Measured in {', '.join(judged.sources)}.", width, "muted")
+        lines += wrapped(f"From measurements in {', '.join(judged.sources)}.", width, "muted")
     if do and live:
         lines += wrapped("A run is in progress. When it has ended, press enter to measure this claim.", width, "muted")
     elif do:
@@ -229,7 +230,7 @@ def cost_text(judged: JudgedClaim) -> str:
         return "all cores and the GPU, about 20 s"
     plan = build_plan(request)
     seconds = 2 * plan.budget_s * len(plan.cases)
-    count = f"{len(plan.cases)} case{'' if len(plan.cases) == 1 else 's'}"
+    count = count_of(len(plan.cases), "case")
     return f"{count}, about {seconds_text(seconds)}; more if calls or the publication's loop are long"
 
 

@@ -15,7 +15,7 @@ from textual.widgets import Input
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.fields import Chooser
+from cpugpu_tui.ui.panes.fields import Chooser, LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, labelled, spelled, visible, width_of, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
@@ -26,6 +26,48 @@ LABEL_WIDTH = 13
 
 NARROW_HINT_INDENT = 2
 """Indentation of hints below 60 columns, as in `app.tcss`."""
+
+
+class LineBox(Box[T]):
+    """Asks for one line of text, of which a proposal can be edited. Returns what it means, or None if cancelled."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape", "cancel"),
+        Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
+    ]
+
+    def __init__(self, proposed: str) -> None:
+        super().__init__()
+        self._proposed = proposed
+
+    def make_field(self) -> LineField:
+        """Return the field with the proposal."""
+        return LineField(self._proposed, select_on_focus=False)
+
+    @property
+    def field(self) -> Input:
+        """The field."""
+        return self.query_one(Input)
+
+    def check(self, text: str, *, is_final: bool) -> T | None:
+        """Show what is wrong with the text, or its hint. After enter, return what it means if it is right."""
+        raise NotImplementedError
+
+    def on_resize(self) -> None:
+        """Wrap again for the new width."""
+        self.check(self.field.value.strip(), is_final=False)
+
+    @on(Input.Changed)
+    def _changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.check(event.value.strip(), is_final=False)
+
+    @on(Input.Submitted)
+    def _submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        found = self.check(event.value.strip(), is_final=True)
+        if found is not None:
+            self.dismiss(found)
 
 
 class FieldBox(VerticalScroll, can_focus=False, inherit_bindings=False):
@@ -125,9 +167,8 @@ class Form(Box[T]):
         for name in self._labels:
             error, has_focus = wrong.get(name, ""), self.field(name).has_focus
             text = visible(spelled(error or (hints.get(name, "") if has_focus else ""), self._glyphs))
-            line = self.query_one(f"#{name}-hint", Lines)
-            line.show(wrapped(text, self.width - indent, "bad" if error else "muted"))
-            line.display = bool(text)
+            lines = wrapped(text, self.width - indent, "bad" if error else "muted")
+            self.query_one(f"#{name}-hint", Lines).show_any(lines)
 
     @on(Input.Changed)
     @on(Chooser.Changed)
@@ -160,9 +201,7 @@ class Form(Box[T]):
         pairs: list[Spans] = [((key, "key"), (f" {does}  ", "text")) for key, does in keys.items()]
         while len(pairs) > 2 and sum(map(width_of, pairs)) > self.width + 3:
             pairs.pop()
-        outcome = self.query_one("#outcome", Lines)
-        outcome.show(lines)
-        outcome.display = bool(lines)
+        self.query_one("#outcome", Lines).show_any(lines)
         self.query_one("#form-keys", Lines).show([tuple(part for pair in pairs for part in pair)])
 
     def fact_lines(self, facts: Mapping[str, tuple[str, str]]) -> list[Spans]:

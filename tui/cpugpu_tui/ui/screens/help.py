@@ -39,7 +39,7 @@ class PaneKeys:
     """Keys that mean something of their own here; they come before the commands of their group."""
 
 
-COUNT = OwnKey("1-99", RUN, "Set the repeats: 5 {run} runs a series of five.")
+COUNT = OwnKey("1-99", RUN, "Set the repeats of the next run: 5, then {run}, runs five.")
 MOVE = OwnKey("j k G", GO, "Move in the list; so do arrows, home and end.")
 SCROLL = OwnKey("j k g G", GO, "Scroll; so do arrows, page up and page down.")
 OPEN = ("palette", "help", "quit")

@@ -10,24 +10,19 @@ from textual.binding import BindingType
 from textual.message import Message
 from textual.widgets import Input
 
-from cpugpu_tui.compare.series import checked_baseline
-from cpugpu_tui.errors import UsageError
 from cpugpu_tui.store.filtering import EXAMPLE
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import PairChosen, SavedRunChosen
 from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, age_text
+from cpugpu_tui.ui.screens.baseline import BaselineBox
 from cpugpu_tui.ui.screens.page import ConfirmScreen
 from cpugpu_tui.ui.screens.run_line import named, with_baseline
 from cpugpu_tui.ui.screens.run_list import Place, RunList
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
-
-
-BASELINE_SIGN = "baseline:"
-"""Before the line in which the name of a baseline is typed."""
 
 
 class DeleteScreen(ConfirmScreen, inherit_bindings=False):
@@ -54,7 +49,7 @@ class HistoryScreen(RunList):
     def __init__(self, state: AppState, glyphs: Glyphs, saved: Callable[[], SavedRuns], place: Place) -> None:
         super().__init__(state, glyphs, saved, place)
         self._asked: RunSummary | None = None
-        """The run whose tags or baseline are being typed."""
+        """The run whose tags are being typed."""
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys for the run under the cursor, or for the line being typed."""
@@ -110,11 +105,13 @@ class HistoryScreen(RunList):
 
     def action_baseline(self) -> None:
         """Ask for the name of the baseline that the series of the run under the cursor becomes."""
-        if self.chosen is not None:
-            self._asked = self.chosen
-            self._ask(BASELINE_SIGN, "a word such as main", BASELINE)
+        run = self.chosen
+        if run is not None:
+            self.app.push_screen(BaselineBox(BASELINE), lambda name: self._set_baseline(run, name))
 
-    def _set_baseline(self, run: RunSummary, name: str) -> None:
+    def _set_baseline(self, run: RunSummary, name: str | None) -> None:
+        if name is None:
+            return
         shown = tuple(self._runs.values())
 
         def set_baseline(saved: SavedRuns) -> Message:
@@ -179,18 +176,6 @@ class HistoryScreen(RunList):
         if self._line.sign == "/" and event.value != self._place.wanted:
             self._place.wanted = event.value
             self._narrow()
-        elif self._line.sign == BASELINE_SIGN:
-            self._baseline_error(event.value)
-
-    def _baseline_error(self, name: str) -> bool:
-        """Show what is wrong with the name of a baseline; return whether anything is."""
-        error = None
-        try:
-            checked_baseline(name.strip())
-        except UsageError as found:
-            error = found
-        self.show_wrong(error)
-        return error is not None
 
     @on(Input.Submitted, "#line-field")
     def _kept(self, event: Input.Submitted) -> None:
@@ -200,11 +185,7 @@ class HistoryScreen(RunList):
             self.set_focus(None)
             self.redraw()
             return
-        if self._line.sign == BASELINE_SIGN and self._baseline_error(event.value):
-            return
-        if self._line.sign == BASELINE_SIGN and run is not None:
-            self._set_baseline(run, event.value.strip())
-        elif self._line.sign != "/" and run is not None:
+        if self._line.sign != "/" and run is not None:
             tags = list(dict.fromkeys(word.removeprefix("#") for word in event.value.replace(",", " ").split()))
             self._do(lambda saved: self.Read([saved.tag(run, tags)]))
         self._close_line()

@@ -20,7 +20,7 @@ from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
-from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first
+from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first, welcome_lines
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 
 LEAST_SIZE = (40, 12)
@@ -97,7 +97,8 @@ class MainScreen(Screen[None]):
                 pane.show_state(state)
         self.query_one(TimingsPane).show_state(state)
         self.query_one(WorkloadPane).show_state(state)
-        self._share_lines()
+        # The lines of the panes below are known after their layout. Before it, a replay that ended hid its last answer.
+        self.call_after_refresh(self._share_lines)
 
     def _share_lines(self) -> None:
         """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
@@ -110,7 +111,10 @@ class MainScreen(Screen[None]):
         if not centre:  # not laid out yet
             return
         border = workload.outer_size.height - workload.size.height  # also that of the pane below
-        wanted = timings.wanted_lines if timings.display else len(self.query_one(WelcomePane).lines)
+        wanted = timings.wanted_lines
+        if not timings.display:
+            # All of its lines, not the drawn ones: those depend on its height, which is decided here.
+            wanted = len(welcome_lines(self._state, self.query_one(WelcomePane).size.width))
         spare = workload.outer_size.height + centre - answer - wanted - border
         workload.styles.height = max(LEAST_WORKLOAD, min(spare, workload.options.option_count + border))
 

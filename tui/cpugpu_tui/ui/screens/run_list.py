@@ -13,6 +13,7 @@ from textual.worker import get_current_worker
 
 from cpugpu_tui.compare.outcomes import Outcome, outcomes
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.store.filtering import parse_while_typed, searched_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -212,7 +213,7 @@ class RunList(ListPage):
 
     def page_title(self) -> Spans:
         """Return how many runs exist and how many are shown."""
-        count = f"{len(self._runs):,} run{'' if len(self._runs) == 1 else 's'}"
+        count = count_of(len(self._runs), "run")
         if not self._whole:
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
@@ -265,16 +266,11 @@ class RunList(ListPage):
     def _narrow(self) -> None:
         """Show the runs that match the filter; the cursor stays on its run. Wrong parts are left out."""
         wanted, error = parse_while_typed(self._place.wanted)
-        self.show_wrong(error)
+        text = spelled(stranger(str(error or ""), 400, self.glyphs), self.glyphs)
+        self.query_one("#wrong", Lines).show_any(wrapped(text, self.text_width, "bad", lines=3))
         newest_first = [self._runs[number] for number in sorted(self._runs, reverse=True)]
         self._shown = [run for run in newest_first if wanted.matches(run, self._haystacks[run.number])]
         under = self._place.number
         places = {run.number: index for index, run in enumerate(self._shown)} if under is not None else {}
         self.index = places.get(under or 0, min(self.index, max(len(self._shown) - 1, 0)))
         self.redraw()
-
-    def show_wrong(self, error: CpuGpuError | None) -> None:
-        """Show below the field what is wrong with the typed text; None: nothing is."""
-        line, text = self.query_one("#wrong", Lines), stranger(str(error or ""), 400, self.glyphs)
-        line.display = bool(text)
-        line.show(wrapped(spelled(text, self.glyphs), self.text_width, "bad", lines=3))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 from textual.widget import Widget
 
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype, sizes_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
@@ -43,9 +42,6 @@ CHOICES = ("dtype", "variant", "threads", "scale")
 USUAL_CORES = 8
 """CPU threads that are offered before an agent has reported its own number."""
 
-FEWEST_IN_RANGE = 5
-"""From so many sizes with equal steps on, they are written as a range."""
-
 
 @dataclass(frozen=True)
 class Filled:
@@ -58,18 +54,6 @@ class Filled:
     error: str = ""
     starts: bool = False
     """Whether to run it now."""
-
-
-def sizes_text(sizes: Sequence[int]) -> str:
-    """Return sizes as they can be typed: `16,32`, `1e6,1e7`, or `1:10000:50` for equal steps."""
-    steps = {after - before for before, after in pairwise(sizes)}
-    if len(sizes) < FEWEST_IN_RANGE or len(steps) > 1 or min(steps) < 1:
-        return ",".join(f"1e{len(text) - 1}" if len(text) > 5 and not int(text[1:]) and text[0] == "1" else text
-                        for text in map(str, sizes))  # fmt: skip
-    step, last = min(steps), sizes[-1]
-    # The stop is excluded. Every number up to the next step would do, so take the roundest.
-    stops = [(last // 10**power + 1) * 10**power for power in range(len(str(last)) + 1)]
-    return f"{sizes[0]}:{max(stop for stop in stops if stop <= last + step)}:{step}"
 
 
 def default_texts(request: PlanRequest) -> dict[str, str]:
@@ -237,9 +221,7 @@ class WorkloadForm(Form[Filled | None]):
             about = wrapped(spelled(self._entry.summary, self._glyphs), self.width)
         if self.size.height >= 30:
             about += wrapped(spelled(self._entry.claim, self._glyphs), self.width, "muted")
-        shown = self.query_one("#about", Lines)
-        shown.show(about)
-        shown.display = bool(about)
+        self.query_one("#about", Lines).show_any(about)
         self.show_hints(self._hints, wrong)
         does = "run" if self._state.situation.may_start else "keep"
         keys = {"enter": does, "esc": "close, keep changes", "tab": "next", "ctrl+c": "cancel", "ctrl+u": "clear"}

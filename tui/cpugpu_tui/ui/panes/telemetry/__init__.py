@@ -235,7 +235,7 @@ class TelemetryPane(StatePane):
 
 
 def nothing_yet(state: AppState, width: int) -> list[Spans]:
-    """Return why there is no telemetry."""
+    """Return a line for a state without readings: a saved run has none, and otherwise the first one is awaited."""
     if state.past is not None:
         return wrapped(f"Run {state.past.summary.number} has no recorded telemetry.", width, "muted")
     return [(("Waiting for the first reading.", "muted"),)]

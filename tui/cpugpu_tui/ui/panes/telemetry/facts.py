@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
-from cpugpu_tui.model.quantities import gib
+from cpugpu_tui.model.quantities import count_of, gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry import wording
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Readings, known, top_of
@@ -213,7 +213,7 @@ def _others(gpu: GpuTelemetry, glyphs: Glyphs) -> Fact:
     others = [process for process in everyone if not process.own]
     if not others:
         return Fact("processes", "no others", short="", is_mark=True)
-    count = f"{len(others)} other{'s' if len(others) > 1 else ''}"
+    count = count_of(len(others), "other")
     who = dict.fromkeys(stranger(process.user or "", 12, glyphs) or f"pid {process.pid}" for process in others)
     return Fact("processes", f"{count}: {', '.join(who)}", "warn", short=f"shared with {len(others)}", brief=count,
                 sign="!", is_mark=True)  # fmt: skip
@@ -268,7 +268,7 @@ def _errors(readings: Readings) -> list[Fact]:
     ):
         count = known(readings, key)
         if count:
-            short = f"{count:.0f} ECC error{'s' if count != 1 else ''}"
+            short = count_of(count, "ECC error")
             facts.append(
                 Fact("ECC errors", f"{count:,.0f} {words}", role, short=f"{short} {words}", brief=short, sign=sign,
                      is_mark=True)

@@ -185,9 +185,7 @@ class CodeForm(Form[Typed | None]):
         lines = [self._offer_line(place) for place in range(top, min(top + MOST_OFFERS, len(self._offers)))]
         left = len(self._offers) - top - len(lines)
         lines += [((f"  and {left} more", "muted"),)] if left > 0 else []
-        shown = self.query_one("#offers", Lines)
-        shown.show(lines)
-        shown.display = bool(lines)
+        self.query_one("#offers", Lines).show_any(lines)
 
     def _offer_line(self, place: int) -> Spans:
         offer, width = self._offers[place], self.width - LABEL_WIDTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.model.quantities import factor, joined
+from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -129,8 +129,7 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
         # Equal digits: three of 11.04 would lie outside of 11.01 to 11.06.
         digits = [f"{value:#.4g}".rstrip(".") + "×" for value in (comparison.speedup, comparison.low, comparison.high)]
         text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}"
-    rounds = f"{comparison.rounds} round{'' if comparison.rounds == 1 else 's'}"
-    text += f", from {rounds}: {meaning.winner_sentence(comparison)}"
+    text += f", from {count_of(comparison.rounds, 'round')}: {meaning.winner_sentence(comparison)}"
     calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
     once = wrapped(TIMED_ONCE, width, "warn") if is_once else []

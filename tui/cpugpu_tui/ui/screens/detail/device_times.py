@@ -117,7 +117,7 @@ def _outlying(found: Distribution, width: int) -> list[Spans]:
         return paragraph(f"no outliers ({beyond})", width, "muted")
     least, most = min(found.outliers), max(found.outliers)
     far = f"the slowest {time_text(most)}" if most > found.median_ns else f"the fastest {time_text(least)}"
-    text = f"{count} outlier{'s' if count != 1 else ''} ({beyond}), {far}; included in all numbers, but not drawn"
+    text = f"{count_of(count, 'outlier')} ({beyond}), {far}; included in all numbers, but not drawn"
     return paragraph(text, width)
 
 

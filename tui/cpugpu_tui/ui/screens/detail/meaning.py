@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.answer import open_words, speedup_text
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
-from cpugpu_tui.model.quantities import duration, factor, joined, percent, significant, time_text
+from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
 from cpugpu_tui.render.answers import beside, taken_apart
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
@@ -75,7 +75,7 @@ def _kernels(times: DeviceTimes) -> str:
     if found is None:
         return ""
     busy = f", busy for {percent(found.elapsed_ns / times.latency_ns)} % of the wait" if times.latency_ns else ""
-    return f"one call runs {found.count:,} kernel{'s' if found.count != 1 else ''}, {time_text(found.elapsed_ns)}{busy}"
+    return f"one call runs {count_of(found.count, 'kernel')}, {time_text(found.elapsed_ns)}{busy}"
 
 
 def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -228,7 +228,7 @@ VERDICT_SENTENCES = {
     TOO_FEW: "too few for a ± value",
 }
 
-COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch cost"}
+COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch and wait"}
 """Conditions that are computed from measured times → words."""
 
 

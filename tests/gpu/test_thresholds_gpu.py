@@ -1,0 +1,27 @@
+"""Thresholds of a real GPU: made, used on this machine, and verified."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.thresholds import load, this_machine
+
+pytestmark = pytest.mark.gpu
+
+
+def test_a_file_of_this_machine_is_used_and_kept(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "thresholds.json"
+    made = cpugpu.here("thresholds", "make", "matmul", "softmax", "--out", path)
+    assert made.code == 0, made.err
+    found = load(path)
+    assert found.differences == (), this_machine()
+    for each in found.entries:
+        for device, first, last in each.faster:
+            assert {found.choose(each.operation, n, each.dtype, each.resident) for n in (first, last)} == {device}
+    (matmul,) = (each for each in found.entries if each.operation == "matmul" and each.resident)
+    assert [device for device, _, _ in matmul.faster][-1] == "cuda"
+    verified = cpugpu.here("thresholds", "verify", path)
+    assert verified.code == 0, verified.out + verified.err

@@ -1,0 +1,61 @@
+"""A survey: the parts of each axis, the order of the workloads, and the three sentences."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from tests.helpers.golden import GoldenWords
+from tests.rooms.decide.test_crossover import sweep
+
+from cpugpu_tui.analysis.answer import Evidence
+from cpugpu_tui.analysis.costs import END_TO_END
+from cpugpu_tui.analysis.survey import BOTH, CPU, OPEN, RESIDENT, parts, place, sentences
+from cpugpu_tui.decide.crossover import crossover
+
+
+def evidence(letters: str, moved: str = "") -> Evidence:
+    """Return a sweep over sizes 10, 20, …; `moved` are its results with copies. Letters as in `test_crossover`."""
+    worlds = {END_TO_END: crossover(sweep(moved))} if moved else {}
+    return Evidence(crossover(sweep(letters)), 4, worlds, axis="n")
+
+
+@pytest.mark.parametrize(
+    ("letters", "moved", "kinds"),
+    [
+        ("CCGG", "CCCG", [CPU, OPEN, RESIDENT]),
+        ("CCGGG", "CCCGG", [CPU, OPEN, RESIDENT, BOTH]),
+        ("GGG", "GGG", [BOTH]),
+        ("GGG", "CCC", [RESIDENT]),
+        ("GGG", "", [RESIDENT]),
+        ("CCC", "CCC", [CPU]),
+        ("C?GG", "", [OPEN, RESIDENT]),
+        ("CCG?", "", [CPU, OPEN]),
+        ("GGCC", "", [RESIDENT, OPEN, CPU]),
+        ("===", "", [OPEN]),
+        ("G", "", []),
+    ],
+)
+def test_an_axis_has_the_parts_in_which_each_device_wins(letters: str, moved: str, kinds: list[str]) -> None:
+    found = parts(evidence(letters, moved))
+    assert [part.kind for part in found] == kinds
+    assert not found or (found[0].start, found[-1].end) == (0, 1)
+    assert all(before.end == after.start for before, after in pairwise(found))
+
+
+def test_the_earlier_the_gpu_wins_the_earlier_a_workload_stands() -> None:
+    ordered = ["GGG", "CGGG", "CCCG", "GGCC", "===", "CCC"]
+    assert sorted(ordered[::-1], key=lambda letters: place(evidence(letters))) == ordered
+
+
+def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
+    surveys = [
+        {"a": ("GGG", "GGG"), "b": ("GGG", "CCC"), "c": ("CCC", "CCC"), "d": ("CCGG", "CCCC"), "e": ("GGGG", "CCGG")},
+        {"a": ("GGG", "GGG"), "b": ("CCC", "CCC")},
+        {"a": ("CCGG", "CCCG")},
+        {"a": ("GGG", ""), "b": ("===", "")},
+        {"a": ("?", "")},
+    ]
+    told = [sentences([(name, evidence(*each)) for name, each in found.items()]) for found in surveys]
+    assert all(len(lines) == 3 for lines in told)
+    words([line for lines in told for line in lines])

@@ -1,0 +1,107 @@
+"""`cpugpu-tui survey`: one line for each workload, sorted, in every face; stopped surveys go on."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
+
+SOME = "matmul,svd,fft,sort"
+BAR = re.compile("[░▓█│]{20,}")
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """A history whose only run is a survey of four workloads; read-only."""
+    command = CommandLine(tmp_path_factory.mktemp("survey") / "history.db")
+    assert command("survey", "--only", SOME, "--simulate", "drift=0").code == EXIT_OK
+    return command
+
+
+def rows_of(out: str) -> dict[str, str]:
+    """Return the bar of each workload, in the order of the table."""
+    return {line.split()[0]: bar[0] for line in out.splitlines()[2:] if (bar := BAR.search(line))}
+
+
+def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_on_top(history: CommandLine) -> None:
+    out = history("show", "1").out
+    bars = rows_of(out)
+    assert set(bars) == set(SOME.split(","))
+    starts = [re.search("[▓█]", bar) for bar in bars.values()]
+    places = [found.start() for found in starts if found is not None]
+    assert len(places) == len(bars)
+    assert places == sorted(places)
+    assert "█" in bars["matmul"]  # with copies too
+    assert "█" not in bars["sort"]
+    # The sentences are last; no row of a case is printed.
+    assert re.search("^No workload is faster on this GPU at every size", out, re.MULTILINE)
+    assert re.search("^No workload is slower on it at every size; including copies, never .*sort", out, re.MULTILINE)
+    assert re.search("^Depends on the size: .*matmul from ≈ ", out, re.MULTILINE)
+    assert not re.search("^ *matmul 16 ", out, re.MULTILINE)
+    assert f"survey --only {SOME}" in out
+
+
+def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:
+    out = history("show", "1", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0").out
+    assert re.search(r"^matmul +\.+\|+=+#+ ", out, re.MULTILINE)
+
+
+def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu: CommandLine) -> None:
+    done = cpugpu("survey", "--only", "fft,sort", "--simulate", f"{FAST},oom_size=100")
+    assert done.code == EXIT_CASES_FAILED
+    assert re.search(r"fft 100 .*Needs \d.*free", done.out)
+    assert re.search(r"sort 100 .*Needs \d.*free", done.out)
+    assert not re.search(r"fft 1 ", done.out)
+    assert len(rows_of(done.out)) == 2
+
+
+def test_report_and_pictures_show_one_bar_for_each_workload(history: CommandLine, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    files = [tmp_path / name for name in ("x.html", "x.svg", "x.png", "x.md")]
+    for file in files:
+        assert history("export", "1", "--out", file).code == EXIT_OK
+    html, svg, _, markdown = (file.read_bytes().decode("utf-8", "replace") for file in files)
+    picture = html[html.index("Where the GPU wins, by workload") : html.index("Time of one call")]
+    for name in SOME.split(","):
+        assert picture.count(f">{name}<") == 3  # on a wide page, on a narrow one, and in the table
+    assert "GPU wins with copies too" in picture
+    assert svg.count("<svg") == 1
+    assert "Depends on the size" in html
+    assert "Depends on the size" in markdown
+
+
+def test_a_stopped_survey_goes_on(history: CommandLine, cpugpu: CommandLine) -> None:
+    """A newer unfinished run of another preset is left alone."""
+    cpugpu.take_over(history)
+    assert cpugpu("run", "matmul", "--size", "16,32", "--simulate", FAST).code == EXIT_OK
+    with closing(sqlite3.connect(cpugpu.database)) as other, other:
+        other.execute("PRAGMA foreign_keys = ON")
+        other.execute("DELETE FROM case_result WHERE case_key LIKE 'sort/%' OR case_key LIKE 'matmul/default/32/%'")
+        other.execute("UPDATE run SET status = 'interrupted', finished = NULL, finished_wall_ns = NULL")
+    done = cpugpu("survey", "--resume")
+    assert done.code == EXIT_OK, done.err
+    assert set(rows_of(done.out)) == set(SOME.split(","))
+    with cpugpu.store() as store:
+        assert [run.status for run in store.runs()] == ["interrupted", "done"]
+    for words in (("--resume",), ("--resume", "--only", "fft")):
+        assert cpugpu("survey", *words).code == EXIT_USAGE
+
+
+def test_without_a_gpu_the_cpu_is_timed(cpugpu: CommandLine) -> None:
+    done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--simulate", FAST)
+    assert done.code == EXIT_OK
+    assert re.search(r"^ sort 4,000,000 +\d", done.out, re.MULTILINE)
+    assert not rows_of(done.out)
+
+
+def test_an_unknown_workload_is_refused(cpugpu: CommandLine) -> None:
+    done = cpugpu("survey", "--only", "fft,srt", "--simulate", FAST)
+    assert done.code == EXIT_USAGE
+    assert "'srt'" in done.err
+    assert "sort" in done.err

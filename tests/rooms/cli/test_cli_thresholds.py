@@ -1,0 +1,248 @@
+"""`cpugpu-tui thresholds`: what it writes, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import CommandLine, Outcome
+from tests.helpers.golden import GoldenWords
+
+from cpugpu_tui.cli.thresholds import measuring
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_CHECK_SAID_NO,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_UNFIT,
+    EXIT_USAGE,
+    UnfitError,
+)
+from cpugpu_tui.thresholds import Thresholds, load
+
+STEADY = ("--simulate", "drift=0")
+GEMM = ("gemm = x @ x", "--setup", "x = torch.rand(n, n)")
+
+Change = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, CommandLine, Outcome]:
+    """Return a file with one workload and one expression, and the history with their run."""
+    folder = tmp_path_factory.mktemp("measured")
+    cpugpu = CommandLine(folder / "history.db")
+    done = cpugpu.here(
+        "thresholds", "make", "matmul", *GEMM, "--n", "16:2048", *STEADY, "-o", folder / "thresholds.json"
+    )
+    assert done.code == EXIT_OK, done.err
+    return folder / "thresholds.json", cpugpu, done
+
+
+@pytest.fixture
+def file(
+    measured: tuple[Path, CommandLine, Outcome], cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Return a copy of the file as `thresholds.json` in the current folder, with its history."""
+    monkeypatch.chdir(tmp_path)
+    cpugpu.take_over(measured[1])
+    path = tmp_path / "thresholds.json"
+    path.write_bytes(measured[0].read_bytes())
+    return path
+
+
+def rewritten(file: Path, **changes: Any) -> None:
+    """Change values of every threshold in a file."""
+    document = json.loads(file.read_text())
+    document["thresholds"] = [{**each, **changes} for each in document["thresholds"]]
+    file.write_text(json.dumps(document))
+
+
+def entries(path: Path) -> Thresholds:
+    """Return the content of a file on whatever machine."""
+    return load(path, {})
+
+
+def test_workloads_and_code_are_measured_together(
+    measured: tuple[Path, CommandLine, Outcome], words: GoldenWords
+) -> None:
+    path, _, done = measured
+    assert done.err.endswith(f"Wrote {path}\n")
+    assert [(each.operation, each.resident) for each in entries(path).entries] == [
+        ("matmul", True), ("matmul", False), ("gemm", True), ("gemm", False)
+    ]  # fmt: skip
+    words([line for line in done.out.splitlines() if line.strip()])
+
+
+def test_a_file_is_shown_with_its_machine(file: Path, cpugpu: CommandLine) -> None:
+    done = cpugpu.here("thresholds", "show")
+    assert done.code == EXIT_OK
+    assert "SIMULATED" in done.out.splitlines()[0]
+    assert "Programs do not use this file here." in done.err
+
+
+def test_a_saved_run_gives_the_same_file(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+    made = cpugpu.here("thresholds", "make", "--run", "latest", "-o", "again.json")
+    assert made.code == EXIT_OK, made.err
+    assert Path("again.json").read_text() == file.read_text()
+    printed = cpugpu.here("thresholds", "make", "--run", "latest", "--out", "-", "--format", "env")
+    assert printed.out == cpugpu.here("thresholds", "show", "--format", "env").out
+    for more in (("matmul",), ("--dtype", "float64"), ("--simulate", "default")):
+        refused = cpugpu.here("thresholds", "make", *more, "--run", "latest")
+        assert refused.code == EXIT_USAGE
+        words(refused.err)
+
+
+def test_what_has_moved_fails(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+    same = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
+    assert same.code == EXIT_OK
+    assert same.out.endswith("0 of 4 thresholds moved out of their brackets.\n")
+    rewritten(file, faster=[["cuda", 16, 100], ["cpu", 500, 2048]])
+    done = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
+    assert done.code == EXIT_CHECK_SAID_NO
+    assert Path("new.json").exists()
+    words([line for line in done.out.splitlines() if line.endswith(".")])
+
+
+def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(
+    file: Path, cpugpu: CommandLine, words: GoldenWords
+) -> None:
+    against = ("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
+    rewritten(file, variant="other")
+    nothing = cpugpu.here(*against)
+    file.write_text(file.read_text().replace('"simulated": true', '"cores": 64').replace("simulated CPU", "Z80"))
+    other = cpugpu.here(*against)
+    before = cpugpu.here("thresholds", "make", "matmul", "--against", "thresholds.json", "-o", "newer.json")
+    file.write_text("{")
+    damaged = cpugpu.here(*against)
+    assert [each.code for each in (nothing, other, before, damaged)] == [
+        EXIT_USAGE, EXIT_UNFIT, EXIT_UNFIT, EXIT_USAGE
+    ]  # fmt: skip
+    assert not Path("newer.json").exists(), "measured although the file is of another machine"
+    words([nothing.err.splitlines()[-1], other.err.splitlines()[-1], damaged.err])
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("matmull",), ("../matmul",), ("x @",), ("größe = x + 1", "-s", "x = torch.rand(n)", "--n", "1:4096"),
+        ("matmul", "--setup", "x = 1"), ("matmul", "--in-place"), ("matmul", "--format", "yaml"),
+        ("matmul", "--out", "missing/thresholds.json"), ("matmul", "--dtype", "int8"),
+        ("matmul", "matmul = x @ x", "-s", "x = torch.rand(n, n)", "--n", "16:64"),
+        ("y = x + 1", "y = x + 2", "-s", "x = torch.rand(n)", "--n", "1:4096"), ("matmul", "--n", "64"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]).replace("/", "_"),
+)  # fmt: skip
+@pytest.mark.usefixtures("file")
+def test_what_cannot_be_made_is_refused(arguments: tuple[str, ...], cpugpu: CommandLine, words: GoldenWords) -> None:
+    done = cpugpu.here("thresholds", "make", *arguments, *STEADY)
+    assert done.code == EXIT_USAGE
+    words(done.err)
+
+
+def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "new.json"
+    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "drift=0,oom_size=2048", "-o", path)
+    assert done.code == EXIT_CASES_FAILED
+    assert done.err.startswith("matmul 2,048 failed: Needs ")
+    assert {each.faster[-1][2] for each in entries(path).entries} == {1000}
+
+
+def test_an_expression_without_a_name_gets_one(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "new.json"
+    done = cpugpu.here("thresholds", "make", "x @ x", *GEMM[1:], "--n", "16:2048", *STEADY, "-o", path)
+    assert done.code == EXIT_OK, done.err
+    assert {each.operation[:4] for each in entries(path).entries} == {"x-x-"}
+
+
+def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpugpu: CommandLine) -> None:
+    done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
+    assert done.code == EXIT_OK, done.err
+    assert Path("my-thresholds.json").read_text() == file.read_text()
+
+
+def test_without_a_gpu_nothing_is_written(cpugpu: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
+    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "gpus=0", "-o", tmp_path / "new.json")
+    assert done.code == EXIT_UNFIT
+    assert not (tmp_path / "new.json").exists()
+    words(done.err)
+
+
+def test_a_stopped_run_writes_nothing(
+    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
+) -> None:
+    ran = measuring.watched
+    before = file.read_text()
+
+    def stopped(session: Any, *rest: Any) -> Any:
+        session.stop()
+        return ran(session, *rest)
+
+    monkeypatch.setattr(measuring, "watched", stopped)
+    done = cpugpu.here("thresholds", "make", "softmax", *STEADY)
+    assert done.code == EXIT_INTERRUPTED
+    assert file.read_text() == before
+    words(done.err.splitlines()[-1])
+
+
+def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+    done = cpugpu.here("thresholds", "verify", *STEADY)
+    assert done.code == EXIT_OK, done.err
+    words([*done.out.splitlines()[-1:], done.err])
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", *GEMM, *STEADY, "--json")
+    assert done.code == EXIT_OK, done.err
+    *found, whole = done.objects
+    assert [each["operation"] for each in found] == ["gemm", "gemm"]
+    assert whole["kept"]
+    for each, threshold in zip(found, entries(file).entries[2:], strict=True):
+        sizes = {choice["size"] for choice in each["choices"]}
+        ((low, high),) = threshold.brackets
+        assert any(low / 1.2 < size < low for size in sizes)
+        assert any(high < size < high * 1.2 for size in sizes)
+        assert not [size for size in sizes if size in (16, 2048) or low <= size <= high]
+
+
+def test_verify_fails_a_file_that_chooses_wrongly(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+    rewritten(file, faster=[["cuda", 16, 2048]])
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
+    assert done.code == EXIT_CASES_FAILED
+    assert done.out.splitlines()[-1].endswith("not kept.")
+    rewritten(file, faster=[["cpu", 16, 17], ["cuda", 1024, 2048]])
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, "--json")
+    assert done.code == EXIT_CASES_FAILED
+    assert done.objects[-1]["answered"] < 0.95
+
+
+def test_verify_refuses_other_machines_and_unknown_operations(
+    file: Path, cpugpu: CommandLine, words: GoldenWords
+) -> None:
+    machine = cpugpu.here("thresholds", "verify")
+    unknown = cpugpu.here("thresholds", "verify", "thresholds.json", "softmax", *STEADY)
+    code = cpugpu.here("thresholds", "verify", "thresholds.json", "gemm", *STEADY)
+    rewritten(file, variant="quick")
+    variant = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
+    rewritten(file, variant="default", faster=[["cpu", 16, 16]])
+    narrow = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
+    assert [each.code for each in (machine, unknown, code, variant, narrow)] == [EXIT_UNFIT, *4 * [EXIT_USAGE]]
+    words([each.err for each in (machine, unknown, code, variant, narrow)])
+
+
+def test_without_names_the_whole_catalogue_is_measured(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned: list[Any] = []
+
+    def stop(plan: Any, *_: object) -> Any:
+        planned.append(plan)
+        raise UnfitError("enough")
+
+    monkeypatch.setattr(measuring, "run_plan", stop)
+    done = cpugpu.here("thresholds", "make", *STEADY, "-o", tmp_path / "new.json")
+    assert done.code == EXIT_UNFIT
+    (plan,) = planned
+    assert plan.search is not None
+    assert {case.dtype for case in plan.cases} == {"float32"}
+    assert len({case.workload for case in plan.cases}) > 15
+    assert not [case for case in plan.cases if case.workload.startswith(("transfer", "jacobian"))]

@@ -1,0 +1,178 @@
+"""Thresholds of a run, and the C and shell programs that use them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.several_gpus import run_of
+from tests.helpers.command_line import CommandLine
+from tests.helpers.golden import GoldenWords
+
+from cpugpu_tui.export.thresholds import moved, named, operation_of, rendered, thresholds_of
+from cpugpu_tui.model import METRICS, Case
+from cpugpu_tui.thresholds import FORMAT, VERSION, Thresholds, load
+from cpugpu_tui.workloads.own_code import own_code
+
+FORM = {"variant": "default", "dtype": "float32", "threads": 0, "resident": True, "best": True}
+
+
+def file_of(*entries: dict[str, object], machine: dict[str, object] | None = None) -> Thresholds:
+    """Return a file with these thresholds; each has at least an operation and its parts."""
+    document = {"format": FORMAT, "version": VERSION, "made": "2026-11-23T04:00:00Z", "machine": machine or {},
+                "thresholds": [{**FORM, **each} for each in entries]}  # fmt: skip
+    return Thresholds(document, {})
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file that `thresholds make` wrote."""
+    folder = tmp_path_factory.mktemp("made")
+    path = folder / "thresholds.json"
+    done = CommandLine(folder / "history.db").here(
+        "thresholds", "make", "matmul", "softmax", "vector-dot", "--simulate", "drift=0", "--out", path
+    )
+    assert done.code == 0, done.err
+    return path
+
+
+def test_the_parts_of_a_search_are_its_brackets(made: Path) -> None:
+    found = {(each.operation, each.variant, each.resident): each for each in load(made, {}).entries}
+    assert len(found) == 8
+    for each in found.values():
+        assert [device for device, _, _ in each.faster] in (["cpu"], ["cuda"], ["cpu", "cuda"])
+        assert all(high / low <= 1.1 for low, high in each.brackets)
+    resident, copied = (found["matmul", "default", is_resident] for is_resident in (True, False))
+    assert (resident.faster[0][1], resident.faster[-1][2]) == (16, 2048)
+    assert resident.brackets[0][1] < copied.brackets[0][1]
+    assert [each.best for (name, _, resident), each in found.items() if name == "vector-dot" and resident] == [
+        True,
+        False,
+    ]
+
+
+def test_the_best_variant_is_the_fastest_at_the_largest_size() -> None:
+    """Variants that are as fast as the first do not take its place."""
+    cases = (
+        Case("elementwise", size, variant=name) for size in (100, 10**6, 10**8) for name in ("fresh", "add", "add-out")
+    )
+    run = run_of(1, cases=tuple(cases), metrics=METRICS)
+    latency_ns = {
+        row.case.variant: row.gpu.latency_ns for row in run.rows.values() if row.gpu and row.case.size == 10**8
+    }
+    assert latency_ns["add"] is not None
+    assert latency_ns["fresh"] is not None
+    assert latency_ns["add"] < 0.9 * latency_ns["fresh"]
+    found = thresholds_of(run)
+    assert {each.variant for each in found.entries if each.best and each.resident} == {"add"}
+    assert sum(each.best for each in found.entries) == 2
+
+
+C_PROGRAM = """
+#include <stdio.h>
+#include "thresholds.h"
+int main(void)
+{
+    long long n;
+    for (n = 1; n <= 4096; n++)
+        printf("%d %d\\n", cpugpu_choose(CPUGPU_MATMUL_FLOAT32_RESIDENT, n),
+               cpugpu_choose(CPUGPU_MATMUL_FLOAT32_WITH_COPIES, n));
+    return cpugpu_choose(CPUGPU_VECTOR_DOT__DOT_FLOAT32_RESIDENT, 0) == CPUGPU_UNKNOWN ? 0 : 1;
+}
+"""
+DEVICES = {"-1": None, "0": "cpu", "1": "cuda"}
+
+
+@pytest.mark.parametrize(("compiler", "flags"), [("cc", ["-std=c99"]), ("c++", ["-std=c++11", "-x", "c++"])])
+def test_a_c_program_switches_where_python_does(
+    compiler: str, flags: list[str], made: Path, tmp_path: Path, cpugpu: CommandLine
+) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no compiler {compiler} on this machine")
+    header = cpugpu.here("thresholds", "show", made, "--format", "c")
+    (tmp_path / "thresholds.h").write_text(header.out)
+    (tmp_path / "program.c").write_text(C_PROGRAM)
+    strict = ["-Wall", "-Wextra", "-Werror", "-pedantic", *flags]
+    subprocess.run([compiler, *strict, "program.c", "-o", "program"], cwd=tmp_path, check=True, timeout=120)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=True, timeout=60)
+    found = load(made, {})
+    for n, line in enumerate(done.stdout.splitlines(), 1):
+        expected = [found.choose("matmul", n, resident=is_resident) for is_resident in (True, False)]
+        assert [DEVICES[word] for word in line.split()] == expected, n
+
+
+SHELL_PROGRAM = """
+. ./thresholds.env
+for n in "$@"; do
+    if [ "$n" -ge "$CPUGPU_MATMUL_FLOAT32_RESIDENT_MIN_N" ] && [ "$n" -le "$CPUGPU_MATMUL_FLOAT32_RESIDENT_MAX_N" ]
+    then echo cuda; else echo cpu; fi
+done
+"""
+
+
+def test_a_shell_program_switches_where_python_does(made: Path, tmp_path: Path) -> None:
+    found = load(made, {})
+    (tmp_path / "thresholds.env").write_text(rendered("env", found))
+    sizes = [16, 2048, *(size for each in found.entries[:1] for bracket in each.brackets for size in bracket)]
+    done = subprocess.run(
+        ["sh", "-eu", "-c", SHELL_PROGRAM, "program", *map(str, sizes)],
+        cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.split() == [found.choose("matmul", size) for size in sizes] == ["cpu", "cuda", "cpu", "cuda"]
+
+
+def test_every_form_has_a_name_of_its_own(words: GoldenWords) -> None:
+    found = file_of(
+        {"operation": "matmul", "faster": [["cpu", 16, 162], ["cuda", 177, 2048]]},
+        {"operation": "matmul", "faster": [["cpu", 16, 20]], "resident": False},
+        {"operation": "matmul", "faster": [["cuda", 16, 20], ["cpu", 30, 40], ["cuda", 50, 60]], "threads": 1},
+        {"operation": "conv2d", "faster": [["cuda", 4, 9], ["cpu", 16, 32]], "variant": "first"},
+        {"operation": "conv2d", "faster": [["cuda", 4, 9]], "variant": "last", "best": False},
+        {"operation": "roll,k=1.5", "faster": [["cuda", 4, 9]], "dtype": "float16"},
+        machine={"cpu": 'EPYC */ #define X "\\', "gpu": "H200\nX=1", "cores": 8, "simulated": False},
+    )  # fmt: skip
+    words(rendered("env", found))
+    words(rendered("c", found))
+    words([named(each) for each in found.entries])
+
+
+def test_two_names_that_become_one_are_refused(made: Path, tmp_path: Path, cpugpu: CommandLine) -> None:
+    found = file_of(*({"operation": name, "faster": [["cpu", 1, 2]]} for name in ("a-b", "a.b")))
+    path = tmp_path / "thresholds.json"
+    path.write_text(rendered("json", found))
+    assert load(path, {}).entries == found.entries
+    done = cpugpu.here("thresholds", "show", path, "--format", "c")
+    assert done.code == 2
+    assert "CPUGPU_A_B_FLOAT32_RESIDENT" in done.err
+
+
+def test_code_is_named_after_its_function_or_what_it_assigns(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("def forward(n): pass")
+    names = {
+        "x @ x": "x-x-", "gemm = x @ x": "gemm", "x == x": "x-x-", f"{tmp_path}/model.py:forward": "forward",
+        "torch.nn.functional:gelu": "gelu",
+    }  # fmt: skip
+    for statement, name in names.items():
+        assert operation_of(own_code(statement)).startswith(name)
+    assert operation_of(own_code("y = x.roll(k)", lets=(("k", "3"),))) == "y,k=3"
+
+
+MOVES = {
+    "same": ([["cpu", 1, 10], ["cuda", 20, 99]], ""), "narrower": ([["cpu", 1, 14], ["cuda", 15, 99]], ""),
+    "later": ([["cpu", 1, 25], ["cuda", 30, 99]], "From 20 to 25 "),
+    "earlier": ([["cpu", 1, 4], ["cuda", 9, 99]], "From 9 to 10 "),
+    "touching": ([["cpu", 1, 20], ["cuda", 30, 99]], "At 20 "), "never": ([["cpu", 1, 99]], "From 20 to 99 "),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_a_threshold_has_moved_if_both_have_another_winner(name: str) -> None:
+    parts, sizes = MOVES[name]
+    old = file_of(
+        {"operation": "a", "faster": [["cpu", 1, 10], ["cuda", 20, 99]]}, {"operation": "b", "faster": [["cpu", 1, 2]]}
+    )
+    sentences, count = moved(old, file_of({"operation": "a", "faster": parts}))
+    assert count == 1
+    assert [sentence.startswith(sizes) for sentence in sentences] == ([True] if sizes else [])

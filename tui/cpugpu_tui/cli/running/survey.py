@@ -1,0 +1,70 @@
+"""`cpugpu-tui survey`: the crossover of every workload in one table, sorted by how early the GPU wins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cpugpu_tui.cli import options as opt
+
+commands = typer.Typer()
+
+Only = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", help="Workloads to include, such as matmul,fft,sort.", show_default="all"),
+]
+SurveyDtype = Annotated[
+    str | None,
+    typer.Option(
+        "--dtype", metavar="DTYPE", show_default="float32", help=f"{opt.DTYPE_HELP} Workloads without it are left out."
+    ),
+]
+ResumeSurvey = Annotated[
+    bool, typer.Option("--resume", help="Finish the newest interrupted survey. Sizes without a result are timed.")
+]
+
+
+@commands.command()
+def survey(
+    context: typer.Context,
+    only: Only = None,
+    resume: ResumeSurvey = False,
+    dtype: SurveyDtype = None,
+    threads: opt.Threads = None,
+    device: opt.DeviceNames = None,
+    max_seconds: opt.MaxSeconds = None,
+    case_timeout: opt.CaseTimeout = None,
+    json: opt.Json = False,
+    database: opt.Database = None,
+    no_save: opt.NoSave = False,
+    worker: opt.Worker = "process",
+    python: opt.Python = None,
+    simulate: opt.Simulate = None,
+    export: opt.Exports = None,
+    ceilings: opt.TakeCeilings = True,
+) -> None:
+    """Find the crossover of every workload, in at most 5 minutes.
+
+    Prints one line for each workload, sorted by how early the GPU wins. A bar shows its sizes, smallest to largest:
+    where the CPU wins, where the GPU wins with its inputs there, and where it wins with copies too. The workloads
+    share the time. Without a GPU, only the CPU is timed.
+    """
+    from cpugpu_tui.cli.running import modes
+    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.workloads.presets import SURVEY
+
+    if resume:
+        raise typer.Exit(modes.resume_run(context, SURVEY))
+    request = PlanRequest(
+        names=(SURVEY,), only=tuple(filter(None, map(str.strip, (only or "").split(",")))), dtype=dtype,
+        threads=threads, devices=tuple(device or ["auto"]), max_seconds=max_seconds, case_timeout_s=case_timeout,
+        simulation=simulation(simulate),
+    )  # fmt: skip
+    options = RunOptions(
+        worker=worker, python=found_python(python, worker, request.simulation), database=database, save=not no_save,
+        ceilings=ceilings,
+    )  # fmt: skip
+    raise typer.Exit(modes.run_headless(request, options, as_json=json, outputs=Outputs(export or ())))

@@ -1,0 +1,1 @@
+"""Thresholds for programs: measured, shown and verified."""

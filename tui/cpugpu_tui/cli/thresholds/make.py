@@ -1,0 +1,161 @@
+"""`cpugpu-tui thresholds make`: measure crossovers, and write them to a file for programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.time import CodeSizes, InPlace, Lets, Setup
+from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_INTERRUPTED, EXIT_OK, UsageError, print_notice
+
+if TYPE_CHECKING:
+    from cpugpu_tui.thresholds import Thresholds
+
+Subjects = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="WORKLOAD|FILE:FUNCTION|EXPRESSION",
+        help="What to measure: workloads, presets, functions such as model.py:forward, or code such as "
+        "'product = x @ x', whose threshold is then named product.",
+        show_default="all built-in workloads",
+    ),
+]
+FORMAT_HELP = "json, c (a header for C and C++) or env (variables)."
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="File, or - for stdout.", show_default="thresholds.json, .h or .env"
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Fail if a threshold has moved out of its bracket in this older JSON file."),
+]
+FromRun = Annotated[
+    str | None, typer.Option("--run", metavar="RUN", help="Take the crossovers from this saved run. Nothing is timed.")
+]
+
+commands = typer.Typer()
+
+
+@commands.command()
+def make(
+    context: typer.Context,
+    names: Subjects = None,
+    setup: Setup = None,
+    n: CodeSizes = None,
+    let: Lets = None,
+    in_place: InPlace = False,
+    dtype: opt.Dtype = None,
+    threads: opt.Threads = None,
+    variant: opt.Variant = None,
+    run_name: FromRun = None,
+    out: Out = None,
+    format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP)] = "json",
+    against: Against = None,
+    max_seconds: opt.MaxSeconds = None,
+    database: opt.Database = None,
+    no_save: opt.NoSave = False,
+    worker: opt.Worker = "process",
+    python: opt.Python = None,
+    simulate: opt.Simulate = None,
+    workloads: opt.Workloads = None,
+) -> None:
+    """Measure crossovers and write them to a file for programs.
+
+    Each operation is searched twice: with its inputs on the GPU, and with copies.
+
+    Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
+    """
+    from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, subjects
+    from cpugpu_tui.export import target
+    from cpugpu_tui.export.thresholds import (
+        SUFFIXES,
+        checked_format,
+        machine_of,
+        read,
+        rendered,
+        require_machine,
+        thresholds_of,
+    )
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.state.folding import folded
+
+    usual = Path(f"thresholds{SUFFIXES[checked_format(format_name)]}")
+    path = out or usual
+    if str(path) != "-":
+        target.check_file(path)
+    old = read(against) if against is not None else None
+    if run_name is not None:
+        _check_alone(context)
+        with reading(database) as store:
+            state, code = folded(store.load(store.find(run_name))), EXIT_OK
+    else:
+        words, codes = subjects(names or (), setup or (), let or (), in_place=in_place)
+        request = PlanRequest(
+            sizes=n, dtype=dtype, threads=threads, variant=variant, max_seconds=max_seconds,
+            simulation=simulation(simulate), full=True, own=OwnWorkloads(codes=tuple(codes)),
+        )  # fmt: skip
+        options = RunOptions(
+            worker=worker, python=found_python(python, worker, request.simulation), database=database,
+            save=not no_save, workloads=tuple(map(str, workloads or ())), ceilings=False,
+        )  # fmt: skip
+        if old is not None:
+            check_here(old, options, is_simulated=request.simulation is not None)
+        state, code = measured(request, options, words)
+    if code >= EXIT_INTERRUPTED:
+        remedy = "" if no_save else " Add `--run latest` to take what was measured."
+        print_notice(f"Stopped: no file was written.{remedy}")
+        raise typer.Exit(code)
+    made = thresholds_of(state)
+    text = rendered(format_name, made)
+    if str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        target.write(path, [text.encode()])
+        print_table(made)
+        print_notice(f"Wrote {path}")
+    if old is not None:
+        require_machine(old, machine_of(state))
+        code = _compare(old, made) or code
+    raise typer.Exit(code)
+
+
+OF_THE_FILE = ("run_name", "out", "format_name", "against", "database")
+"""Parameters that can be used with --run."""
+
+
+def _check_alone(context: typer.Context) -> None:
+    """Refuse options about what is timed.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for name, option in opt.typed(context).items():
+        if name not in OF_THE_FILE:
+            raise UsageError(f"{option} cannot be combined with --run.", "Leave one of them out.")
+
+
+def _compare(old: Thresholds, new: Thresholds) -> int:
+    """Print which thresholds of an older file have moved, and return the exit code.
+
+    Raises:
+        UsageError: it has none of the new ones.
+    """
+    from cpugpu_tui.cli.output.table_style import plain, tell
+    from cpugpu_tui.export.thresholds import moved
+
+    sentences, count = moved(old, new)
+    if not count:
+        raise UsageError("The older file has none of these thresholds.", "Compare files of the same operations.")
+    for sentence in sentences:
+        tell(plain(sentence))
+    tell(f"{len(sentences)} of {count} thresholds moved out of their brackets.")
+    return EXIT_CHECK_SAID_NO if sentences else EXIT_OK

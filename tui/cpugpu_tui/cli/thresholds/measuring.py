@@ -1,0 +1,139 @@
+"""What the commands of `thresholds` share: what is timed, one run of it, a file that is read, and its table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.running.one_run import facts, say_why, watched
+from cpugpu_tui.cli.running.options import RunOptions, with_own
+from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
+from cpugpu_tui.cli.time import typed_codes
+from cpugpu_tui.errors import UnfitError, UsageError, print_notice
+from cpugpu_tui.export.thresholds import operations, require_machine
+from cpugpu_tui.machine.text import printable
+from cpugpu_tui.session.event_stream import new_id
+from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.thresholds import FACTS, GPU, Part, Thresholds, this_machine
+from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.workloads import presets
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import OwnCode, Plan
+
+DEVICES = ("cpu", "cuda:0")
+"""A threshold needs both: without a GPU the run ends at once."""
+
+MOST_FAILURES = 5
+"""Failed sizes that are named."""
+
+_WORKLOAD = re.compile(r"[\w.-]+")
+"""Other words are code."""
+
+
+def subjects(
+    names: Sequence[str], setup: Sequence[str], let: Sequence[str], *, in_place: bool
+) -> tuple[list[str], list[OwnCode]]:
+    """Return the names of workloads and presets, and the code, of what a person named.
+
+    Raises:
+        UsageError: code is no Python or has no usable name, or options for code are given without any.
+    """
+    statements = [name for name in names if not _WORKLOAD.fullmatch(name)]
+    for option, value in {"--setup": setup, "--let": let, "--in-place": in_place}.items():
+        if value and not statements:
+            raise UsageError(f"{option} works only with code.", "Name an expression such as 'x @ x', or FILE:FUNCTION.")
+    codes = [code for statement in statements
+             for code in typed_codes(statement, "\n".join(setup), let, None, in_place=in_place)]  # fmt: skip
+    words = [name for name in names if name not in statements]
+    operations(codes, words)  # a wrong name must not cost minutes of measuring
+    return words, codes
+
+
+def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) -> tuple[RunState, int]:
+    """Search the crossovers of these presets and workloads, and of the request's code; see `run_plan`.
+
+    Raises:
+        CpuGpuError: the request cannot be run.
+    """
+    request = with_own(replace(request, names=tuple(names)), options.workloads, options.python)
+    own, codes = request.own, tuple(code.name for code in request.own.codes)
+    if not names and not codes:
+        names = (presets.SURVEY,)
+    is_range = request.sizes is not None and request.sizes.count(":") == 1 and "," not in request.sizes
+    # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
+    request = replace(request, names=(*names, *codes), own=own, devices=DEVICES, find_crossover=not is_range)
+    return run_plan(build_plan(request), own, options)
+
+
+def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunState, int]:
+    """Run a plan with a line of progress, and save it; return its state and the exit code of the command.
+
+    Raises:
+        UnfitError: it cannot run here.
+    """
+    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=own.words())
+    with saving(options) as outbox:
+        try:
+            session = Session(plan, agents, outbox, new_id(), None, facts(), ceilings=options.ceilings)
+            state, finished = watched(session, agents, plan, lambda *_: None)
+        finally:
+            agents.close()
+        state, _, _ = as_saved(state, session.saver.unsaved, None)
+        code = save_rest(outbox, session.signal_exit or finished.exit_code)
+    if finished.status == "failed":
+        raise UnfitError(finished.message, finished.remedy)
+    say_why(finished)
+    failed = {row.case: row.failure for row in state.rows.values() if row.failure and row.failure.kind != "skipped"}
+    for case, failure in list(failed.items())[:MOST_FAILURES]:
+        print_notice(f"{case.workload} {case.size:,} failed: {failure.message} {failure.remedy}".strip())
+    if len(failed) > MOST_FAILURES:
+        print_notice(f"{len(failed) - MOST_FAILURES} more sizes failed.")
+    return state, code
+
+
+def check_here(thresholds: Thresholds, options: RunOptions, *, is_simulated: bool) -> None:
+    """Check before a run that a file is of this machine.
+
+    Raises:
+        UnfitError: it is of another machine.
+    """
+    here = {**this_machine(), "simulated": is_simulated}
+    if options.python is not None:
+        del here["torch"]  # that of this process does not count
+    require_machine(thresholds, here)
+
+
+def print_table(thresholds: Thresholds) -> None:
+    """Print a line for each threshold."""
+    variants = {each.operation for each in thresholds.entries if not each.best}
+    rows = [
+        (
+            f"{each.operation} {each.variant}" if each.operation in variants else each.operation, each.dtype,
+            str(each.threads or "all"), "resident" if each.resident else "with copies",
+            ", ".join(map(_part_text, each.faster)), printable(each.axis),
+        )
+        for each in thresholds.entries
+    ]  # fmt: skip
+    headings = ("operation", "dtype", "threads", "inputs", "faster", "size is")
+    console().print(table_of([(heading, heading != "threads") for heading in headings], rows))
+
+
+def _part_text(part: Part) -> str:
+    """Return `GPU 177–2,048`."""
+    device, *ends = part
+    return f"{'GPU' if device == GPU else 'CPU'} {'–'.join(dict.fromkeys(f'{end:,}' for end in ends))}"
+
+
+def print_machine(thresholds: Thresholds) -> None:
+    """Print when and where a file was made."""
+    machine = thresholds.machine
+    facts = ", ".join(f"{name} {machine[fact]}" for fact, name in FACTS.items() if machine.get(fact) is not None)
+    text = "SIMULATED: no number here was measured." if machine.get("simulated") else f"Measured on {printable(facts)}."
+    console().print(plain(f"{thresholds.made[:10]}. {text}"), soft_wrap=True)

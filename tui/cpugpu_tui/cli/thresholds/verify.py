@@ -1,0 +1,188 @@
+"""`cpugpu-tui thresholds verify`: time other sizes, and compare each choice with the faster device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.thresholds.show import File
+from cpugpu_tui.cli.time import InPlace, Lets, Setup
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, UsageError, print_notice
+
+if TYPE_CHECKING:
+    from cpugpu_tui.analysis.regret import Regret
+    from cpugpu_tui.model import Plan
+    from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.state.state import Row
+    from cpugpu_tui.thresholds import Threshold, Thresholds
+
+BUDGET_S = 1.0
+"""Time for a size on one device. A regret of some per cent needs no narrow interval."""
+
+Verified = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="WORKLOAD|FILE:FUNCTION|EXPRESSION", help="What to verify, as for `thresholds make`.",
+        show_default="all workloads in the file",
+    ),
+]  # fmt: skip
+
+commands = typer.Typer()
+
+
+@commands.command()
+def verify(
+    file: File = Path("thresholds.json"),
+    names: Verified = None,
+    setup: Setup = None,
+    let: Lets = None,
+    in_place: InPlace = False,
+    json: opt.Json = False,
+    max_seconds: opt.MaxSeconds = None,
+    worker: opt.Worker = "process",
+    python: opt.Python = None,
+    simulate: opt.Simulate = None,
+    workloads: opt.Workloads = None,
+) -> None:
+    """Time other sizes and print what the choices of a file cost.
+
+    The sizes lie beside each bracket and over the whole range.
+
+    The regret is the time of the chosen device, divided by the time of the faster one, minus 1. Code is not part of a
+    file: give it again to verify it.
+
+    Exit code: 0 kept (mean regret at most 5 %, worst 20 %, 95 % of the range answered), 3 not kept or a case failed,
+    4 no GPU or another machine.
+    """
+    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation, with_own
+    from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
+    from cpugpu_tui.export.thresholds import machine_of, operations, read, require_machine
+    from cpugpu_tui.session.own_workloads import OwnWorkloads
+    from cpugpu_tui.session.planning import PlanRequest
+
+    thresholds = read(file)
+    words, codes = subjects(names or (), setup or (), let or (), in_place=in_place)
+    request = PlanRequest(
+        names=tuple(words),
+        max_seconds=max_seconds,
+        simulation=simulation(simulate),
+        own=OwnWorkloads(codes=tuple(codes)),
+    )
+    options = RunOptions(
+        worker=worker, python=found_python(python, worker, request.simulation), save=False,
+        workloads=tuple(map(str, workloads or ())), ceilings=False,
+    )  # fmt: skip
+    check_here(thresholds, options, is_simulated=request.simulation is not None)
+    request = with_own(request, options.workloads, options.python)
+    own = {operation: name for name, operation in operations(codes, words).items()}
+    wanted = _wanted(thresholds, (*words, *own))
+    plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own)
+    state, code = run_plan(plan, request.own, options)
+    if code >= EXIT_INTERRUPTED:
+        raise typer.Exit(code)
+    require_machine(thresholds, machine_of(state))
+    found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}
+    is_kept = _print(found, as_json=json)
+    raise typer.Exit(code if is_kept else code or EXIT_CASES_FAILED)
+
+
+def _wanted(thresholds: Thresholds, operations: Sequence[str]) -> list[Threshold]:
+    """Return the thresholds of these operations, or all.
+
+    Raises:
+        UsageError: the file has none for one of them.
+    """
+    known = {each.operation for each in thresholds.entries}
+    for name in operations:
+        if name not in known:
+            raise UsageError(f"The file has no threshold for {name!r}.", f"It has: {', '.join(sorted(known))}.")
+    return [each for each in thresholds.entries if not operations or each.operation in operations]
+
+
+def _plan(
+    request: PlanRequest, wanted: Sequence[Threshold], workloads: dict[str, str]
+) -> tuple[Plan, dict[Threshold, list[str]]]:
+    """Return a plan of other sizes than those in the file, and the keys of the cases of each threshold.
+
+    Raises:
+        UsageError: nothing can be verified, or the file names what this version does not know.
+    """
+    from dataclasses import replace
+
+    from cpugpu_tui.analysis.regret import held_out
+    from cpugpu_tui.cli.thresholds.measuring import DEVICES
+    from cpugpu_tui.model import END_TO_END, LATENCY, Case
+    from cpugpu_tui.session.planning import build_plan
+
+    plans: list[Plan] = []
+    cases: dict[Threshold, list[str]] = {}
+    unknown: dict[str, None] = {}
+    for each in wanted:
+        sizes = held_out(each.faster)
+        if each.operation not in workloads:
+            unknown[each.operation] = None
+        elif sizes:
+            name = workloads[each.operation]
+            asked = replace(
+                request, names=(name,), sizes=",".join(map(str, sizes)), dtype=each.dtype,
+                threads=str(each.threads or "all"), variant=each.variant, devices=DEVICES,
+            )  # fmt: skip
+            plans.append(build_plan(asked))
+            cases[each] = [Case(name, size, each.dtype, each.threads, each.variant).key for size in sizes]
+    message, remedy = f"Not verified: {', '.join(unknown)}.", "Give the code or its --workloads FILE again."
+    if not cases and unknown:
+        raise UsageError(message, remedy)
+    if not cases:
+        raise UsageError("The file has no size to verify.", "Make it over a larger range of sizes.")
+    if unknown:
+        print_notice(f"{message} {remedy}")
+    keys = {key for each in cases.values() for key in each}
+    every = dict.fromkeys(case for plan in plans for case in plan.cases if case.key in keys)
+    return replace(
+        plans[0], name="thresholds verify", cases=tuple(every), metrics=(LATENCY, END_TO_END), budget_s=BUDGET_S
+    ), cases
+
+
+def _regret(each: Threshold, rows: Sequence[Row]) -> Regret:
+    """Return what the choices of a threshold cost at the sizes that were timed on both devices."""
+    from cpugpu_tui.analysis.regret import Choice, Regret, answered
+    from cpugpu_tui.export.thresholds import times_ns
+
+    timed = [(row.case.size, ns) for row in rows if (ns := times_ns(row, resident=each.resident))]
+    chosen = ((size, device, ns) for size, ns in timed for device, first, last in each.faster if first <= size <= last)
+    return Regret(tuple(Choice(size, device, *ns) for size, device, ns in chosen), answered(each.faster))
+
+
+def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
+    """Print the regret of each threshold and of all; return whether the limits are kept."""
+    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_WORST, Regret
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import console, plain, table_of
+    from cpugpu_tui.export.thresholds import named
+
+    choices = tuple(choice for each in found.values() for choice in each.choices)
+    whole = Regret(choices, sum(each.answered for each in found.values()) / len(found))
+    if as_json:
+        for threshold, each in found.items():
+            data = [{**vars(choice), "regret": choice.regret} for choice in each.choices]
+            print_json({**threshold._asdict(), "answered": each.answered, "choices": data})
+        print_json({"mean": whole.mean, "worst": whole.worst, "answered": whole.answered, "kept": whole.is_kept})
+        return whole.is_kept
+    rows = []
+    for threshold, each in found.items():
+        at = next((f"{choice.size:,}" for choice in each.choices if choice.regret == each.worst > 0), "")
+        shares = (f"{each.answered:.0%}", f"{each.mean:.1%}", f"{each.worst:.1%}")
+        rows.append((named(threshold), str(len(each.choices)), *(share.replace("%", " %") for share in shares), at))
+    headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size")
+    console().print(table_of([(heading, heading == "threshold") for heading in headings], rows))
+    text = (
+        f"Mean regret {whole.mean:.1%} (at most {MOST_MEAN:.0%}), worst {whole.worst:.1%} (at most {MOST_WORST:.0%}) "
+        f"at {len(choices):,} sizes; {whole.answered:.1%} of the range answered (at least {LEAST_ANSWERED:.0%}): "
+        f"{'kept' if whole.is_kept else 'not kept'}."
+    )
+    console().print(plain(text.replace("%", " %")), soft_wrap=True)
+    return whole.is_kept

@@ -1,0 +1,370 @@
+"""A file of thresholds for programs, made of a run's crossovers: as JSON, as a C header and as variables.
+
+Format and validation are those of the reader, `cpugpu_tui.thresholds`, which programs copy.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from cpugpu_tui import __version__
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.decide.crossover import Crossover
+from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS
+from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.export.json_document import utc
+from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
+from cpugpu_tui.render.answers import axis_of, usable, world
+from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.thresholds import (
+    CPU,
+    FORMAT,
+    GPU,
+    NAME,
+    VERSION,
+    Part,
+    Threshold,
+    Thresholds,
+    ThresholdsError,
+    differences,
+    load,
+)
+from cpugpu_tui.workloads.caller_code import CALLER
+
+SUFFIXES = {"json": ".json", "c": ".h", "env": ".env"}
+"""Formats, with the suffix of their files."""
+
+RESIDENCE = {True: (RESIDENT, LATENCY), False: (END_TO_END, PAGEABLE)}
+"""Whether the inputs are on the GPU → key of its `WhatIf`, and metric of the GPU's time."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """A sweep of a run that has a winner."""
+
+    sweep: SweepKey
+    resident: bool
+    faster: tuple[Part, ...]
+    rows: Sequence[Row]
+
+    @cached_property
+    def fastest_ns(self) -> dict[int, float]:
+        """Size → time of the faster device."""
+        timed = ((row.case.size, times_ns(row, resident=self.resident)) for row in usable(self.rows))
+        return {size: min(ns) for size, ns in timed if ns is not None}
+
+
+def checked_format(name: str) -> str:
+    """Return the name of a format.
+
+    Raises:
+        UsageError: it is unknown.
+    """
+    if name not in SUFFIXES:
+        raise UsageError(f"Unknown format {name!r}.", f"Use one of: {', '.join(SUFFIXES)}.")
+    return name
+
+
+def thresholds_of(run: RunState) -> Thresholds:
+    """Return the thresholds of a run: for each sweep the parts of its sizes in which a device wins.
+
+    Raises:
+        UsageError: a name of code is not allowed.
+        UnfitError: the run has no crossover and no winner at all.
+    """
+    assert run.run is not None
+    found = [Found(sweep, resident, faster, rows) for sweep, rows in run.sweeps.items() for resident in RESIDENCE
+             if (faster := parts_of(world(run, usable(rows), RESIDENCE[resident][0])))]  # fmt: skip
+    if not found:
+        raise UnfitError(
+            "No thresholds: no size has a clear winner.",
+            run.no_gpu or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
+        )
+    names, best = operations(run.run.plan.codes, [each.sweep[0] for each in found]), _best_variants(found)
+    entries = [
+        Threshold(names.get(each.sweep[0], each.sweep[0]), *each.sweep[1:], each.resident, each in best,
+                  axis_of(run, each.rows), each.faster)
+        for each in found
+    ]  # fmt: skip
+    return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
+
+
+def _thresholds(machine: Mapping[str, Any], made: str, entries: Sequence[Threshold]) -> Thresholds:
+    """Return the content of a file, checked by its reader."""
+    document = {"format": FORMAT, "version": VERSION, "machine": machine, "made": made,
+                "thresholds": [each._asdict() for each in entries]}  # fmt: skip
+    return Thresholds(document, {})
+
+
+def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str, str]:
+    """Return the workload of each code → its name in a file.
+
+    Raises:
+        UsageError: a name is not allowed, or belongs to another code or to one of the other workloads, too.
+    """
+    found = {code.name: operation_of(code) for code in codes}
+    others = set(workloads) - found.keys()
+    for name in found.values():
+        remedy = "Name an expression by an assignment, as in 'product = x @ x'."
+        if not NAME.fullmatch(name):
+            raise UsageError(f"Invalid name {name!r}.", f"Use letters, digits, dots, dashes and underscores. {remedy}")
+        if list(found.values()).count(name) > 1 or name in others:
+            raise UsageError(f"Two operations are named {name!r}.", remedy)
+    return found
+
+
+def operation_of(code: OwnCode) -> str:
+    """Return the name of typed code for programs: of its function, or of what the statement assigns to."""
+    first, comma, values = code.name.partition(",")
+    assigned = re.match(r"([A-Za-z_]\w*)\s*=(?!=)", code.statement)
+    if code.target and code.target[0] != CALLER:
+        first = code.target[1]
+    elif assigned:
+        first = assigned[1]
+    return first + comma + values
+
+
+def parts_of(found: Crossover) -> tuple[Part, ...]:
+    """Return the ranges of neighbouring sizes with the same winner. Sizes without a winner count for none."""
+    decided = (point for point in found.points if point.comparison.winner is not None)
+    groups = [(winner, [point.size for point in points])
+              for winner, points in groupby(decided, lambda point: point.comparison.winner)]  # fmt: skip
+    return tuple((GPU if winner == GPU_WINS else CPU, sizes[0], sizes[-1]) for winner, sizes in groups)
+
+
+def _best_variants(found: Sequence[Found]) -> list[Found]:
+    """Return the fastest variant of each operation, on either device, at the largest size that all of them share.
+
+    The first variant is the best one unless another is clearly faster, so that noise does not change it.
+    """
+    forms: dict[tuple[object, ...], list[Found]] = {}
+    for each in found:
+        workload, _, dtype, threads = each.sweep
+        forms.setdefault((workload, dtype, threads, each.resident), []).append(each)
+    best = []
+    for variants in forms.values():
+        first, shared = variants[0], set.intersection(*(set(each.fastest_ns) for each in variants))
+        fastest = min(variants, key=lambda each: each.fastest_ns[max(shared)]) if shared else first
+        is_clear = shared and fastest.fastest_ns[max(shared)] * (1 + EQUIVALENCE) < first.fastest_ns[max(shared)]
+        best.append(fastest if is_clear else first)
+    return best
+
+
+def times_ns(row: Row, *, resident: bool) -> tuple[float, float] | None:
+    """Return the times of CPU and GPU of a row, ns; None unless it has both."""
+    cpu = row.cpu.latency_ns if row.cpu is not None else None
+    gpu = row.gpu.median_ns(RESIDENCE[resident][1]) if row.gpu is not None else None
+    return (cpu, gpu) if cpu and gpu and row.comparison is not None else None
+
+
+def machine_of(run: RunState) -> dict[str, Any]:
+    """Return the facts that the reader compares with its machine."""
+    assert run.run is not None
+    facts = run.run.environment
+    gpu = run.gpu.label if run.gpu is not None else None
+    if run.simulated:
+        return {"cpu": "simulated CPU", "gpu": gpu, "driver": None, "simulated": True}
+    return {"cpu": facts.get("cpu"), "cores": facts.get("affinity_cores"), "gpu": gpu,
+            "driver": facts.get("driver"), "torch": facts.get("torch"), "simulated": False}  # fmt: skip
+
+
+def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
+    """Refuse a file of another machine than the one with these facts.
+
+    Raises:
+        UnfitError: it is of another machine, or outdated.
+    """
+    for difference in differences(file.machine, here):
+        raise UnfitError(difference, "Make a file on this machine with `cpugpu-tui thresholds make`.")
+
+
+def named(each: Threshold) -> str:
+    """Return the name of a threshold in a sentence, `matmul (float32, with copies)`."""
+    threads = f"{each.threads} CPU thread{'s' if each.threads > 1 else ''}" if each.threads else ""
+    words = filter(None, ("" if each.best else each.variant, each.dtype, threads))
+    return f"{each.operation} ({', '.join(words)}, {'resident' if each.resident else 'with copies'})"
+
+
+def moved(old: Thresholds, new: Thresholds) -> tuple[list[str], int]:
+    """Return the thresholds that left their brackets, a sentence each, and the number of those that both files have.
+
+    A threshold has moved if both files have a clear winner for the same sizes, and not the same one.
+    """
+    known, sentences, count = {each[:5]: each for each in new.entries}, [], 0
+    for before in old.entries:
+        now = known.get(before[:5])
+        if now is None:
+            continue
+        count += 1
+        both = ((device, max(first, low), min(last, high)) for device, first, last in before.faster
+                for other, low, high in now.faster if other != device)  # fmt: skip
+        if found := next(((device, low, high) for device, low, high in both if low <= high), None):
+            device, low, high = found
+            was, is_now = ("GPU", "CPU") if device == GPU else ("CPU", "GPU")
+            at = f"At {low:,}" if low == high else f"From {low:,} to {high:,}"
+            sentences.append(f"{at} the {was} was faster, now the {is_now} is: {named(before)}.")
+    return sentences, count
+
+
+# ------------------------------------------------------------------ a file
+
+
+def read(path: Path) -> Thresholds:
+    """Return a file of thresholds, of whatever machine.
+
+    Raises:
+        UsageError: it is missing, damaged, or of another version.
+    """
+    try:
+        return load(path, {})
+    except ThresholdsError as error:
+        raise UsageError(str(error)) from None
+
+
+def added_to(path: Path, run: RunState) -> Thresholds:
+    """Return the thresholds of a run, and those of a file that the run did not measure.
+
+    Raises:
+        UsageError: the file cannot be read.
+        UnfitError: the file is of another machine, or the run has no winner.
+    """
+    new = thresholds_of(run)
+    if not path.exists():
+        return new
+    old = read(path)
+    require_machine(old, machine_of(run))
+    measured = {_form(each) for each in new.entries}
+    return _thresholds(
+        new.machine, new.made, [*(each for each in old.entries if _form(each) not in measured), *new.entries]
+    )
+
+
+def _form(each: Threshold) -> tuple[str, str, int, bool]:
+    """Return what the variants of an operation share, of which only one can be the best."""
+    return each.operation, each.dtype, each.threads, each.resident
+
+
+def standing(run: RunState, file: Thresholds) -> tuple[bool, list[str]]:
+    """Return whether a file has thresholds of a run's plan, and how a finished run contradicts them, a sentence each.
+
+    A file of another machine has none.
+    """
+    if run.run is None or differences(file.machine, machine_of(run)):
+        return False, []
+    names = {code.name: operation_of(code) for code in run.run.plan.codes}
+    planned = {(names.get(sweep[0], sweep[0]), *sweep[1:]) for sweep in run.sweeps}
+    is_in_file = any(each[:4] in planned for each in file.entries)
+    made = _made(run) if is_in_file and run.finished is not None else None
+    return is_in_file, moved(file, made)[0] if made is not None else []
+
+
+@once
+def _made(run: RunState) -> Thresholds | None:
+    try:
+        return thresholds_of(run)
+    except CpuGpuError:
+        return None
+
+
+# ------------------------------------------------------------------ as text
+
+
+def rendered(name: str, thresholds: Thresholds) -> str:
+    """Return the content of a file in one of `SUFFIXES`.
+
+    Raises:
+        UsageError: two thresholds would have the same name in C and in the environment.
+    """
+    if name == "json":
+        return _json(thresholds)
+    names: dict[str, Threshold] = {}
+    several = {each.operation for each in thresholds.entries if not each.best}
+    for each in thresholds.entries:
+        variants = [*([""] if each.best else []), *([f"__{each.variant}"] if each.operation in several else [])]
+        for identifier in (_identifier(each, variant) for variant in variants):
+            if (known := names.setdefault(identifier, each)) is not each:
+                raise UsageError(f"{known.operation!r} and {each.operation!r} have the same name, {identifier}.",
+                                 "Rename one of them, or use --format json.")  # fmt: skip
+    return _header(names, thresholds) if name == "c" else _variables(names, thresholds)
+
+
+def _json(thresholds: Thresholds) -> str:
+    head = {"format": FORMAT, "version": VERSION, "made": thresholds.made, "made_by": f"cpugpu-tui {__version__}",
+            "machine": thresholds.machine}  # fmt: skip
+    lines = ",\n".join(json.dumps(each._asdict(), ensure_ascii=False) for each in thresholds.entries)
+    return f'{json.dumps(head, ensure_ascii=False)[:-1]}, "thresholds": [\n{lines}\n]}}\n'
+
+
+def _identifier(each: Threshold, variant: str) -> str:
+    """Return `CPUGPU_MATMUL_FLOAT32_RESIDENT`. Thread counts are part of it, and a variant if there are several."""
+    words = [f"cpugpu_{each.operation}{variant}", each.dtype, *([f"{each.threads}_threads"] if each.threads else [])]
+    return re.sub(r"\W", "_", "_".join([*words, "resident" if each.resident else "with_copies"])).upper()
+
+
+def _facts(thresholds: Thresholds) -> Mapping[str, str]:
+    """Return the facts of the file as harmless text: they come from a file, and end in comments and strings."""
+    found = {
+        name: "yes" if value is True else str(value)
+        for name, value in thresholds.machine.items()
+        if value not in (None, False)
+    }
+    return {re.sub(r"\W", "_", name): re.sub(r"[^\w .,:()@+-]", "?", text, flags=re.ASCII)
+            for name, text in {"made": thresholds.made, **found}.items()}  # fmt: skip
+
+
+_CHOOSE = """\
+enum { CPUGPU_UNKNOWN = -1, CPUGPU_CPU = 0, CPUGPU_GPU = 1 };
+
+/* Return the faster device at size n. CPUGPU_UNKNOWN: n is outside the measured range, or inside a bracket. */
+static inline int cpugpu_choose(enum cpugpu_threshold threshold, long long n)
+{
+    int part;
+    for (part = cpugpu_first_part[threshold]; part < cpugpu_first_part[threshold + 1]; part++)
+        if (cpugpu_parts[part].first <= n && n <= cpugpu_parts[part].last)
+            return cpugpu_parts[part].device;
+    return CPUGPU_UNKNOWN;
+}
+"""
+
+
+def _header(names: Mapping[str, Threshold], thresholds: Thresholds) -> str:
+    """Return a C header: an enumeration of the thresholds, tables, and a function. Also valid C++."""
+    facts = [f'#define CPUGPU_THRESHOLDS_{name.upper()} "{text}"' for name, text in _facts(thresholds).items()]
+    parts = [f"    {{{first}LL, {last}LL, {int(device == GPU)}}}," for each in names.values()
+             for device, first, last in each.faster]  # fmt: skip
+    starts = [0]
+    for each in names.values():
+        starts.append(starts[-1] + len(each.faster))
+    return "\n".join([
+        f"/* Made by cpugpu-tui {__version__}. Do not edit: make it again with `cpugpu-tui thresholds make`. */",
+        "#ifndef CPUGPU_THRESHOLDS_H", "#define CPUGPU_THRESHOLDS_H", f"#define CPUGPU_THRESHOLDS_VERSION {VERSION}",
+        *facts, "", "enum cpugpu_threshold {", *(f"    {name}," for name in names), "    CPUGPU_THRESHOLDS", "};", "",
+        "/* Smallest and largest size at which a device is faster: 0 the CPU, 1 the GPU. */",
+        "static const struct { long long first, last; int device; } cpugpu_parts[] = {", *parts, "};",
+        f"static const int cpugpu_first_part[] = {{{', '.join(map(str, starts))}}};", "", _CHOOSE, "#endif", "",
+    ])  # fmt: skip
+
+
+def _variables(names: Mapping[str, Threshold], thresholds: Thresholds) -> str:
+    """Return variables: MIN_N and MAX_N of the sizes at which the GPU is faster."""
+    return "\n".join([
+        f"# Made by cpugpu-tui {__version__} thresholds. The GPU is faster from MIN_N to MAX_N.",
+        *(f"# {name}: {text}" for name, text in _facts(thresholds).items()),
+        *(line for name, each in names.items() for line in _lines(name, each)), "",
+    ])  # fmt: skip
+
+
+def _lines(name: str, each: Threshold) -> Iterator[str]:
+    gpu = [(first, last) for device, first, last in each.faster if device == GPU]
+    if not gpu:
+        yield f"# {name}: the CPU is faster from {each.faster[0][1]} to {each.faster[-1][2]}."
+    for first, last in gpu[-1:]:
+        yield f"{name}_MIN_N={first}"
+        yield f"{name}_MAX_N={last}"

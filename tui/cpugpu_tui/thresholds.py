@@ -1,0 +1,250 @@
+"""Read a file that `cpugpu-tui thresholds make` wrote, and choose the faster device by it.
+
+This one file is all that a program needs. It imports nothing but the standard library, so it may be copied into another
+project. Python 3.10 or later.
+
+    thresholds = load("thresholds.json")
+    device = thresholds.choose("matmul", n=300, dtype="float32", resident=False) or "cpu"
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+__all__ = ["Threshold", "Thresholds", "ThresholdsError", "load"]
+
+FORMAT = "cpugpu-tui thresholds"
+"""Name of the format in the file."""
+
+VERSION = 1
+"""Increased when readers of the previous version could choose wrongly; additions do not change it."""
+
+CPU, GPU = "cpu", "cuda"
+"""The devices, as torch names them."""
+
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=-]{0,59}")
+"""Names of operations, variants and dtypes. They become C identifiers and variables, and never a path."""
+
+SIMULATE = "CPUGPU_SIMULATE"
+"""Variable that must be set to use a file that was made with `--simulate`, for example in tests."""
+
+MOST_BYTES = 10_000_000
+"""Larger files are not of this format."""
+
+Part = tuple[str, int, int]
+"""Device, smallest and largest size at which it is faster."""
+
+
+class ThresholdsError(ValueError):
+    """The file is missing, damaged, or of another version. The message is one sentence and a remedy."""
+
+
+class Threshold(NamedTuple):
+    """Which device is faster at which sizes, for one operation in one form."""
+
+    operation: str
+    variant: str
+    dtype: str
+    threads: int
+    """CPU threads; 0 for all."""
+    resident: bool
+    """Whether the inputs are on the GPU already. Otherwise the time of the copies is included."""
+    best: bool
+    """Whether this is the fastest measured variant of the operation, which answers if no variant is named."""
+    axis: str
+    """Meaning of the size n, such as `n of two n×n matrices`."""
+    faster: tuple[Part, ...]
+    """In order of size. Between two parts lies a bracket, in which no device clearly wins."""
+
+    @property
+    def brackets(self) -> tuple[tuple[int, int], ...]:
+        """Last size of each part and first size of the next; empty if one device is always faster."""
+        return tuple((below[2], above[1]) for below, above in pairwise(self.faster))
+
+
+class Thresholds:
+    """The content of a file."""
+
+    def __init__(self, document: Any, here: Mapping[str, Any]) -> None:
+        """Check a document. `here` holds the facts of the machine that are compared with those of the document.
+
+        Raises:
+            ThresholdsError: the document is not valid.
+        """
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise ThresholdsError("It is not a file of thresholds.")
+        if document.get("version") != VERSION:
+            raise ThresholdsError(f"It has version {str(document.get('version'))[:20]}; this program reads {VERSION}.")
+        try:
+            self.machine = dict(document["machine"])
+            """Facts of the machine that was measured."""
+            self.made = str(document["made"])[:40]
+            """Date and time in UTC, as ISO 8601."""
+            self.entries = tuple(map(_entry, document["thresholds"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ThresholdsError(f"It is damaged ({type(error).__name__}: {str(error)[:100]}).") from None
+        self.differences = differences(self.machine, here)
+        """Why it must not be used on this machine, a sentence each. If there are any, `choose` returns None."""
+        table: dict[tuple[Any, ...], tuple[Part, ...]] = {}
+        for each in self.entries:
+            for variant in (each.variant, None) if each.best else (each.variant,):
+                key = (each.operation, each.dtype, each.resident, variant, each.threads)
+                if table.setdefault(key, each.faster) is not each.faster:
+                    raise ThresholdsError(f"It is damaged ({each.operation} occurs twice).")
+        self._table = {} if self.differences else table
+
+    def choose(
+        self, operation: str, n: int, dtype: Any = "float32", resident: bool = True, variant: str | None = None,
+        threads: int = 0,
+    ) -> str | None:  # fmt: skip
+        """Return the faster device at size `n`, `cpu` or `cuda`, or None if the file does not tell; see `why`.
+
+        `dtype` is a name or torch's own dtype. `variant` None is the fastest one; `threads` 0 is all.
+        """
+        parts = self._table.get((operation, dtype, resident, variant, threads))
+        if parts is None:
+            if isinstance(dtype, str):
+                return None
+            parts = self._table.get((operation, str(dtype)[6:], resident, variant, threads))  # torch.float32
+            if parts is None:
+                return None
+            self._table[operation, dtype, resident, variant, threads] = parts
+        for device, first, last in parts:
+            if first <= n <= last:
+                return device
+        return None
+
+    def why(
+        self, operation: str, n: int, dtype: Any = "float32", resident: bool = True, variant: str | None = None,
+        threads: int = 0,
+    ) -> str:  # fmt: skip
+        """Return the reason for what `choose` returns, as a sentence."""
+        if self.differences:
+            return self.differences[0]
+        if not NAME.fullmatch(operation):
+            return f"Invalid name {operation[:60]!r}: use letters, digits, dots, dashes and underscores."
+        dtype, where = str(dtype).rpartition(".")[2], "with the inputs on the GPU" if resident else "with copies"
+        parts = self._table.get((operation, dtype, resident, variant, threads))
+        if parts is None:
+            form = ", ".join([*([variant] if variant else []), dtype, f"{threads or 'all'} CPU threads", where])
+            return f"{operation} was not measured ({form})."
+        for device, first, last in parts:
+            if first <= n <= last:
+                return f"The {'GPU' if device == GPU else 'CPU'} is faster from {first:,} to {last:,} ({where})."
+        if not parts[0][1] <= n <= parts[-1][2]:
+            return f"{n:,} is outside the measured range, {parts[0][1]:,} to {parts[-1][2]:,} ({where})."
+        low, high = next((a[2], b[1]) for a, b in pairwise(parts) if a[2] < n < b[1])
+        return f"{n:,} is inside the bracket, {low:,} to {high:,}, in which no device clearly wins ({where})."
+
+
+def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) -> Thresholds:
+    """Read a file, and compare its machine with this one, or with the facts in `here`. torch is not imported.
+
+    Raises:
+        ThresholdsError: the file is missing, damaged, or of another version.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(MOST_BYTES + 1)
+        return Thresholds(
+            json.loads(text) if len(text) <= MOST_BYTES else None, this_machine() if here is None else here
+        )
+    except OSError as error:
+        reason = f"Cannot read {name}: {error.strerror}."
+    except ThresholdsError as error:
+        reason = f"Cannot use {name}. {error}"
+    except (ValueError, RecursionError):
+        reason = f"Cannot use {name}. It is damaged (no JSON)."
+    raise ThresholdsError(f"{reason} Make a new one with `cpugpu-tui thresholds make`.")
+
+
+def _entry(data: Mapping[str, Any]) -> Threshold:
+    """Return one threshold of a file.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is not valid.
+    """
+    faster = tuple((str(device), first, last) for device, first, last in data["faster"])
+    ends = [end for _, first, last in faster for end in (first, last)]
+    if not ends or not all(type(end) is int and end >= 1 for end in ends) or ends != sorted(ends):
+        raise ValueError("invalid sizes")
+    if not {device for device, _, _ in faster} <= {CPU, GPU}:
+        raise ValueError("unknown device")
+    operation, variant, dtype = names = data["operation"], data["variant"], data["dtype"]
+    for name in names:
+        if not NAME.fullmatch(name):
+            raise ValueError(f"invalid name {name[:60]!r}")
+    threads, resident, best = data["threads"], data["resident"], data["best"]
+    if [type(value) for value in (threads, resident, best)] != [int, bool, bool]:
+        raise ValueError("invalid form")
+    return Threshold(operation, variant, dtype, threads, resident, best, str(data.get("axis", ""))[:200], faster)
+
+
+# ------------------------------------------------------------------ machine
+
+FACTS = {"cpu": "CPU", "cores": "CPU cores", "gpu": "GPU", "driver": "NVIDIA driver", "torch": "torch"}
+"""Facts that are compared → their names."""
+
+
+def this_machine() -> dict[str, Any]:
+    """Return the facts of this machine that the driver and Python know without torch; None if unknown."""
+    models = [_found(r"Model:\s*(.+)", path) for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information"))]
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    return {
+        "cpu": _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo"),
+        "cores": len(affinity(0)) if affinity else os.cpu_count(),
+        "gpu": " + ".join(dict.fromkeys(filter(None, models))) or None,
+        "driver": _found(r"\s(\d{3,4}(?:\.\d+)+)\s", "/proc/driver/nvidia/version"),
+        "torch": _torch_version(),
+        "simulated": bool(os.environ.get(SIMULATE)),
+    }
+
+
+def _found(pattern: str, path: str) -> str | None:
+    """Return what the first matching line of a file holds; None without one."""
+    try:
+        with open(path, errors="replace") as file:
+            for line in file:  # /proc/cpuinfo has megabytes on large machines, and its first line is enough
+                if match := re.search(pattern, line):
+                    return match.group(1).strip()
+    except OSError:
+        pass
+    return None
+
+
+def _torch_version() -> str | None:
+    """Return the version of torch that is loaded, or else the one that an import would find."""
+    if loaded := getattr(sys.modules.get("torch"), "__version__", None):
+        return str(loaded)
+    pattern = r"^__version__ *= *['\"]([^'\"]+)"
+    files = (os.path.join(folder, "torch", "version.py") for folder in sys.path)
+    return next((found for file in files if (found := _found(pattern, file))), None)
+
+
+def differences(made: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how two machines differ in the facts that `here` has, a sentence each, the hardware first."""
+    if made.get("simulated"):
+        remedy = f"Set {SIMULATE} to use it in tests."
+        is_same = here.get("simulated", True)
+        return () if is_same else (f"Another machine: the file was made on a simulated one. {remedy}",)
+    found = []
+    for fact, name in FACTS.items():
+        then, now = made.get(fact), here.get(fact)
+        if fact == "gpu" and then and now:
+            # MIG slices add to the name of their GPU, and any GPU of this machine may be meant.
+            short = str(then).replace("NVIDIA ", "")
+            now = then if any(short.startswith(name.replace("NVIDIA ", "")) for name in str(now).split(" + ")) else now
+        # Without a driver no GPU can be used. What else is unknown is not compared.
+        is_known = then is not None and fact in here and (now is not None or fact == "driver")
+        if is_known and then != now:
+            kind = "Outdated" if fact in ("driver", "torch") and now else "Another machine"
+            found.append(f"{kind}: {name} {then} in the file, {now or 'none'} here.")
+    return tuple(found)
