@@ -19,6 +19,7 @@ from textual.app import App
 from textual.geometry import Size
 from textual.keys import _character_to_key
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import Event, Plan, RunFinished, Simulation, TelemetryRead
@@ -179,7 +180,7 @@ class Outcome:
     runs: int = 0
     """Runs that ended, all of them in the history."""
     screens: set[str] = field(default_factory=set)
-    """Names of the screens that were seen."""
+    """Names of the screens that were opened."""
 
 
 async def play(steps: Sequence[Step], folder: Path, seed: int = 0) -> Outcome:
@@ -227,6 +228,13 @@ class Visit:
     def __init__(self, app: CpuGpuApp, outcome: Outcome) -> None:
         self.app, self.taken = app, 0
         self._outcome = outcome
+        push = app.push_screen
+
+        def noted(screen: Screen[Any], *arguments: Any, **named: Any) -> Any:
+            outcome.screens.add(type(screen).__name__)  # the next key of a burst may close it at once
+            return push(screen, *arguments, **named)
+
+        app.push_screen = noted  # type: ignore[method-assign]
 
     async def take(self, steps: Sequence[Step], begin: int, random: Random) -> int:
         """Obey the script from `begin` until it is over or the app has gone; return how far it came."""
@@ -247,7 +255,6 @@ class Visit:
     async def _rest(self, pilot: Pilot[Any]) -> None:
         """Wait until all input is handled, and check for errors that must never appear."""
         await pilot.pause()
-        self._outcome.screens.add(type(self.app.screen).__name__ if self.app.screen_stack else "")
         problem = self.app.state.problem
         assert problem is None or INTERNAL_ERROR not in str(problem), str(problem)
 

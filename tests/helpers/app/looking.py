@@ -1,10 +1,16 @@
-"""The app as a test sees it: panes as text, the table as lines."""
+"""The app as a test sees it: panes as text, the table and the screen as lines.
+
+Panes have the text of the app's state at once. The screen may follow later, because a run lets it repaint only in gaps:
+what must be on it is waited for with `reads`.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
-from tests.helpers.app.fake_run import finish, start_run, whole_sweep
+from tests.helpers.app.fake_run import PATIENCE_S, finish, start_run, whole_sweep
+from tests.helpers.app.states import joined
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.panes.lines import Lines, plain
@@ -24,6 +30,20 @@ def shown(pilot: Pilot[Any]) -> list[str]:
     """Lines of the table under its header."""
     table = table_of(pilot)
     return [" ".join(table.render_line(y + 1).text.split()) for y in range(table.row_count)]
+
+
+def screen_lines(pilot: Pilot[Any]) -> list[str]:
+    """Return the lines of the screen as text."""
+    return [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+
+
+async def reads(pilot: Pilot[Any], *sentences: str) -> list[str]:
+    """Wait until the screen shows all of these texts, or fail with its content; return its lines."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
+        assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
+        await pilot.pause(0.02)
+    return screen_lines(pilot)
 
 
 async def done_run(pilot: Pilot[Any]) -> None:

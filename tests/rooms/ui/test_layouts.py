@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from tests.helpers.app.fake_run import (
     FakeBackend,
@@ -16,37 +14,24 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
-from textual.pilot import Pilot
+from tests.helpers.app.looking import done_run, reads, screen_lines
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
+from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 
 SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 100)]
 
 
-def screen_lines(pilot: Pilot[Any]) -> list[str]:
-    """Return the lines of the screen as text."""
-    return ["".join(segment.text for segment in strip) for strip in pilot.app.screen._compositor.render_strips()]
-
-
-async def shown(pilot: Pilot[Any], wanted: str) -> list[str]:
-    """Wait until the screen shows a text; return its lines."""
-    await settled(pilot, lambda: any(wanted in line for line in screen_lines(pilot)))
-    return screen_lines(pilot)
-
-
-async def done(pilot: Pilot[Any]) -> None:
-    session = await start_run(pilot)
-    session.put(*whole_sweep(session.plan))
-    await finish(pilot, session)
-
-
 @pytest.mark.parametrize("size", SIZES)
 async def test_everything_important_is_visible_at_every_size(size: tuple[int, int]) -> None:
     async with opened(size=size) as pilot:
-        await done(pilot)
-        text = "\n".join(await shown(pilot, "▲ GPU"))
+        await done_run(pilot)
+        text = "\n".join(await reads(pilot, "▲ GPU"))
         for wanted in ("done", "CPU", "GPU", "speedup", "rounds", "kernel-active", "host", "Run again"):
             assert wanted in text, wanted
         assert "GPU wins" in " ".join(text.split())
@@ -55,19 +40,19 @@ async def test_everything_important_is_visible_at_every_size(size: tuple[int, in
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
     async with opened(size=size) as pilot:
-        await done(pilot)
+        await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
         widths = {str(key.value): column.width for key, column in table.columns.items()}
         assert widths[Key.ROUNDS] >= 9
         used = sum(width + 2 for width in widths.values())
         assert used <= table.size.width
-        assert any("▄" in line or "▅" in line or "▃" in line for line in await shown(pilot, "▲ GPU"))
+        assert any("▄" in line or "▅" in line or "▃" in line for line in await reads(pilot, "▲ GPU"))
 
 
 async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_keys() -> None:
     async with opened(size=(80, 24)) as pilot:
-        await done(pilot)
-        lines = await shown(pilot, "kernel-active")
+        await done_run(pilot)
+        lines = await reads(pilot, "kernel-active")
         table = pilot.app.screen.query_one(TimingTable)
         assert table.size.height - 1 >= 12
         assert pilot.app.screen.query_one("#workload").outer_size.height == 1
@@ -79,15 +64,15 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
 
 async def test_a_second_gpu_still_leaves_twelve_rows_at_80x24() -> None:
     async with opened(new_app(backend=FakeBackend(telemetry=readings(gpus=2))), size=(80, 24)) as pilot:
-        await done(pilot)
-        await shown(pilot, "GPU 1")
+        await done_run(pilot)
+        await reads(pilot, "GPU 1")
         assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 12
 
 
 async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -> None:
     async with opened(size=(120, 40)) as pilot:
-        await done(pilot)
-        text = "\n".join(await shown(pilot, "kernel-active"))
+        await done_run(pilot)
+        text = "\n".join(await reads(pilot, "kernel-active"))
         for column in ("±", "with copies", "limited by", "paper's error"):
             assert column in text
         assert pilot.app.screen.query_one(TimingTable).size.height - 1 == 7
@@ -96,7 +81,7 @@ async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -
 
 async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None:
     async with opened(size=(200, 60)) as pilot:
-        await shown(pilot, "kernel-active")
+        await reads(pilot, "kernel-active")
         screen = pilot.app.screen
         workload, centre, telemetry = (
             screen.query_one(f"#{name}").region for name in ("workload", "centre", "telemetry")
@@ -114,7 +99,7 @@ async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int,
         await settled(pilot, lambda: ("0/14" if size[0] < 60 else "0 of at most 14") in screen_lines(pilot)[0])
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
-        lines = await shown(pilot, "▲ GPU")
+        lines = await reads(pilot, "▲ GPU")
         assert pilot.app.screen.query_one(TimingTable).size.height >= 3
         assert "done" in lines[0]
         assert "GPU wins" in " ".join(" ".join(lines).split())
@@ -125,7 +110,7 @@ async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int,
 @pytest.mark.parametrize("keys", ["enter", "g", "m", "K", "h", "?", ":", "T", "e", "o", "tab,enter"])
 async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys: str) -> None:
     async with opened(size=(40, 12)) as pilot:
-        await done(pilot)
+        await done_run(pilot)
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         main = pilot.app.screen
         await pilot.press(*keys.split(","))
@@ -142,20 +127,20 @@ async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tup
     async with opened(size=(80, 24)) as pilot:
         session = await start_run(pilot)
         await pilot.resize_terminal(*size)
-        lines = await shown(pilot, "Needs 40x12")
+        lines = await reads(pilot, "Needs 40x12")
         assert not any("Timings" in line for line in lines)
         session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
         await pilot.resize_terminal(80, 24)
-        assert any("done, 7 cases" in line for line in await shown(pilot, "▲ GPU"))
+        assert any("done, 7 cases" in line for line in await reads(pilot, "▲ GPU"))
 
 
 async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() -> None:
     async with opened(new_app(backend=FakeBackend(telemetry=readings(gpus=8))), size=(80, 24)) as pilot:
-        lines = await shown(pilot, "of 8 GPUs")
+        lines = await reads(pilot, "of 8 GPUs")
         assert any(line.startswith(" host") for line in lines)
         await pilot.press("tab", "z")
-        assert "GPU 7" in "\n".join(await shown(pilot, "GPU 7"))
+        assert "GPU 7" in "\n".join(await reads(pilot, "GPU 7"))
 
 
 @pytest.mark.slow
@@ -164,4 +149,26 @@ async def test_thousands_of_rows_start_and_scroll() -> None:
         session = await start_run(pilot)
         await finish(pilot, session)
         await pilot.press("G")
-        await shown(pilot, "matmul 2000")
+        await reads(pilot, "matmul 2000")
+
+
+@pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "▸"), (ASCII, ">")])
+async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: str) -> None:
+    """Without colour nothing else shows it."""
+    async with opened(CpuGpuApp(AppOptions(), glyphs, backend=FakeBackend())) as pilot:
+        for key in ("", "T"):  # the list of workloads, then the one of themes
+            await pilot.press(*key)
+            options = pilot.app.screen.query_one(PagedList)
+            for _ in range(2):
+                lines = [options.render_line(y).text for y in range(options.size.height)]
+                name = str(options.highlighted_option and options.highlighted_option.prompt).split()[0]
+                assert [line[1:].split()[0] for line in lines if line.startswith(sign)] == [name]
+                await pilot.press("down")
+
+
+async def test_a_list_survives_a_terminal_of_one_column() -> None:
+    """Padding left no cell for a line, which ended the app."""
+    async with opened(size=(1, 55)) as pilot:
+        await pilot.press("T")
+        await pilot.resize_terminal(80, 24)
+        await reads(pilot, "▸slate")

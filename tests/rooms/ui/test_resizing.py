@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tests.helpers.app.fake_run import finish, new_app, opened, reach_gap, settled, start_run, whole_sweep
-from tests.rooms.ui.test_layouts import screen_lines
+from tests.helpers.app.looking import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.model import CaseFinished

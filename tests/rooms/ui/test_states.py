@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import AsyncExitStack, closing
@@ -31,7 +30,6 @@ import pytest
 import torch
 from tests.helpers.app.fake_run import (
     DEVICES,
-    PATIENCE_S,
     FakeBackend,
     finish,
     new_app,
@@ -40,13 +38,12 @@ from tests.helpers.app.fake_run import (
     settled,
     start_run,
 )
-from tests.helpers.app.looking import table_of
+from tests.helpers.app.looking import reads, screen_lines, table_of
 from tests.helpers.app.saved_runs import stream
 from tests.helpers.app.states import joined, slow_state, state
 from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.nvml_library import LOST, NO_PERMISSION, FakeNvml, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import Machine, machine
-from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui import store as store_read_only
@@ -63,14 +60,6 @@ __all__ = ["fake_nvml", "machine", "nvml_library"]
 SMALL = (80, 24)
 
 
-async def reads(pilot: Pilot[Any], *sentences: str) -> None:
-    """Wait until the screen shows all of these texts, or fail with its content."""
-    ends_s = time.monotonic() + PATIENCE_S
-    while missing := [sentence for sentence in sentences if sentence not in joined(screen_lines(pilot))]:
-        assert time.monotonic() < ends_s, "\n".join([f"not said: {missing}", *screen_lines(pilot)])
-        await pilot.pause(0.02)
-
-
 # ------------------------------------------------------------------ the driver
 
 
@@ -82,8 +71,7 @@ async def see_driver(machine: Machine, tmp_path: Path, *sentences: str, keys: tu
     read = TelemetryRead(gpus=rows, host=readings().host, problem=problem)
     async with opened(new_app(backend=FakeBackend(telemetry=read)), size=SMALL) as pilot:
         await pilot.press(*keys)
-        await reads(pilot, *sentences)
-        return screen_lines(pilot)
+        return await reads(pilot, *sentences)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from statistics import fmean
 from typing import NamedTuple
 
 from cpugpu_tui.decide.stats import median, quantile
@@ -76,7 +75,7 @@ def correlation(values: Sequence[float]) -> Correlation:
     ordered, cut = sorted(values), max(1, count // WINSORIZED_SHARE)
     least, most = ordered[cut], ordered[-1 - cut]
     moved = [min(max(value, least), most) for value in values]
-    mean = fmean(moved)
+    mean = math.fsum(moved) / count
     offsets = [value - mean for value in moved]
     squares = math.fsum(offset * offset for offset in offsets)
     if squares == 0.0:

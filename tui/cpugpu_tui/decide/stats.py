@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from statistics import NormalDist
 
 from cpugpu_tui.model import Line
 
@@ -39,6 +38,8 @@ def quantile(two_sided: float, degrees: float) -> float:
 
     Cached, because it takes 0.6 ms and all cases of two series need the same value.
     """
+    from statistics import NormalDist  # takes 2 ms to import
+
     z = NormalDist().inv_cdf(1 - two_sided / 2)
     if degrees > MOST_DEGREES:
         return z + (z**3 + z) / (4 * degrees) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * degrees**2)

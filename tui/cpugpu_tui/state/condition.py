@@ -28,7 +28,6 @@ from cpugpu_tui.model import EDGES, CoreUse, CoreWait, Reading
 from cpugpu_tui.model.quantities import count_of, percent, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.timing.host_watch import STARVED_SHARE
 from cpugpu_tui.workloads.contract import REGISTRY
 
 NOT_READ = Reading(None, "not-asked")
@@ -303,6 +302,8 @@ def _one_thread_ns(times: DeviceTimes) -> float | None:
 
 
 def _is_single_starved(cores: CoreWait) -> bool:
+    from cpugpu_tui.timing.host_watch import STARVED_SHARE
+
     return cores.one_thread_share is not None and cores.one_thread_share > STARVED_SHARE
 
 

@@ -63,18 +63,24 @@ class Packed(Mapping[H, T]):
 
 
 class Made(Packed[str, T]):
-    """Key → value, made from that of another mapping when it is first asked for."""
+    """Another mapping whose values are replaced by what is made of them when they are first asked for.
 
-    __slots__ = ("_made", "_make")
+    A value is dropped once it is replaced. `make` must return an equal value for one that it made, because two threads
+    may ask at once.
+    """
+
+    __slots__ = ("_is_made", "_make", "_values")
 
     def __init__(self, values: Mapping[str, T], make: Callable[[T], T]) -> None:
-        self._keys, self._make = values, make
-        self._made: dict[str, T] = {}
+        self._keys = self._values = dict(values)
+        self._make = make
+        self._is_made = set[str]()
 
     def __getitem__(self, key: str) -> T:
-        if key not in self._made:
-            self._made[key] = self._make(self._keys[key])
-        return self._made[key]
+        if key not in self._is_made:
+            self._values[key] = self._make(self._values[key])
+            self._is_made.add(key)
+        return self._values[key]
 
 
 class Series(Packed[str, tuple[float, ...]]):

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 from tests.helpers.app.fake_run import ENVIRONMENT, FakeBackend, finish, new_app, opened, readings, settled, start_run
+from tests.helpers.app.looking import reads, screen_lines
 from tests.helpers.app.states import joined
 from tests.helpers.machine.fake_interpreters import with_torch
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
-from tests.rooms.ui.test_layouts import screen_lines
-from tests.rooms.ui.test_states import SMALL, ShownApp, reads
+from tests.rooms.ui.test_states import SMALL, ShownApp
 
 from cpugpu_tui.model import Hello, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from tests.demo.record import packed
 from tests.helpers.app.fake_run import settled
-from tests.helpers.app.looking import text_of
+from tests.helpers.app.looking import reads, screen_lines, text_of
 from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.app.states import joined
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -68,10 +69,6 @@ async def ended(pilot: Pilot[Any]) -> None:
         await pilot.press("escape")
 
 
-def screen_text(pilot: Pilot[Any]) -> str:
-    return "\n".join(str(strip.text) for strip in pilot.app.screen._compositor.render_strips())
-
-
 # ------------------------------------------------------------------ what is shown
 
 
@@ -79,11 +76,11 @@ async def test_at_80_columns_no_time_is_cut_and_runs_of_other_work_are_no_series
     """The second run has a CPU time of a million microseconds, whose column the first did without."""
     async with demo(Recording((whole.runs[8], whole.runs[1])), size=(80, 24)) as pilot:
         await ended(pilot)
-        shown = screen_text(pilot)
-        (row,) = [line for line in shown.splitlines() if line.startswith(" matmul 9951")]
+        lines = await reads(pilot, "matmul 9951")
+        (row,) = [line for line in lines if line.startswith(" matmul 9951")]
         assert row.split()[2:4] == ["1.03", "s"]
-        assert "min-max" not in shown
-        assert "±" in shown
+        assert "min-max" not in joined(lines)
+        assert "±" in joined(lines)
 
 
 async def test_at_80_columns_the_answer_is_whole_and_the_rows_stay(whole: Recording, words: GoldenWords) -> None:
@@ -99,8 +96,7 @@ async def test_its_end_names_the_keys_in_force(whole: Recording) -> None:
     app = CpuGpuApp(AppOptions(demo=Recording(whole.runs[:1]), demo_pace=AT_ONCE, keymap=keymap))
     async with app.run_test(size=(120, 40)) as pilot:
         await ended(pilot)
-        assert "press f5" in screen_text(pilot)
-        assert "L to list" in screen_text(pilot)
+        await reads(pilot, "press f5", "L to list")
         app.bridge.backend.close()
 
 
@@ -129,7 +125,7 @@ async def test_while_it_plays_the_status_line_says_what_and_whose(short: Recordi
         await pilot.press("space")  # the line is shorter without the clock
         await settled(pilot, lambda: "paused" in text_of(pilot, "#status"))
         assert size[0] == 80 or "NVIDIA H200" in text_of(pilot, "#status")
-        assert "NVIDIA H200" in screen_text(pilot)
+        await reads(pilot, "NVIDIA H200")
 
 
 @pytest.mark.parametrize("key", ["g", "m", "K", "h", "c", "question_mark", "enter", "e", "T", "z"])
@@ -140,7 +136,7 @@ async def test_every_screen_says_that_it_is_a_replay(short: Recording, key: str)
             await pilot.press("tab")
         await pilot.press(key)
         await settled(pilot, lambda: not isinstance(pilot.app.screen, MainScreen))
-        assert "REPLAY" in screen_text(pilot).splitlines()[0]
+        assert "REPLAY" in (await reads(pilot, "REPLAY"))[0]
 
 
 async def test_each_run_is_highlighted_as_if_it_had_been_chosen(short: Recording) -> None:
@@ -196,14 +192,14 @@ async def test_what_would_measure_is_dimmed_and_says_why(short: Recording, key: 
         await ended(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: pilot.app.state.key_result)
-        assert DEMO[:60] in screen_text(pilot)
+        await reads(pilot, DEMO[:60])
         assert not pilot.app.state.situation.live
 
 
 async def test_while_it_plays_run_says_how_to_get_there(short: Recording) -> None:
     async with demo(short, NEVER) as pilot:
         await pilot.press("r")
-        assert DEFAULT_KEYMAP.with_keys(PLAYING) in screen_text(pilot)
+        await reads(pilot, DEFAULT_KEYMAP.with_keys(PLAYING))
         assert isinstance(pilot.app.screen, MainScreen)
 
 
@@ -223,9 +219,7 @@ async def test_while_it_plays_any_of_its_runs_can_be_opened(short: Recording) ->
 @pytest.mark.parametrize("size", SIZES)
 async def test_it_ends_on_the_picture_of_the_crossover(short: Recording, size: tuple[int, int]) -> None:
     async with demo(short, size=size) as pilot:
-        await settled(pilot, lambda: "demo has ended" in screen_text(pilot))
-        await settled(pilot, lambda: "GPU against 16 CPU threads" in screen_text(pilot))
-        assert "215" in screen_text(pilot), "the crossover"
+        await reads(pilot, "demo has ended", "GPU against 16 CPU threads", "215")  # the crossover
         app, played = pilot.app, []
         expect = app.bridge.expect_series
         app.bridge.expect_series = lambda: (played.append(isinstance(app.screen, MainScreen)), expect())
@@ -237,14 +231,14 @@ async def test_claims_of_a_replay_offer_no_measurement(short: Recording) -> None
     async with demo(short, NEVER) as pilot:
         await pilot.press("K")
         await settled(pilot, lambda: "hold" in text_of(pilot, "#page-title"))
-        assert "enter" not in screen_text(pilot)
+        assert "enter" not in joined(screen_lines(pilot))
 
 
 async def test_a_preset_of_the_palette_is_refused_with_the_same_reason(short: Recording) -> None:
     async with demo(short) as pilot:
         await ended(pilot)
         pilot.app.running.run_named("elementwise")
-        await settled(pilot, lambda: "Not run:" in screen_text(pilot))
+        await reads(pilot, "Not run:")
         assert not pilot.app.state.situation.live
 
 

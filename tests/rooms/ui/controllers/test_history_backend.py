@@ -15,6 +15,7 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
+from cpugpu_tui.ui.live.saved_runs import NO_HISTORY
 
 
 def one_run(path: Path) -> None:
@@ -65,3 +66,4 @@ def test_without_a_history_everything_says_so() -> None:
     for ask in (saved.newest, lambda: list(saved.pages()), lambda: saved.open(1), saved.bury):
         with pytest.raises(StoreError, match="--no-save"):
             ask()  # type: ignore[operator]
+    assert NO_HISTORY.__traceback__ is None, "it would keep the frames of whoever asked last, and their run"

@@ -17,7 +17,7 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
-from tests.helpers.app.looking import done_run, shown, table_of, text_of
+from tests.helpers.app.looking import done_run, screen_lines, shown, table_of, text_of
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import LATENCY, CaseFailed, DeviceSampled
@@ -171,8 +171,7 @@ async def test_a_page_without_utf8_is_ascii_to_its_edge() -> None:
         for key in ("?", "T", "m", "K"):
             await pilot.press(key)
             await pilot.pause()
-            strips = pilot.app.screen._compositor.render_strips()
-            wrong = [segment.text for strip in strips for segment in strip if not segment.text.isascii()]
+            wrong = [line for line in screen_lines(pilot) if not line.isascii()]
             assert not wrong, (key, wrong)
             await pilot.press("escape")
 
@@ -181,8 +180,8 @@ async def test_the_line_for_workloads_says_which_of_how_many() -> None:
     async with opened(size=(80, 24)) as pilot:
         await pilot.press("end")
         await pilot.pause()
-        line = "".join(segment.text for segment in pilot.app.screen._compositor.render_strips()[1])
-        assert re.match(r" Workload (\d+)/\1 conv2d", line), line
+        line = screen_lines(pilot)[1]
+        assert re.match(r" Workload (\d+)/\1 ▸conv2d", line), line
 
 
 async def test_the_size_stays_where_the_name_is_too_long() -> None:

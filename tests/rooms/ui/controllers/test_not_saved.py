@@ -7,7 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.helpers.app.fake_run import settled
-from tests.rooms.ui.test_states import ShownApp, joined, reads, run_to_its_end, screen_lines
+from tests.helpers.app.looking import reads, screen_lines
+from tests.helpers.app.states import joined
+from tests.rooms.ui.test_states import ShownApp, run_to_its_end
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest

@@ -13,8 +13,8 @@ import pytest
 from tests.helpers.app.fake_port import FakeBridge, FakePort
 from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled
 from tests.helpers.app.fuzz import send_at_once
+from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
-from tests.rooms.ui.test_layouts import screen_lines
 from textual.events import Paste
 from textual.pilot import Pilot
 from textual.widgets import Input

@@ -21,6 +21,7 @@ from tests.helpers.app.fake_run import (
     settled,
     start_run,
 )
+from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import HistoryBackend, stream
 from tests.helpers.command_line import PATIENCE_S
 from tests.rooms.ui.screens.test_compare_screen import run_stream, status_of
@@ -165,8 +166,7 @@ async def test_without_utf8_the_columns_are_ascii() -> None:
         await whole_series(pilot, ["2", "r"], 2)
         await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)
         assert told(pilot, "GPU change") == "3.00x"
-        rows = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
-        assert all(row.isascii() for row in rows)
+        assert all(row.isascii() for row in screen_lines(pilot))
 
 
 # ------------------------------------------------------------------ from the history

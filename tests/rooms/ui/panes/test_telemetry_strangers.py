@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +17,7 @@ from textual.strip import Strip
 from cpugpu_tui.machine.procfs import process_owner
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, width_of
+from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.screens.gpu import gpu_lines
 
@@ -78,8 +79,18 @@ def test_ten_thousand_process_names_of_random_bytes_print_as_text(
         assert not unprintable(strips_of(lines))
         assert all(width_of(line) <= width for line in lines)
     lines = gpu_lines(read.gpus[0], state(read), (), 76, glyphs)
-    assert sum(any(text.startswith("  pid ") for text, _ in line) for line in lines) == len(names)
+    table = [plain(line) for line in lines]
+    table = table[table.index("Processes") :]
+    assert [int(pid) for line in table for pid in re.findall(r"^  (\d+) ", line)] == list(range(len(names)))
     assert not unprintable(strips_of(lines))
+
+
+@pytest.mark.parametrize("width", [50, 76])
+def test_a_name_that_takes_no_cell_is_an_unknown_command(width: int) -> None:
+    """The page of its GPU crashed."""
+    read = sweep(gpu(processes=(GpuProcess(7, None, "ann", "\u0301", own=False),)))
+    lines = gpu_lines(read.gpus[0], state(read), (), width, UNICODE)
+    assert any("command unknown" in plain(line) for line in lines)
 
 
 @given(st.text(st.one_of(st.characters(), st.sampled_from("\x1b\x9b\x9d\x07\\[]0;m\u202e\ud800\n")), max_size=40),

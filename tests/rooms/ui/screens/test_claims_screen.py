@@ -18,6 +18,7 @@ from tests.helpers.app.fake_run import (
     start_run,
     whole_sweep,
 )
+from tests.helpers.app.looking import screen_lines
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 from textual.widgets import OptionList
@@ -229,8 +230,7 @@ async def test_without_utf8_everything_is_ascii() -> None:
             await (show(pilot) if index == 0 else pilot.press("j"))
             for selector in ("#page-title", "#page-text", "#claim", "#page-keys"):
                 assert text_of(pilot, selector).isascii()
-        rows = pilot.app.screen._compositor.render_strips()
-        assert all(segment.text.isascii() for strip in rows for segment in strip)
+        assert all(line.isascii() for line in screen_lines(pilot))
 
 
 def longest(each: JudgedClaim) -> JudgedClaim:

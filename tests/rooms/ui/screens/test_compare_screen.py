@@ -22,6 +22,7 @@ from tests.helpers.app.fake_run import (
     start_run,
 )
 from tests.helpers.app.fake_run import finished as case_finished
+from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
@@ -223,7 +224,7 @@ async def test_without_utf8_everything_is_ascii_and_no_verdict_is_cut(store: Sto
         await compare(pilot)
         for selector in ("#page-title", "#page-text", "#page-keys"):
             assert text_of(pilot, selector).isascii()
-        rows = ["".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips()]
+        rows = screen_lines(pilot)
         assert all(row.isascii() for row in rows)
         if size != (60, 16):
             assert any("SLOWER" in row for row in rows)

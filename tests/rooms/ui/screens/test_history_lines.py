@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 from tests.helpers.app.fake_run import new_app, opened, settled
-from tests.helpers.app.looking import text_of
+from tests.helpers.app.looking import screen_lines, text_of
 from tests.helpers.app.saved_runs import NOW_NS, SWEEP, HistoryBackend, app_with, list_runs, listed, stream
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
@@ -195,6 +195,6 @@ async def test_marking_and_comparing_are_in_the_footer_of_the_smallest_terminal(
 
 def harmless(pilot: Pilot[Any], size: tuple[int, int]) -> None:
     """Assert that the screen holds no control or format characters, and that each line has its cells."""
-    lines = [strip.text for strip in pilot.app.screen._compositor.render_strips()]
+    lines = screen_lines(pilot)
     assert [each for line in lines for each in line if unicodedata.category(each) in ("Cc", "Cf")] == []
     assert [line for line in lines if cell_len(line) != size[0]] == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, readings, settled
-from tests.helpers.app.looking import done_run, shown, text_of
+from tests.helpers.app.looking import done_run, reads, screen_lines, shown, text_of
 from tests.helpers.app.saved_runs import (
     HOUR_NS,
     NOW_NS,
@@ -101,12 +101,8 @@ async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) 
 
         for key, character in (("slash", "/"), ("m", "m"), ("q", "q")):
             pilot.app.post_message(Key(key, character))  # all before any is handled, as from a slow line
-        await settled(pilot, lambda: "/ mq" in " ".join(line_of(pilot).split()))
+        await reads(pilot, "/ mq")
         assert isinstance(pilot.app.screen, HistoryScreen)
-
-
-def line_of(pilot: Pilot[Any]) -> str:
-    return "\n".join(str(strip.text) for strip in pilot.app.screen._compositor.render_strips())
 
 
 async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -> None:
@@ -121,7 +117,7 @@ async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -
         screen = await list_runs(pilot)
         assert screen.chosen is not None
         assert screen.chosen.number == 3
-        assert "/ id" in " ".join(line_of(pilot).split())
+        await reads(pilot, "/ id")
 
 
 class ManyRuns(SavedRuns):
@@ -248,7 +244,7 @@ async def test_tags_are_typed_in_one_line(store: Store) -> None:
     async with opened(app_with(store)) as pilot:
         await list_runs(pilot)
         await pilot.press("l")
-        assert "run 1: old" in " ".join(line_of(pilot).split())
+        await reads(pilot, "run 1: old")
         await pilot.press(*["backspace"] * 3, *"#base, h200", "enter")
         await settled(pilot, lambda: "#base #h200" in listed(pilot)[0])
         assert store.runs()[0].tags == ("base", "h200")
@@ -386,7 +382,7 @@ async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(
         await list_runs(pilot)
         for press in ("", "l", "escape", "d", "escape", "enter"):
             await pilot.press(*[press] if press else [])
-            text = line_of(pilot)
+            text = "".join(screen_lines(pilot))
             assert "\x1b" not in text
             assert text.isascii()
 

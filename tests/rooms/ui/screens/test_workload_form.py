@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import DEVICES, FakeBackend, FakeSession, new_app, opened, reach_gap, settled, start_run
-from tests.helpers.app.looking import text_of
+from tests.helpers.app.looking import screen_lines, text_of
 from tests.helpers.golden import GoldenWords
-from tests.rooms.ui.test_layouts import screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.parsing import FieldError

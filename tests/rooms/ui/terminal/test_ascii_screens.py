@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.helpers.app.fake_run import FakeBackend, opened, settled
-from tests.helpers.app.looking import done_run
+from tests.helpers.app.looking import done_run, screen_lines
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app import CpuGpuApp
@@ -22,8 +22,7 @@ IN_PLACE = ("slash", "escape", "z", "z", "w", "w", "g w w", "g")
 
 def strange(pilot: Pilot[Any]) -> set[str]:
     """Return the characters on the screen outside ASCII."""
-    strips = pilot.app.screen._compositor.render_strips()
-    return {char for strip in strips for char in strip.text if ord(char) > 126}
+    return {char for line in screen_lines(pilot) for char in line if ord(char) > 126}
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from typing import Any
 import psutil
 import pytest
 from tests.helpers.app.fake_run import opened, settled
+from tests.helpers.app.looking import done_run, screen_lines
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
-from tests.rooms.ui.test_layouts import done, screen_lines
 from textual import events
 from textual.pilot import Pilot
 from textual.widget import Widget
@@ -47,7 +47,7 @@ async def on_footer(pilot: Pilot[Any], label: str) -> None:
 
 async def test_a_click_selects_a_row_and_a_double_click_opens_it() -> None:
     async with opened(size=(80, 24)) as pilot:
-        await done(pilot)
+        await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
         await settled(pilot, lambda: table.row_count == 7)
         await pilot.click(table, offset=(4, 3))
@@ -60,7 +60,7 @@ async def test_a_click_selects_a_row_and_a_double_click_opens_it() -> None:
 
 async def test_a_click_on_a_heading_sorts_and_another_one_reverses() -> None:
     async with opened(size=(80, 24)) as pilot:
-        await done(pilot)
+        await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
         await settled(pilot, lambda: table.row_count == 7)
         in_run_order = table.row_keys
@@ -77,7 +77,7 @@ async def test_a_click_on_a_heading_sorts_and_another_one_reverses() -> None:
 
 async def test_a_click_on_a_key_of_the_footer_presses_it() -> None:
     async with opened(size=(80, 24)) as pilot:
-        await done(pilot)
+        await done_run(pilot)
         await on_footer(pilot, "Help")
         await settled(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
         x = screen_lines(pilot)[-1].index("back")

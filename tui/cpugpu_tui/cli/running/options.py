@@ -13,7 +13,6 @@ from cpugpu_tui.model import Plan, Refused
 from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, offers_installed
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
-from cpugpu_tui.transport.interpreter_search import AUTO
 from cpugpu_tui.workloads import catalogue
 from cpugpu_tui.workloads.own_code import hash_of_file
 
@@ -138,12 +137,14 @@ class RunOptions:
 
 def found_python(python: str | None, worker: str = "process", simulation: Simulation | None = None) -> str | None:
     """Return the interpreter of `--python`. For `auto`, search for one and print on stderr which one was found."""
+    if python is None:
+        return None
+    from cpugpu_tui.transport.interpreter_search import AUTO, choose
+
     if python != AUTO:
         return python
     if worker == "thread" or simulation is not None:  # torch is not imported in another interpreter
         return None
-    from cpugpu_tui.transport.interpreter_search import choose
-
     choice = choose()
     if choice.sentence:
         print_notice(f"cpugpu-tui: {choice.sentence}")

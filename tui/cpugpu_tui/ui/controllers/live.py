@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
-from cpugpu_tui.state.folding import folded as run_of
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live import messages
@@ -131,6 +130,8 @@ class Live:
 
 def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
     """Return both states after these events. Events after a run's end belong to the next run."""
+    from cpugpu_tui.state.folding import folded as run_of
+
     together: list[Event] = []
     ended = run.finished is not None
     for event in new:

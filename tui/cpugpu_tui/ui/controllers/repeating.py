@@ -140,10 +140,11 @@ class Repeating:
         from cpugpu_tui.compare.changes import remark_on, series_before
         from cpugpu_tui.state.folding import measured_state, power_limits_of
 
+        started = run.run
+        base = series_before(self._reader, started) if started is not None else None
         # `compare` sees the power limits of the saved run; here they are in the telemetry.
-        started, mine = run.run, measured_state(run, power_limits_of(latest.gpus) if latest is not None else None)
-        base = series_before(self._reader, started) if started is not None and mine is not None else None
-        if started is None or mine is None or base is None:
+        mine = measured_state(run, power_limits_of(latest.gpus) if latest is not None else None) if base else None
+        if started is None or base is None or mine is None:
             return None
         remark = remark_on(base, mine)
         return (started.run_id, base, remark) if remark is not None else None

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import PROTOCOL, Ceilings, DevicesFound, Hello, Plan, TelemetryRead
-from cpugpu_tui.transport.interpreter_search import AUTO
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
 
@@ -64,6 +63,8 @@ class Backend:
         Raises:
             CpuGpuError: the interpreter does not exist.
         """
+        from cpugpu_tui.transport.interpreter_search import AUTO, choose
+
         options = self._options
         if options.replay is not None:
             self._play(options.replay, on_telemetry, on_notice)
@@ -90,8 +91,6 @@ class Backend:
         else:
             notices.append("not saved")
         if options.python == AUTO and options.worker == "process" and options.request.simulation is None:
-            from cpugpu_tui.transport.interpreter_search import choose
-
             on_notice("Looking for an interpreter whose torch can use the GPU.")
             choice = choose(self._is_leaving.is_set)
             agents.python = choice.python

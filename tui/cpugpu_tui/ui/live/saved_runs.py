@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
-from cpugpu_tui.state.folding import folded as run_of
 from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class SavedRuns:
     def store(self) -> Store:
         """The open store."""
         if self._store is None:
-            raise self._refusal
+            raise copy(self._refusal)  # a copy: an exception keeps the frames of each raise, and with them a whole run
         return self._store
 
     @property
@@ -134,6 +134,8 @@ class SavedRuns:
 
 def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
     """Return the state of run and telemetry after these events."""
+    from cpugpu_tui.state.folding import folded as run_of
+
     telemetry = TelemetryState()
     for event in events:
         if isinstance(event, TelemetryRead):

@@ -17,6 +17,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList
+from textual.widgets.option_list import Option
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
@@ -233,9 +234,30 @@ def respelled(lines: Sequence[Spans], glyphs: Glyphs) -> list[Spans]:
 
 
 class PagedList(OptionList):
-    """A list with the keys j and k. Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError."""
+    """A list with the keys j and k, whose options begin with a space for the cursor.
+
+    Its page keys do nothing without room: Textual 8.2.8 would raise a KeyError.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down"), ("k", "cursor_up")]
+
+    def __init__(self, cursor_sign: str, *options: Option) -> None:
+        """Make a list of options without markup. `cursor_sign` marks the highlighted one, also without colour."""
+        super().__init__(*options, markup=False, compact=True)
+        self._cursor_sign = cursor_sign
+
+    def on_resize(self) -> None:
+        """Bring the highlighted line back into sight, which a smaller terminal may have lost."""
+        self.call_after_refresh(self.scroll_to_highlight)
+
+    def render_line(self, y: int) -> Strip:
+        """Return line `y`, with the sign in place of its first space if it is highlighted."""
+        strip = super().render_line(y)
+        segments = list(strip)
+        text, style, _ = segments[0] if segments else Segment("")
+        if style is None or style.meta.get("option") != self.highlighted or not text.startswith(" "):
+            return strip
+        return Strip([Segment(self._cursor_sign + text[1:], style), *segments[1:]], strip.cell_length)
 
     def on_click(self, event: events.Click) -> None:
         """Highlight the clicked line; choose it on a double click."""

@@ -33,7 +33,8 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     result = _key_result(state, width, glyphs) if state.key_result and not state.quitting else ()
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     if width < SMALL_WIDTH and not result and state.situation.live:
-        now = _progress(state, width - width_of(tags(state)) - 1, glyphs) or now
+        others = _joined([tags(state), _notices(state, glyphs, 0)])
+        now = _progress(state, width - width_of(others) - 1, glyphs) or now
     before = _joined([tags(state), _count(state, glyphs)])
     left = _joined([before, now if result else _whole_parts(now, width - width_of(before) - 1, glyphs)])
     if not result:

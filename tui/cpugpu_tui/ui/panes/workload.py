@@ -112,7 +112,7 @@ class WorkloadPane(Vertical):
         which = Lines(id="which")
         which.show([self._which(self._first)])
         yield which
-        yield PagedList(*(Option(entry.title) for entry in self._entries.values()), markup=False, compact=True)
+        yield PagedList(self._glyphs.cursor, *self._options())
         parameters = ParametersPane(self._glyphs, self._state, id="parameters")
         parameters.entry = self._entries[self._first]
         yield parameters
@@ -163,7 +163,7 @@ class WorkloadPane(Vertical):
         if name not in self._entries:
             self._entries = {name: Entry(request, _about(request.own.codes[0])), **self._entries}
             self.options.clear_options()
-            self.options.add_options(Option(entry.title) for entry in self._entries.values())
+            self.options.add_options(self._options())
             self._names_only = None
             self.on_resize()
         self.highlight(request)
@@ -185,6 +185,10 @@ class WorkloadPane(Vertical):
         event.stop()
         self.post_message(self.Opened(self.entry))
 
+    def _options(self) -> list[Option]:
+        """Return the entries as options, with names alone."""
+        return [Option(f" {entry.title}") for entry in self._entries.values()]
+
     def _which(self, name: str) -> Spans:
         """Return the position of an entry, for layouts that show one line of the list."""
         return ((f"Workload {list(self._entries).index(name) + 1}/{len(self._entries)} ", "muted"),)
@@ -196,7 +200,7 @@ class WorkloadPane(Vertical):
         self._names_only = names_only
         for index, entry in enumerate(self._entries.values()):
             about = "" if names_only else f" {spelled(entry.claim or entry.summary, self._glyphs)}"
-            prompt = Content.assemble(f"{entry.title:<{TITLE_WIDTH}}", (about, "$foreground-muted"))
+            prompt = Content.assemble(f" {entry.title:<{TITLE_WIDTH}}", (about, "$foreground-muted"))
             self.options.replace_option_prompt_at_index(index, prompt)
 
 

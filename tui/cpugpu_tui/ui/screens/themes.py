@@ -36,7 +36,7 @@ class ThemesScreen(Box[None]):
     def compose(self) -> ComposeResult:
         """Yield the box."""
         with Vertical(id="box"):
-            yield PagedList(markup=False, compact=True)
+            yield PagedList(self._glyphs.cursor)
             yield Lines(classes="keys")
 
     def on_mount(self) -> None:
@@ -82,7 +82,7 @@ class ThemesScreen(Box[None]):
 
 def _label(name: str, kind: str) -> Text:
     """Return a line of the list: the name left, its kind right."""
-    return Text(f"{name:<{_INSIDE - len(kind) - 2}} {kind}", no_wrap=True, overflow="ellipsis")
+    return Text(f" {name:<{_INSIDE - len(kind) - 3}} {kind}", no_wrap=True, overflow="ellipsis")
 
 
 def _keeping(name: str, config_file: str) -> Sequence[Spans]:

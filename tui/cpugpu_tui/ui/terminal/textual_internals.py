@@ -41,13 +41,15 @@ PRIVATE_NAMES = {
     "textual.widgets:DataTable._update_count": "new cells of a row must clear the cache of lines",
     "textual.widgets:DataTable._row_renderable_cache": "the same for one row",
     "textual.widgets:DataTable._cell_render_cache": "holds 10,000 cells, while a screen shows some hundreds",
+    "textual.widgets:DataTable._row_render_cache": "holds 1,000 rows, while a screen shows some dozens",
+    "textual.widgets:DataTable._line_cache": "the same",
     "textual.widgets:DataTable._render_line_in_row": "cells are made when their row comes into sight",
     "textual.widgets:DataTable._update_dimensions": "measuring cells of fixed width takes 423 ms at 2000 rows",
 }
 """Module, class and name → why it is needed."""
 
-PAINTED_CELLS = 2_000
-"""Painted cells in a table's cache: several screens of them (10,000 take 3 MB more)."""
+PAINTED_ROWS, PAINTED_CELLS = 200, 2_000
+"""Painted rows and cells in a table's caches: several screens of them. Textual's own numbers take 9 MB more."""
 
 Result = TypeVar("Result")
 
@@ -135,6 +137,8 @@ class PrivateTable(DataTable[Text]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._cell_render_cache.maxsize = PAINTED_CELLS
+        self._row_render_cache.maxsize = self._row_renderable_cache.maxsize = PAINTED_ROWS
+        self._line_cache.maxsize = PAINTED_ROWS
 
     def make_cells(self, row_key: RowKey) -> None:
         """Hook: called before a row is painted."""

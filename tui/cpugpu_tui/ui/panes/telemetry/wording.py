@@ -53,14 +53,15 @@ def age_text(quantity: Quantity, reading: Reading | None) -> str:
 
 
 def stranger(text: str, width: int, glyphs: Glyphs) -> str:
-    """Return an untrusted name in at most `width` cells, without control characters.
+    """Return an untrusted name in at most `width` cells, without control characters; empty if it takes no cell.
 
     Names are cleaned when they are read, too; but events also come from files and other machines.
     """
     text = printable(text)
     if glyphs is ASCII:
         text = text.encode("ascii", "replace").decode()
-    return set_cell_size(text, max(0, width)).rstrip()
+    text = set_cell_size(text, max(0, width)).rstrip()
+    return text if cell_len(text) else ""  # accents without a letter
 
 
 def process_text(process: GpuProcess, width: int, glyphs: Glyphs) -> str:
