@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -286,7 +287,7 @@ def test_a_pause_before_the_plan_waits_for_it() -> None:
 def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour in ctrl+z is not an hour of silence of the agent."""
     session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=30.0)
-    clock = iter([0.0, *(3600.0 * n for n in range(1, 100))])
+    clock = (3600.0 * n for n in count())
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))
     honest = session._next
 

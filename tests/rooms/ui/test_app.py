@@ -25,6 +25,7 @@ from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
+from cpugpu_tui.workloads.presets import PRESETS
 
 # ------------------------------------------------------------------ the first minute
 
@@ -41,7 +42,7 @@ async def test_r_runs_what_is_highlighted() -> None:
     async with opened() as pilot:
         await pilot.press("down")
         session = await start_run(pilot)
-        assert session.plan.name == "matmul-sweep"
+        assert session.plan.name == list(PRESETS)[1]
         assert session.plan.gaps
         assert pilot.app.focused is table_of(pilot)
 
