@@ -39,6 +39,8 @@ LOOKS: tuple[tuple[Sequence[str], float], ...] = (((), 4.0), (("g",), 4.0), (("e
 """After the run, which ends on the chart: keys to press, and how long to show the result. The last one is the still."""
 
 LONGEST_WAIT_S = 120.0
+AT_REST = 3
+"""Screens without a change after which it is at rest: a layout may share the lines anew, which is another layout."""
 
 
 class SteppedClock(Clock):
@@ -129,10 +131,11 @@ async def look(pilot: Pilot[Any], *keys: str) -> None:
 
 async def shot(pilot: Pilot[Any]) -> str:
     """Return the screen, once it has come to rest, as an SVG that needs nothing else and names its styles alike."""
-    svg, before = "", None
-    while svg != before:
+    svg, alike = "", 0
+    while alike < AT_REST:
         await pilot.pause(0.02)
-        svg, before = pilot.app.export_screenshot(title="cpugpu-tui demo"), svg
+        before, svg = svg, pilot.app.export_screenshot(title="cpugpu-tui demo")
+        alike = alike + 1 if svg == before else 0
     return without_remote_fonts(re.sub(r"terminal-\d+-", "terminal-demo-", svg))
 
 

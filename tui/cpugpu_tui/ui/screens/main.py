@@ -64,11 +64,13 @@ class MainScreen(Screen[None]):
         self._show_welcome(self._state)
         self.query_one("#telemetry").can_focus = True
         self.query_one(WorkloadPane).options.focus()
+        # The lines of the panes below are known only after a layout. Without this, a replay that ended on a loaded
+        # machine hid the end of its answer.
+        self.screen_layout_refresh_signal.subscribe(self, lambda _: self._share_lines())
 
     def on_resize(self) -> None:
-        """Update the message for a terminal that is too small, and share the lines anew."""
+        """Update the message for a terminal that is too small."""
         self._show_too_small()
-        self.call_after_refresh(self._share_lines)
 
     def _show_too_small(self) -> None:
         width, height = self.size
@@ -97,8 +99,7 @@ class MainScreen(Screen[None]):
                 pane.show_state(state)
         self.query_one(TimingsPane).show_state(state)
         self.query_one(WorkloadPane).show_state(state)
-        # The lines of the panes below are known after their layout. Before it, a replay that ended hid its last answer.
-        self.call_after_refresh(self._share_lines)
+        self._share_lines()  # more rows change no layout
 
     def _share_lines(self) -> None:
         """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
