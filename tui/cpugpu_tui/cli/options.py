@@ -37,6 +37,19 @@ def typed(context: typer.Context) -> dict[str, str]:
     }
 
 
+def refuse_beside(
+    context: typer.Context, flag: str, is_refused: Callable[[str], bool], remedy: str = "Leave one of them out."
+) -> None:
+    """Refuse parameters on the command line that have no meaning beside `flag`; `is_refused` takes their names.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for name, option in typed(context).items():
+        if is_refused(name):
+            raise UsageError(f"{option} cannot be combined with {flag}.", remedy)
+
+
 # A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.
 
 Names = Annotated[

@@ -48,7 +48,7 @@ def run(
     With --json, print each event of the run as a line of JSON instead.
     """
     from cpugpu_tui.cli.running import modes
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.config.paths import absolute
     from cpugpu_tui.errors import UsageError
@@ -66,10 +66,9 @@ def run(
         simulation=simulation(simulate), find_crossover=find_crossover, max_size=max_size, full=full,
         parallel=parallel, energy=energy,
     )  # fmt: skip
-    only = found_python(python[0], worker, request.simulation) if python and not several else None
-    options = RunOptions(
-        worker=worker, python=only, database=database, save=not no_save, workloads=tuple(map(str, workloads or ())),
-        ceilings=ceilings,
+    options = run_options(
+        worker=worker, python=python[0] if python and not several else None, simulation=request.simulation,
+        database=database, no_save=no_save, workloads=workloads, ceilings=ceilings,
     )  # fmt: skip
     outputs = Outputs(export or (), tensorboard)
     if several:

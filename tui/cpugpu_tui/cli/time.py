@@ -121,7 +121,7 @@ def time(
     cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.running.modes import run_headless
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
@@ -140,8 +140,8 @@ def time(
         repeat=repeat, cache=cache, simulation=simulation(simulate),
         find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
     )  # fmt: skip
-    options = RunOptions(
-        worker=worker, python=found_python(python, worker, request.simulation), database=database, save=not no_save,
+    options = run_options(
+        worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
         ceilings=ceilings and words is None,
     )  # fmt: skip
     raise typer.Exit(run_headless(request, options, as_json=json, outputs=Outputs(export or (), None)))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.errors import EXIT_UNFIT, CpuGpuError, UnfitError, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_UNFIT, CpuGpuError, UnfitError, print_notice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -89,7 +89,7 @@ def gate(
     """
     from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.history import past_runs
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import save_rest, saving
     from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_bands
@@ -99,14 +99,12 @@ def gate(
         junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate), new=new,
         any_machine=any_machine,
     )  # fmt: skip
-    options = RunOptions(
-        worker=worker, python=None if new is not None else found_python(python, worker, request.simulation),
-        database=database, save=not no_save, workloads=tuple(map(str, workloads or ())),
+    options = run_options(
+        worker=worker, python=None if new is not None else python, simulation=request.simulation, database=database,
+        no_save=no_save, workloads=workloads,
     )  # fmt: skip
     if against is not None:
-        for name, option in opt.typed(context).items():
-            if name in OF_A_SERIES:
-                raise UsageError(f"{option} cannot be combined with --against.", "Leave one of them out.")
+        opt.refuse_beside(context, "--against", OF_A_SERIES.__contains__)
         raise typer.Exit(_play(request, options, against, as_json=json))
     base = series_in(baseline_name, database, past_runs.say_remark)
     if new is not None:

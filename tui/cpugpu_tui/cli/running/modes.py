@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
-from cpugpu_tui.cli.options import typed
+from cpugpu_tui.cli.options import refuse_beside
 from cpugpu_tui.cli.output.json_lines import failure_as_event, print_json
 from cpugpu_tui.cli.running.duet import Played, duet_plan, play
 from cpugpu_tui.cli.running.one_run import facts, run_once, seen_by
@@ -123,9 +123,7 @@ def resume_run(context: typer.Context, preset: str | None = None) -> int:
         UsageError: an option would change the plan.
         CpuGpuError: no run can be resumed. With `--json` it is also printed as a `RunFinished` line.
     """
-    for name, option in typed(context).items():
-        if name not in TAKEN:
-            raise UsageError(f"{option} cannot be combined with --resume.", "Leave it out.")
+    refuse_beside(context, "--resume", lambda name: name not in TAKEN, "Leave it out.")
     given = {**dict.fromkeys(TAKEN), **context.params}
     as_json, database, pythons = given["json"], given["database"], given["python"] or ()
     pythons = (pythons,) if isinstance(pythons, str) else pythons

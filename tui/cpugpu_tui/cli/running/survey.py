@@ -51,7 +51,7 @@ def survey(
     share the time. Without a GPU, only the CPU is timed.
     """
     from cpugpu_tui.cli.running import modes
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.workloads.presets import SURVEY
@@ -63,8 +63,8 @@ def survey(
         threads=threads, devices=tuple(device or ["auto"]), max_seconds=max_seconds, case_timeout_s=case_timeout,
         simulation=simulation(simulate),
     )  # fmt: skip
-    options = RunOptions(
-        worker=worker, python=found_python(python, worker, request.simulation), database=database, save=not no_save,
+    options = run_options(
+        worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
         ceilings=ceilings,
     )  # fmt: skip
     raise typer.Exit(modes.run_headless(request, options, as_json=json, outputs=Outputs(export or ())))

@@ -72,7 +72,7 @@ def make(
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
     from cpugpu_tui.cli.history.past_runs import reading
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, subjects
     from cpugpu_tui.export import target
     from cpugpu_tui.export.thresholds import (
@@ -94,7 +94,7 @@ def make(
         target.check_file(path)
     old = read(against) if against is not None else None
     if run_name is not None:
-        _check_alone(context)
+        opt.refuse_beside(context, "--run", lambda name: name not in OF_THE_FILE)
         with reading(database) as store:
             state, code = folded(store.load(store.find(run_name))), EXIT_OK
     else:
@@ -103,9 +103,9 @@ def make(
             sizes=n, dtype=dtype, threads=threads, variant=variant, max_seconds=max_seconds,
             simulation=simulation(simulate), full=True, own=OwnWorkloads(codes=tuple(codes)),
         )  # fmt: skip
-        options = RunOptions(
-            worker=worker, python=found_python(python, worker, request.simulation), database=database,
-            save=not no_save, workloads=tuple(map(str, workloads or ())), ceilings=False,
+        options = run_options(
+            worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
+            workloads=workloads, ceilings=False,
         )  # fmt: skip
         if old is not None:
             check_here(old, options, is_simulated=request.simulation is not None)
@@ -130,17 +130,6 @@ def make(
 
 OF_THE_FILE = ("run_name", "out", "format_name", "against", "database")
 """Parameters that can be used with --run."""
-
-
-def _check_alone(context: typer.Context) -> None:
-    """Refuse options about what is timed.
-
-    Raises:
-        UsageError: one of them is given.
-    """
-    for name, option in opt.typed(context).items():
-        if name not in OF_THE_FILE:
-            raise UsageError(f"{option} cannot be combined with --run.", "Leave one of them out.")
 
 
 def _compare(old: Thresholds, new: Thresholds) -> int:

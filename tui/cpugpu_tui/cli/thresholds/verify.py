@@ -58,7 +58,7 @@ def verify(
     Exit code: 0 kept (mean regret at most 5 %, worst 20 %, 95 % of the range answered), 3 not kept or a case failed,
     4 no GPU or another machine.
     """
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation, with_own
+    from cpugpu_tui.cli.running.options import run_options, simulation, with_own
     from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
     from cpugpu_tui.export.thresholds import machine_of, operations, read, require_machine
     from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -67,15 +67,12 @@ def verify(
     thresholds = read(file)
     words, codes = subjects(names or (), setup or (), let or (), in_place=in_place)
     request = PlanRequest(
-        names=tuple(words),
-        max_seconds=max_seconds,
-        simulation=simulation(simulate),
+        names=tuple(words), max_seconds=max_seconds, simulation=simulation(simulate),
         own=OwnWorkloads(codes=tuple(codes)),
-    )
-    options = RunOptions(
-        worker=worker, python=found_python(python, worker, request.simulation), save=False,
-        workloads=tuple(map(str, workloads or ())), ceilings=False,
     )  # fmt: skip
+    options = run_options(
+        worker=worker, python=python, simulation=request.simulation, no_save=True, workloads=workloads, ceilings=False
+    )
     check_here(thresholds, options, is_simulated=request.simulation is not None)
     request = with_own(request, options.workloads, options.python)
     own = {operation: name for name, operation in operations(codes, words).items()}
