@@ -180,3 +180,4 @@ class MainScreen(Screen[None]):
             self.query_one(f"#{name}").set_class(name == pane, "-zoom")
         self.query_one("#centre").set_class(pane == "timings", "-zoom")
         self._share_lines()
+        self._show_keys()
