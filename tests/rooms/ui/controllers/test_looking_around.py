@@ -37,6 +37,7 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
         await pilot.press("/", *"gpu")
         assert len(shown(pilot)) == 5
         assert all("▲ GPU" in line for line in shown(pilot))
+        assert text_of(pilot, "#keys").split() == ["enter", "Keep", "esc", "Show", "all"]
         await pilot.press("enter")
         assert pilot.app.focused is table_of(pilot)
         assert len(shown(pilot)) == 5

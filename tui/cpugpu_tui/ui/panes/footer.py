@@ -35,7 +35,10 @@ class KeysPane(StatePane):
         self.add_class("keys")
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the line."""
+        """Return the line; while the filter has the focus, its keys."""
+        if self.is_mounted and self.screen.focused is not None and self.screen.focused.id == "filter":
+            back = state.keymap.of("back")
+            return (((" enter", "key"), (" Keep  ", "text"), (back, "key"), (" Show all", "text")),)
         working = working_keys(self.screen, state.keymap) if self.is_mounted else None
         situation = replace(state.situation, zoomed=self.screen.has_class("-zoomed"))
         return (keys_line(situation, size.width, state.keymap, working),)

@@ -252,8 +252,7 @@ class TimingsPane(Vertical):
         if not self.filtering:
             sign = Lines(id="filter-sign")
             sign.show([(("/", "key"),)])
-            hint = "name, size or verdict; enter keep, esc show all"
-            field = LineField(placeholder=hint, id="filter", select_on_focus=False)
+            field = LineField(placeholder="name, size or verdict", id="filter", select_on_focus=False)
             await self.query_one("#rows").mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
         self.query_one("#filter").focus()
 
