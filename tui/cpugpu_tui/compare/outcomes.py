@@ -27,8 +27,7 @@ class Outcome:
     """The result of one saved run."""
 
     answer: str = ""
-    """`GPU from ≈ 205`, `CPU 3.1× at 64`, `CPU 4.1 ms at 2,048`, of several workloads `GPU wins 18 of 20`; empty without
-    times."""
+    """`GPU from ≈ 205`, `CPU 3.1× at 64`, `CPU 4.1 ms at 2,048`; of several workloads `GPU wins 18 of 20`; or empty."""
     sweeps: int = 0
     """Number of sweeps if the answer is only that of the first one with a winner."""
     before: int | None = None
