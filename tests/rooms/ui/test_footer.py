@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -176,4 +175,4 @@ def test_the_situation_of_another_workload_says_run() -> None:
 
     ran = Situation(ran=True)
     assert label(COMMAND_BY_ID["run"], ran) == "Run again"
-    assert label(COMMAND_BY_ID["run"], replace(ran, other=True)) == "Run"
+    assert label(COMMAND_BY_ID["run"], ran._replace(other=True)) == "Run"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
@@ -28,8 +29,7 @@ MOST_NAMED = 3
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(NamedTuple):
     """Times by the paper's clock at one size, and the GPU's when that clock waits for it; ns."""
 
     size: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.answer import Evidence, where
 from cpugpu_tui.analysis.costs import END_TO_END
@@ -17,8 +17,7 @@ CPU, OPEN, RESIDENT, BOTH = "cpu", "open", "resident", "both"
 """Parts of an axis: the CPU wins; the bracket, or no winner; the GPU wins with its inputs there; also with copies."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A part of the axis of a workload."""
 
     start: float
