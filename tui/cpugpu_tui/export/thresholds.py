@@ -25,6 +25,7 @@ from cpugpu_tui.render.answers import axis_of, usable, world
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.thresholds import (
     CPU,
+    FACTS,
     FORMAT,
     GPU,
     NAME,
@@ -310,13 +311,9 @@ def _identifier(each: Threshold, variant: str) -> str:
 
 def _facts(thresholds: Thresholds) -> Mapping[str, str]:
     """Return the facts of the file as harmless text: they come from a file, and end in comments and strings."""
-    found = {
-        name: "yes" if value is True else str(value)
-        for name, value in thresholds.machine.items()
-        if value not in (None, False)
-    }
-    return {re.sub(r"\W", "_", name): re.sub(r"[^\w .,:()@+-]", "?", text, flags=re.ASCII)
-            for name, text in {"made": thresholds.made, **found}.items()}  # fmt: skip
+    facts = {"made": thresholds.made, **{name: thresholds.machine.get(name) for name in (*FACTS, "simulated")}}
+    return {name: "yes" if value is True else re.sub(r"[^\w .,:()@+-]", "_", str(value), flags=re.ASCII)
+            for name, value in facts.items() if value not in (None, False)}  # fmt: skip
 
 
 _CHOOSE = """\
