@@ -213,11 +213,12 @@ def this_machine() -> dict[str, Any]:
     """Return the facts of this machine that the driver and Python know without torch; None if unknown."""
     models = [_found(r"Model:\s*(.+)", path) for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information"))]
     affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
     return {
         "cpu": _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo"),
         "cores": len(affinity(0)) if affinity else os.cpu_count(),
         "gpu": " + ".join(dict.fromkeys(filter(None, models))) or None,
-        "driver": _found(r"\s(\d{3,4}(?:\.\d+)+)\s", "/proc/driver/nvidia/version"),
+        "driver": None if is_hidden else _found(r"\s(\d{3,4}(?:\.\d+)+)\s", "/proc/driver/nvidia/version"),
         "torch": _torch_version(),
         "simulated": bool(os.environ.get(SIMULATE)),
     }

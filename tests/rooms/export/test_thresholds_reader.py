@@ -198,3 +198,10 @@ def test_it_knows_this_machine_as_the_agent_does() -> None:
     assert here["cores"] == len(procfs.affinity_cores())
     assert here["driver"] == procfs.driver_version()
     assert here["torch"] == version("torch")
+
+
+def test_a_hidden_gpu_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "_found", lambda *_: "580.95.05")
+    for value, driver in {"0": "580.95.05", "": None, "-1": None}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert this_machine()["driver"] == driver

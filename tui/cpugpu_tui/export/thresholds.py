@@ -22,6 +22,7 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
 from cpugpu_tui.render.answers import axis_of, usable, world
+from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.thresholds import (
     CPU,
@@ -86,7 +87,9 @@ def thresholds_of(run: RunState) -> Thresholds:
     if not found:
         raise UnfitError(
             "No thresholds: no size has a clear winner.",
-            run.no_gpu or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
+            run.no_gpu
+            or " ".join(no_core_lines(run))
+            or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
     names, best = operations(run.run.plan.codes, [each.sweep[0] for each in found]), _best_variants(found)
     entries = [
@@ -115,7 +118,8 @@ def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str
     for name in found.values():
         remedy = "Name an expression by an assignment, as in 'product = x @ x'."
         if not NAME.fullmatch(name):
-            raise UsageError(f"Invalid name {name!r}.", f"Use letters, digits, dots, dashes and underscores. {remedy}")
+            allowed = "Use at most 60 letters, digits, dots, dashes and underscores."
+            raise UsageError(f"Invalid name {name!r}.", f"{allowed} {remedy}")
         if list(found.values()).count(name) > 1 or name in others:
             raise UsageError(f"Two operations are named {name!r}.", remedy)
     return found
@@ -237,7 +241,7 @@ def added_to(path: Path, run: RunState) -> Thresholds:
         UnfitError: the file is of another machine, or the run has no winner.
     """
     new = thresholds_of(run)
-    if not path.exists():
+    if not path.is_file():
         return new
     old = read(path)
     require_machine(old, machine_of(run))
