@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -186,6 +187,19 @@ def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpu
     done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
     assert done.code == EXIT_OK, done.err
     assert Path("my-thresholds.json").read_text() == file.read_text()
+
+
+def test_an_imported_run_with_a_path_in_a_name_is_refused(
+    file: Path, cpugpu: CommandLine, tmp_path: Path, words: GoldenWords
+) -> None:
+    assert cpugpu.here("export", "latest", "--out", "run.ndjson").code == EXIT_OK
+    text = Path("run.ndjson").read_text().replace("matmul", "../x")
+    (run_id,) = set(re.findall(r"\"run_id\":\"([^\"]+)\"", text))
+    Path("run.ndjson").write_text(text.replace(run_id, "0" * len(run_id)))
+    assert cpugpu.here("import", "run.ndjson").code == EXIT_OK
+    done = cpugpu.here("thresholds", "make", "--run", "latest")
+    assert done.code == EXIT_USAGE
+    words(done.err)
 
 
 def test_without_a_gpu_nothing_is_written(cpugpu: CommandLine, tmp_path: Path, words: GoldenWords) -> None:

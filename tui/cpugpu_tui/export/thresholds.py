@@ -101,10 +101,17 @@ def thresholds_of(run: RunState) -> Thresholds:
 
 
 def _thresholds(machine: Mapping[str, Any], made: str, entries: Sequence[Threshold]) -> Thresholds:
-    """Return the content of a file, checked by its reader."""
+    """Return the content of a file, checked by its reader.
+
+    Raises:
+        UsageError: the run comes from elsewhere, and has a name that no file may hold.
+    """
     document = {"format": FORMAT, "version": VERSION, "machine": machine, "made": made,
                 "thresholds": [each._asdict() for each in entries]}  # fmt: skip
-    return Thresholds(document, {})
+    try:
+        return Thresholds(document, {})
+    except ThresholdsError as error:
+        raise UsageError(f"No file can hold these thresholds. {error}", "Measure them again on this machine.") from None
 
 
 def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str, str]:
