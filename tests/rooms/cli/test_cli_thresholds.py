@@ -187,6 +187,10 @@ def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpu
     done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
     assert done.code == EXIT_OK, done.err
     assert Path("my-thresholds.json").read_text() == file.read_text()
+    assert cpugpu.here("run", "softmax", "--find-crossover", "--size", "64,4096", *STEADY).code == EXIT_OK
+    done = cpugpu.here("export", "1", "2", "--out", "my-thresholds.json")
+    assert done.code == EXIT_OK, done.err
+    assert {each.operation for each in entries(Path("my-thresholds.json")).entries} == {"matmul", "gemm", "softmax"}
 
 
 def test_an_imported_run_with_a_path_in_a_name_is_refused(

@@ -247,10 +247,16 @@ def added_to(path: Path, run: RunState) -> Thresholds:
         UsageError: the file cannot be read.
         UnfitError: the file is of another machine, or the run has no winner.
     """
+    return extended(read(path), run) if path.is_file() else thresholds_of(run)
+
+
+def extended(old: Thresholds, run: RunState) -> Thresholds:
+    """Return the thresholds of a run, and the older ones that it did not measure.
+
+    Raises:
+        UnfitError: the older ones are of another machine, or the run has no winner.
+    """
     new = thresholds_of(run)
-    if not path.is_file():
-        return new
-    old = read(path)
     require_machine(old, machine_of(run))
     measured = {_form(each) for each in new.entries}
     return _thresholds(
