@@ -121,7 +121,7 @@ def work_name(sweep: SweepKey) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """Result at one size from an earlier agent of the same search, which died."""
+    """Result at one size from an earlier agent of the same search, which died or was stopped."""
 
     case: Case
     speedup: float | None = None
@@ -132,6 +132,10 @@ class Found:
     rounds: int = 0
     device: str | None = None
     """Name of the GPU; None for the first of the run (as in old versions)."""
+    verdict: str = ""
+    """Verdict of the comparison (`decide.verdict`); empty if the case failed."""
+    moved: bool = False
+    """Whether the GPU's calls include copies."""
 
 
 @dataclass(frozen=True)
