@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
 
@@ -256,6 +257,11 @@ class Plan:
     def times_commands(self) -> bool:
         """Return whether a call is a whole process."""
         return any(code.argv for code in self.codes)
+
+
+def typed_name(workload: str, codes: Iterable[OwnCode]) -> str:
+    """Return what a person calls a workload: typed code by its statement, others by their name."""
+    return next((code.statement for code in codes if code.name == workload), workload)
 
 
 @dataclass(frozen=True)
