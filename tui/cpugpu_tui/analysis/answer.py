@@ -239,6 +239,7 @@ def point_text(found: Crossover, axis: str) -> str:
 def named(axis: str, sign: str, size: int) -> str:
     """Return a size with the name of its axis: `n = 2,048`, `n ≈ 205`, `batch 32`, `≈ 4,096 hidden units`."""
     first, noun = axis.split(" ")[0], _noun(axis)
+    noun = noun.removesuffix("s") if size == 1 else noun
     sign = "" if sign == "=" and len(first) != 1 else sign
     return " ".join(filter(None, (sign, f"{size:,}", noun) if noun else (first, sign, f"{size:,}")))
 
