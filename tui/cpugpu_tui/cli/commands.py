@@ -20,7 +20,6 @@ from cpugpu_tui.cli import (
     claims,
     config,
     demo,
-    devices,
     doctor,
     export,
     machine,
@@ -30,11 +29,10 @@ from cpugpu_tui.cli import (
     time,
 )
 from cpugpu_tui.cli import list as list_
-from cpugpu_tui.cli.compare import baseline, compare, gate
+from cpugpu_tui.cli.compare import compare, gate
 from cpugpu_tui.cli.fleet import gate as fleet_gate
-from cpugpu_tui.cli.fleet import hosts as fleet_hosts
 from cpugpu_tui.cli.fleet import run as fleet_run
-from cpugpu_tui.cli.history import history, import_, merge, prune, rm, show, tag
+from cpugpu_tui.cli.history import history, import_, runs
 from cpugpu_tui.cli.options import (
     Database,
     Mouse,
@@ -75,12 +73,12 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
     return into
 
 
-_collect(app, run, time, survey, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
-app.add_typer(_collect(history.commands, prune, merge), name="history")
-_collect(app, compare, baseline, gate, export, import_, new_workload)
+_collect(app, run, time, survey, list_, machine, claims, telemetry, demo, doctor, runs)
+app.add_typer(history.commands, name="history")
+_collect(app, compare, gate, export, import_, new_workload)
 app.add_typer(_collect(thresholds, make, thresholds_show, verify), name="thresholds")
 app.add_typer(config.commands, name="config")
-app.add_typer(_collect(fleet, fleet_run, fleet_hosts, fleet_gate), name="fleet")
+app.add_typer(_collect(fleet, fleet_run, fleet_gate), name="fleet")
 
 
 def _print_version(wanted: bool) -> None:

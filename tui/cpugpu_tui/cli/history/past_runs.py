@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
+from cpugpu_tui.cli.output.table_style import table_of
 from cpugpu_tui.errors import print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration
@@ -60,37 +60,29 @@ def say_remark(store: Store) -> None:
 
 def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
     """Return a table with one row per run, in the given order; `results` adds answers and changes of some."""
-    table = new_table()
-    add_columns(table, "run", justify="right")
-    add_columns(
-        table, "started", "what", "dtype", "sizes", "status", *(("answer", "change") if results is not None else ())
-    )
-    add_columns(table, "cases", "took", justify="right")
-    add_columns(table, "devices")
-    with_hosts = any(run.fleet_host for run in runs)
-    if with_hosts:
-        add_columns(table, "host")
     words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
-    if any(words):
-        add_columns(table, "tags")
+    with_hosts, with_tags = any(run.fleet_host for run in runs), any(words)
+    columns: list[str | tuple[str, bool]] = [("run", False), "started", "what", "dtype", "sizes", "status"]
+    columns += ("answer", "change") if results is not None else ()
+    columns += [("cases", False), ("took", False), "devices"]
+    columns += [*(["host"] if with_hosts else []), *(["tags"] if with_tags else [])]
+    rows = []
     for run, tags in zip(runs, words, strict=True):
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-        cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
-        table.add_row(
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, plain(", ".join(run.dtypes) or "–"),
-            plain("–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))), run.status,
-            *(_result(results.get(run.number)) if results is not None else ()), cases,
-            plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            plain(" · ".join(counted(run.devices))), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
-            *([plain(", ".join(tags))] if any(words) else []),
-        )  # fmt: skip
-    return table
+        rows.append([
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, ", ".join(run.dtypes) or "–",
+            "–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
+            *(_result(results.get(run.number)) if results is not None else ()),
+            f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
+            "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(counted(run.devices)),
+            *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
+        ])  # fmt: skip
+    return table_of(columns, rows)
 
 
 def _result(found: Outcome | None) -> tuple[str, str]:
     """Return the answer of a run, and its change against the run before with the number of that run."""
     if found is None:
         return "", ""
-    change = f"{found.widest} vs {found.before}" if found.widest else "–"
     more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
-    return plain(f"{found.answer or '–'}{more}"), plain(change)
+    return f"{found.answer or '–'}{more}", f"{found.widest} vs {found.before}" if found.widest else "–"
