@@ -16,10 +16,9 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.model import LATENCY, NO_CORE
 from cpugpu_tui.store.connection import Connected
-from cpugpu_tui.store.filtering import FLEET_HOST, Condition, parse_filter
+from cpugpu_tui.store.filtering import FLEET_HOST, Condition, RunSummary, parse_filter
 from cpugpu_tui.store.insertion import number_of
 from cpugpu_tui.store.row_mapping import case_events, from_blob, from_json
-from cpugpu_tui.store.run_summary import RunSummary
 
 LATEST = "latest"
 """Name of the newest run in every command."""

@@ -139,7 +139,7 @@ def _play(request: GateRequest, options: RunOptions, against: str, *, as_json: b
     """Judge this interpreter against another one in a duet, and return the exit code."""
     from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES
-    from cpugpu_tui.cli.running.duet import duet_plan, play
+    from cpugpu_tui.cli.running.modes import duet_plan, play
     from cpugpu_tui.cli.running.options import with_own
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import gate_series
