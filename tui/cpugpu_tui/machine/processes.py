@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
@@ -135,7 +134,7 @@ def run_process(
     ]
     started_ns = time.perf_counter_ns()
     pid = os.posix_spawnp(words[0], words, environment, file_actions=files, setsigdef=_RESET)
-    exited = _exit_descriptor(pid)
+    exited = exit_descriptor(pid)
     try:
         while not _has_ended(pid, exited):
             if look(pid):
@@ -148,12 +147,11 @@ def run_process(
     return Ended(elapsed_ns, os.waitstatus_to_exitcode(status))
 
 
-def _exit_descriptor(pid: int) -> int | None:
-    if sys.platform != "linux":
-        return None
+def exit_descriptor(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when a process ends; None on kernels before 5.3."""
     try:
         return os.pidfd_open(pid)
-    except OSError:  # kernels before 5.3
+    except (AttributeError, OSError):
         return None
 
 
