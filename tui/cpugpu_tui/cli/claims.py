@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -66,13 +67,10 @@ def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...
 
     if not paths.database_path(database).exists():  # reading must not create a file
         return judge_all(numbers_of((), (), (), simulated=simulated))
-    store = open_to_read(database)
-    try:
-        hostname = platform.node()
+    hostname = platform.node()
+    with closing(open_to_read(database)) as store:
         ceilings = newest([found for found in store.ceilings(hostname) if found.simulated == simulated])
         stored = stored_points(store, hostname, (), ceilings, simulated=simulated)
-    finally:
-        store.close()
     return judge_all(numbers_of((), stored, ceilings, simulated=simulated))
 
 

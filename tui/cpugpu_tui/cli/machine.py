@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from cpugpu_tui.errors import EXIT_OK, StoreError
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.model import Ceilings, Event, Simulation
+    from cpugpu_tui.state.state import RunState
 
 HOW = "To measure the GPU too: cpugpu-tui machine --measure"
 
@@ -146,18 +148,10 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read
 
-    if not paths.database_path(database).exists():
-        return ()
-    try:
-        store = open_to_read(database)
-    except StoreError:
-        return ()
-    try:
-        return tuple(found for found in store.ceilings(platform.node()) if found.simulated == simulated)
-    except StoreError:
-        return ()
-    finally:
-        store.close()
+    if paths.database_path(database).exists():
+        with suppress(StoreError), closing(open_to_read(database)) as store:
+            return tuple(found for found in store.ceilings(platform.node()) if found.simulated == simulated)
+    return ()
 
 
 def measured(
@@ -167,33 +161,23 @@ def measured(
 
     Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
-    from cpugpu_tui.cli.running.one_run import Progress, facts, say_why, signals_stop
+    from cpugpu_tui.cli.running.one_run import facts, say_why, watched
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.model import CeilingsMeasured, Plan
     from cpugpu_tui.session.session import Session
-    from cpugpu_tui.state.state import RunState
     from cpugpu_tui.transport.agent_pool import Agents
 
-    agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
     found: list[Ceilings] = []
-    state, progress = RunState(), Progress()
 
-    def deliver(event: Event) -> None:
-        nonlocal state
-        state = state.apply(event)
+    def see(_state: RunState, event: Event) -> None:
         if isinstance(event, CeilingsMeasured):
             found.append(event.ceilings)
-        progress.show(state, event)
 
     with saving(options) as outbox:
-        session = Session(plan, agents, outbox, facts=facts())
-        try:
-            with signals_stop(session):
-                finished = session.run(deliver)
-        finally:
-            progress.clear()
-            agents.close()
+        with closing(Agents(options.python, options.worker, simulated=simulation is not None)) as agents:
+            session = Session(plan, agents, outbox, facts=facts())
+            state, finished = watched(session, agents, plan, see)
         say_why(finished)
         say_remark(outbox)
         return tuple(found), state.no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)

@@ -32,15 +32,14 @@ def compare(
     Prints how their machines differ. For each case it prints the change in latency and the change in kernel
     time, each with a verdict. At the end it prints the geometric mean of the changes.
     """
-    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.history.past_runs import series_in
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.tables import show_comparison
     from cpugpu_tui.compare.comparison import compare_series, usual_bands
-    from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
 
-    first, second = (series_in(name, database, say_remark) for name in (base, new))
+    first, second = (series_in(name, database) for name in (base, new))
     usual = usual_bands(first, second)
     bands = parse_bands(band, usual) if band is not None else usual
     found = compare_series(first, second, bands)
@@ -65,14 +64,14 @@ def baseline(
 
     `compare` and `gate` take the name. Without RUN, nothing is changed.
     """
-    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.cli.output.table_style import tell
-    from cpugpu_tui.compare.series import checked_baseline, open_history
+    from cpugpu_tui.compare.series import checked_baseline
 
     if name is not None and run_name is not None:
         _set_baseline(name, run_name, database, as_json=json)
         return
-    with open_history(database, say_remark) as store:
+    with reading(database, must_exist=True) as store:
         known = store.baselines()
         if name is not None and name not in known:
             checked_baseline(name)

@@ -33,7 +33,7 @@ from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.folding import MeasuredRun, measured
+from cpugpu_tui.state.folding import measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.outbox import Outbox
@@ -176,14 +176,9 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
                 played.failed.add(event.case)
                 print_notice(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
     played.series = tuple(
-        replace(series, runs=(*series.runs, *_timed(each)))
+        replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
         for series, each in zip(played.series, events, strict=True)
-    )  # fmt: skip
-
-
-def _timed(events: Sequence[Event]) -> tuple[MeasuredRun, ...]:
-    run = measured(events)
-    return () if run is None else (run,)
+    )
 
 
 def _exit_code(duet: Duet, ended: Sequence[RunFinished]) -> int:
