@@ -11,7 +11,8 @@ from time import monotonic, perf_counter_ns, sleep, time_ns
 from typing import Any
 
 from cpugpu_tui.machine.nvml import GpuProbe
-from cpugpu_tui.machine.processes import LOOK_MS, MARK, Ended, kill_marked, last_line, marked, memory_bytes, run_process
+from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
+from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process
 from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, HostTimer, Readiness, Stopped
 from cpugpu_tui.workloads.own_command import startup_words, words_for
