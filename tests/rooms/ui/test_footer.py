@@ -63,7 +63,7 @@ def check(pilot: Pilot[Any]) -> None:
     elif not isinstance(pilot.app.screen, MainScreen):
         assert shown == [], f"{pilot.app.screen} takes the keys that the footer below it still names"
     else:
-        situation = replace(state.situation, zoomed=pilot.app.screen.has_class("-zoomed"))
+        situation = state.situation._replace(zoomed=pilot.app.screen.has_class("-zoomed"))
         actions = {label(command, situation): command.action for command in COMMANDS}
         actions |= {"Keep": "submit", "Show all": COMMAND_BY_ID["back"].action}  # of the filter
         for key, says in shown:

@@ -256,8 +256,8 @@ def memory_used_bytes(root: str = "/") -> int | None:
 
 def _address_rooms_bytes(root: str) -> Iterator[int]:
     """Yield the rest of this process's address space, if that is limited (`ulimit -v`)."""
-    limit = re.search(r"^Max address space +(\d+)", _text(root, "proc/self/limits") or "", re.MULTILINE)
-    used_kib = _whole(_fields(_text(root, "proc/self/status")).get("VmSize", "").partition(" ")[0])
+    limit = re.search(r"^Max address space +(\d+)", file_text(root, "proc/self/limits") or "", re.MULTILINE)
+    used_kib = _whole(_fields(file_text(root, "proc/self/status")).get("VmSize", "").partition(" ")[0])
     if limit is not None and used_kib is not None:
         yield max(0, int(limit[1]) - used_kib * 1024)
 
