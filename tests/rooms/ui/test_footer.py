@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -64,7 +63,7 @@ def check(pilot: Pilot[Any]) -> None:
     elif not isinstance(pilot.app.screen, MainScreen):
         assert shown == [], f"{pilot.app.screen} takes the keys that the footer below it still names"
     else:
-        situation = replace(state.situation, zoomed=pilot.app.screen.has_class("-zoomed"))
+        situation = state.situation._replace(zoomed=pilot.app.screen.has_class("-zoomed"))
         actions = {label(command, situation): command.action for command in COMMANDS}
         actions |= {"Keep": "submit", "Show all": COMMAND_BY_ID["back"].action}  # of the filter
         for key, says in shown:
@@ -178,4 +177,4 @@ def test_the_situation_of_another_workload_says_run() -> None:
 
     ran = Situation(ran=True)
     assert label(COMMAND_BY_ID["run"], ran) == "Run again"
-    assert label(COMMAND_BY_ID["run"], replace(ran, other=True)) == "Run"
+    assert label(COMMAND_BY_ID["run"], ran._replace(other=True)) == "Run"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from cpugpu_tui.model import Ceilings, place
 from cpugpu_tui.model.quantities import count_of, rate_text, significant, time_text
@@ -214,8 +214,7 @@ LAUNCH_SHARE = 0.5
 smallest call must take more than this share of it."""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """What an operation would need more of to be faster."""
 
     kind: str
@@ -264,8 +263,7 @@ def limit(
     return Limit(bound[0], share)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """One `as_written` time, judged."""
 
     printed_ns: float

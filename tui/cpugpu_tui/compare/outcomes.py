@@ -15,7 +15,7 @@ from cpugpu_tui.model.quantities import factor, micro, percent, time_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
-    from cpugpu_tui.store.summary import RoundTimes
+    from cpugpu_tui.store.reading import RoundTimes
 
 
 MOST_CASES = 1_000

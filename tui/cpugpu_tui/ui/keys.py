@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -15,8 +14,7 @@ GROUPS = (RUN, LOOK, COMPARE, TAKE_AWAY, GO)
 """Groups of keys, in the order in which help and docs/keys.md list them."""
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(NamedTuple):
     """Which commands are possible now, and how they are labelled."""
 
     live: bool = False
@@ -53,8 +51,7 @@ def _always(_: Situation) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """One thing a person can do."""
 
     id: str
@@ -195,14 +192,14 @@ def impossible(command: Command, situation: Situation) -> str:
     """
     if command.possible(situation):
         return ""
-    if situation.demo and not command.possible(replace(situation, live=not situation.live, ran=True)):
+    if situation.demo and not command.possible(situation._replace(live=not situation.live, ran=True)):
         return DEMO
     if situation.demo:
         return PLAYING if situation.live else "nothing is playing; press {run} to play the demo."
     if situation.replay:
         return "a replay is shown; start cpugpu-tui without --replay."
     for changes, reason in REASONS:
-        if command.possible(replace(situation, **changes)):
+        if command.possible(situation._replace(**changes)):
             return reason
     return "not now."
 

@@ -12,6 +12,7 @@ from tests.helpers.app.looking import done_run, reads
 from tests.helpers.app.looking import text_of as shown_by
 from tests.helpers.golden import GoldenWords
 
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import (
     Case,
     CaseFailed,
@@ -28,7 +29,6 @@ from cpugpu_tui.model import (
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE

@@ -60,13 +60,17 @@ def survey(
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.workloads.presets import SURVEY
 
     if resume:
         raise typer.Exit(modes.resume_run(context, SURVEY))
+    names = tuple(filter(None, map(str.strip, (only or "").split(","))))
+    if only is not None and not names:
+        raise UsageError(f"--only {only!r} names no workload.", "Leave --only out to run all of them.")
     request = PlanRequest(
-        names=(SURVEY,), only=tuple(filter(None, map(str.strip, (only or "").split(",")))), dtype=dtype,
+        names=(SURVEY,), only=names, dtype=dtype,
         threads=threads, devices=tuple(device or ["auto"]), max_seconds=max_seconds, case_timeout_s=case_timeout,
         simulation=simulation(simulate),
     )  # fmt: skip

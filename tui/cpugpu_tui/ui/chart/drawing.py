@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import RESIDENT
@@ -42,8 +42,7 @@ Cell = tuple[str, str]
 """Sign and role."""
 
 
-@dataclass(frozen=True)
-class ChartOptions:
+class ChartOptions(NamedTuple):
     """What to draw, and on which axes."""
 
     what_if: str = RESIDENT
@@ -224,7 +223,7 @@ def _drawn(
         if len(curve.points) == 1:
             continue
         marker = curve.sign.lower() if glyphs is ASCII else "braille"
-        thinned = replace(curve, points=tuple(_thinned(curve.points, horizontal)))
+        thinned = curve._replace(points=tuple(_thinned(curve.points, horizontal)))
         for row, signs in zip(cells, _line(thinned, horizontal, vertical, marker), strict=True):
             for column, sign in enumerate(signs):
                 if not sign.isspace():

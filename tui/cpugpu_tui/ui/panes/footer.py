@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from textual.binding import Binding
@@ -40,7 +39,7 @@ class KeysPane(StatePane):
             back = state.keymap.of("back")
             return (((" enter", "key"), (" Keep  ", "text"), (back, "key"), (" Show all", "text")),)
         working = working_keys(self.screen, state.keymap) if self.is_mounted else None
-        situation = replace(state.situation, zoomed=self.screen.has_class("-zoomed"))
+        situation = state.situation._replace(zoomed=self.screen.has_class("-zoomed"))
         return (keys_line(situation, size.width, state.keymap, working),)
 
 
