@@ -157,6 +157,14 @@ def test_a_run_that_contradicts_the_file_says_so(size: tuple[int, int, int], wor
     assert CONTRADICTS not in " ".join(shown(replace(product(), finished=None), size, file=other)), "not over yet"
 
 
+@pytest.mark.parametrize("size", [(58, 2, 4), (38, 2, 6)])
+def test_a_warning_has_room_below_60_columns(size: tuple[int, int, int]) -> None:
+    assert len(shown(product(), size)) <= 3
+    lines = shown(product(), size, file=file_with(faster=[["cuda", 16, 1024]]))
+    assert CONTRADICTS.partition(" Press")[0] in " ".join(lines)
+    assert len(lines) <= 4
+
+
 def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
     plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
     run, _ = searched(plan)
