@@ -15,6 +15,7 @@ from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import operations, require_machine
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import typed_name
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -98,7 +99,8 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     say_why(finished)
     failed = {row.case: row.failure for row in state.rows.values() if row.failure and row.failure.kind != "skipped"}
     for case, failure in list(failed.items())[:MOST_FAILURES]:
-        print_notice(f"{case.workload} {case.size:,} failed: {failure.message} {failure.remedy}".strip())
+        name = f"{typed_name(case.workload, plan.codes)} {case.size:,}"
+        print_notice(f"{name} failed: {failure.message} {failure.remedy}".strip())
     if len(failed) > MOST_FAILURES:
         print_notice(f"{len(failed) - MOST_FAILURES} more sizes failed.")
     return state, code
