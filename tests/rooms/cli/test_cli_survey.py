@@ -61,7 +61,7 @@ def test_json_holds_the_sentences_and_what_they_rest_on(history: CommandLine) ->
     assert all(sentence in printed for sentence in survey["sentences"])
 
 
-def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine) -> None:
+def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine, tmp_path: Path) -> None:
     simulate = ("--simulate", f"{FAST},gpus=2,other_gpus=1")
     done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate)
     assert done.code == EXIT_OK
@@ -71,6 +71,12 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine) -> N
     (answer,) = (each for each in cpugpu("show", "1", "--json").objects if each["event"] == "Answer")
     assert [survey["gpu"] for survey in answer["survey"]] == ["cuda:0", "cuda:1"]
     assert [set(survey["resident"]["depends on size"]) for survey in answer["survey"]] == [{"fft", "sort"}] * 2
+    pytest.importorskip("matplotlib")
+    assert cpugpu("export", "1", "--out", tmp_path / "x.html").code == EXIT_OK
+    html = (tmp_path / "x.html").read_text()
+    assert ">cuda:0 wins from ≈ " in html  # the bracket on the curves
+    assert not re.search(">GPU wins (from|up to) ", html)
+    assert re.search("<li>cuda:0: The GPU wins from .*<li>cuda:1: The GPU wins from ", html, re.DOTALL)
 
 
 def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:

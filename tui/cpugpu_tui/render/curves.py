@@ -186,10 +186,14 @@ def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
         known += [replace(curve, role=f"{curve.role} {index}") for index, name in enumerate(leaders[1:], 2)
                   for curve in _of_gpu(rows, name)]  # fmt: skip
         others = [curve for name in gpus for curve in _of_gpu(rows, name) if curve.role == "gpu"]
-    answered = (each.sentences for each in leading_answers(run) if each.rows[0].case.sweep == sweep)
+    sentences = (
+        f"{answer.gpu.name}: {sentence}" if answer.gpu is not None else sentence
+        for answer in leading_answers(run) if answer.rows[0].case.sweep == sweep
+        for sentence in answer.sentences
+    )  # fmt: skip
     return SweepChart(
         _name(run, sweep, rows), axis_of(run, rows), tuple(known), tuple(others), listed(gpus) if others else "",
-        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, next(answered, ()))),
+        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, sentences)),
     )  # fmt: skip
 
 
