@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
@@ -28,8 +29,7 @@ MOST_NAMED = 3
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(NamedTuple):
     """Times by the paper's clock at one size, and the GPU's when that clock waits for it; ns."""
 
     size: int
@@ -239,6 +239,7 @@ def point_text(found: Crossover, axis: str) -> str:
 def named(axis: str, sign: str, size: int) -> str:
     """Return a size with the name of its axis: `n = 2,048`, `n ≈ 205`, `batch 32`, `≈ 4,096 hidden units`."""
     first, noun = axis.split(" ")[0], _noun(axis)
+    noun = noun.removesuffix("s") if size == 1 else noun
     sign = "" if sign == "=" and len(first) != 1 else sign
     return " ".join(filter(None, (sign, f"{size:,}", noun) if noun else (first, sign, f"{size:,}")))
 

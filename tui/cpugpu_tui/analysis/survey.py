@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.answer import Evidence, contradicts, exceptions, where
 from cpugpu_tui.analysis.costs import END_TO_END
@@ -20,8 +20,7 @@ DEPENDS, UNCLEAR = "depends on size", "no winner"
 """Beside `ALWAYS` and `NEVER`, where the GPU wins: at some sizes, or no size has a winner."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """A part of the axis of a workload."""
 
     start: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui import model
@@ -241,7 +241,7 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 
 def crossover_data(found: Crossover) -> dict[str, Any]:
     """Return a crossover as JSON values, with the span of judged sizes in place of its points."""
-    data = asdict(found)
+    data = found._asdict()
     del data["points"]
     reasons = {point.size: not_judged(point.comparison) for point in found.points}
     judged = [size for size, reason in reasons.items() if not reason]

@@ -125,7 +125,8 @@ def file_with(**changes: object) -> Thresholds:
     return Thresholds(document, {})
 
 
-IN_FILE, CONTRADICTS = "This plan is in thresholds.json.", "This run contradicts thresholds.json. Press e to renew it."
+IN_FILE = "thresholds.json covers this run."
+CONTRADICTS = "This run contradicts thresholds.json. Press e to update the file."
 
 
 @pytest.mark.parametrize("size", [SMALL, TALL, WIDE])

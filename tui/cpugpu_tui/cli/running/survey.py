@@ -23,6 +23,13 @@ SurveyDtype = Annotated[
 ResumeSurvey = Annotated[
     bool, typer.Option("--resume", help="Finish the newest interrupted survey. Sizes without a result are timed.")
 ]
+SurveySeconds = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", help="Time limit of the whole survey. Sizes not started by then are skipped.",
+        show_default="300, or 120 without a GPU",
+    ),
+]  # fmt: skip
 
 
 @commands.command()
@@ -33,7 +40,7 @@ def survey(
     dtype: SurveyDtype = None,
     threads: opt.Threads = None,
     device: opt.DeviceNames = None,
-    max_seconds: opt.MaxSeconds = None,
+    max_seconds: SurveySeconds = None,
     case_timeout: opt.CaseTimeout = None,
     json: opt.Json = False,
     database: opt.Database = None,
@@ -46,9 +53,9 @@ def survey(
 ) -> None:
     """Find the crossover of every workload, in at most 5 minutes.
 
-    Prints one line for each workload, sorted by how early the GPU wins. A bar shows its sizes, smallest to largest:
-    where the CPU wins, where the GPU wins with its inputs there, and where it wins with copies too. The workloads
-    share the time. Without a GPU, only the CPU is timed.
+    Prints one line for each workload, sorted by how early the GPU wins. Its bar shows the sizes, smallest to largest:
+    where the CPU wins, where the GPU wins if the inputs are there already, and where it also wins with copies. The
+    workloads share the time. Without a GPU, only the CPU is timed, in at most 2 minutes.
     """
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.options import run_options, simulation

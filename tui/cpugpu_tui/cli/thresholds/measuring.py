@@ -60,6 +60,8 @@ def subjects(
 def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) -> tuple[RunState, int]:
     """Search the crossovers of these presets and workloads, and of the request's code; see `run_plan`.
 
+    Sizes in a list or in steps are timed as they are.
+
     Raises:
         CpuGpuError: the request cannot be run.
     """
@@ -67,9 +69,13 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
         names = (presets.SURVEY,)
-    is_range = request.sizes is not None and request.sizes.count(":") == 1 and "," not in request.sizes
+    sizes = request.sizes or ""
+    is_list = "," in sizes or sizes.count(":") > 1
     # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
-    request = replace(request, names=(*names, *codes), own=own, devices=DEVICES, find_crossover=not is_range)
+    request = replace(
+        request, names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
+        find_crossover=not is_list and ":" not in sizes,
+    )  # fmt: skip
     return run_plan(build_plan(request), own, options)
 
 

@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
@@ -17,7 +16,7 @@ from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
-    from cpugpu_tui.demo.player import Player as DemoPlayer
+    from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.estimate import Earlier
@@ -167,7 +166,7 @@ class Backend:
 
         assert self._agents is not None
         # An agent may run typed code only for a plan that has some; `Consent` let it through.
-        self._agents.use(replace(self._options.request.own, codes=plan.codes).words())
+        self._agents.use(self._options.request.own._replace(codes=plan.codes).words())
         facts = {"argv": sys.argv[1:], "face": "app"}
         session = Session(
             plan, self._agents, self.outbox, series_id, case_timeout_s, facts=facts, ceilings=self._options.ceilings
@@ -289,7 +288,7 @@ class DemoBackend(Backend):
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
         """Return a session that plays all runs."""
-        from cpugpu_tui.demo.player import Player
+        from cpugpu_tui.demo.recording import Player
 
         del plan, series_id, case_timeout_s
         return Player(self._recording, self._options.demo_pace)

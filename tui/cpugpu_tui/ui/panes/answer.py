@@ -266,8 +266,8 @@ def _in_file(state: AppState) -> tuple[str, str]:
 
     is_in_file, moves = standing(state.run, state.thresholds)
     if not moves:
-        return ("This plan is in thresholds.json." if is_in_file else ""), ""
-    remedy = state.keymap.with_keys("Press {export} to renew it.")
+        return ("thresholds.json covers this run." if is_in_file else ""), ""
+    remedy = state.keymap.with_keys("Press {export} to update the file.")
     return "", f"This run contradicts thresholds.json. {remedy} {moves[0]}"
 
 

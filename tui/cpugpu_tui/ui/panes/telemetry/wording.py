@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance, Reading
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text, known
 
@@ -18,8 +17,7 @@ UNRESOLVED = "outside namespace"
 """Note at a process that this container or user cannot see: the driver reports only its pid."""
 
 
-@dataclass(frozen=True)
-class Worded:
+class Worded(NamedTuple):
     """A reading as text."""
 
     value: float | None
@@ -113,8 +111,7 @@ NAMELESS = "unknown to this version. Run `nvidia-smi -q -d PERFORMANCE` to see t
 _NAMELESS_BITS = re.compile(r"unknown 0x[0-9a-f]{1,16}")
 
 
-@dataclass(frozen=True)
-class Throttle:
+class Throttle(NamedTuple):
     """One reason, active now or at some time since the last reading."""
 
     word: str
