@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cpugpu_tui.analysis import survey
-from cpugpu_tui.analysis.answer import is_wide, not_judged, speedup_text, where
+from cpugpu_tui.analysis.answer import is_wide, not_judged, open_sweep_words, speedup_text, where
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover, next_size
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import CALIBRATION, ENERGY, Search, work_name
@@ -296,11 +296,7 @@ def _from(found: Crossover, axis: str = "") -> str:
         return where(found, axis).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
         return _nowhere(found)
-    if found.low is not None:
-        return where(found, axis)
-    if found.kind == TIES:
-        return "equally fast"
-    return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"
+    return where(found, axis) if found.low is not None else open_sweep_words(found)
 
 
 def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
