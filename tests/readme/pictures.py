@@ -16,8 +16,7 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from cpugpu_tui.demo.player import FIRST_S, GAP_S, Clock, Player
-from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.demo.recording import FIRST_S, GAP_S, Clock, Player, Recording, shipped
 from cpugpu_tui.model import Plan
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions

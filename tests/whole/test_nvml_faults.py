@@ -29,8 +29,8 @@ from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unkn
 
 from cpugpu_tui.cli.output.telemetry_table import Table
 from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading, TelemetryRead
-from cpugpu_tui.telemetry.reasons import REASONS
 
 __all__ = ["fake_nvml", "machine", "nvml_library", "old_fake_nvml", "old_nvml_library"]
 

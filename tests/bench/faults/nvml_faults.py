@@ -24,7 +24,7 @@ from tests.helpers.command_line import ROOT
 
 from cpugpu_tui.doctor.check_registry import CHECKS
 from cpugpu_tui.machine.limits import LIMITS
-from cpugpu_tui.telemetry.reasons import REASONS
+from cpugpu_tui.machine.text import REASONS
 
 SOURCE = ROOT / "tests" / "helpers" / "bench" / "hostile_nvml.c"
 VARIANTS = ("", "-DLACKING=1", "-DLACKING=2", "-DLACKING=3")

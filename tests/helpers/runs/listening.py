@@ -26,10 +26,9 @@ M = TypeVar("M", bound=Message)
 
 
 def heard(agent: Any) -> queue.SimpleQueue[Message]:
-    """Listen to an agent."""
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    agent.listen(inbox)
-    return inbox
+    """Return the messages of an agent."""
+    found: queue.SimpleQueue[Message] = agent.messages
+    return found
 
 
 def next_of(inbox: queue.SimpleQueue[Message], kind: type[M], wanted: Callable[[M], bool] = lambda _: True) -> M:

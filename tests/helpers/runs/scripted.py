@@ -23,25 +23,21 @@ KILLED = Gone(-9, ("Segmentation fault",))
 
 
 class ScriptedAgent:
-    """Says hello when somebody listens, and its script when it gets a plan."""
+    """Says hello, and its script when it gets a plan."""
 
     pid = 4711
 
     def __init__(self, script: Script, greeting: Sequence[Message] = (HELLO,)) -> None:
         self._script = script
-        self._greeting = greeting
         self.plan: Plan | None = None
         self.commands: list[str] = []
         self.ended: list[bool] = []
-        self.inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        self.inbox = inbox
-        self.say(*self._greeting)
+        self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.say(*greeting)
 
     def say(self, *messages: Message) -> None:
         for message in messages:
-            self.inbox.put(message)
+            self.messages.put(message)
 
     def hand_over(self) -> None:
         """Hold nothing back."""

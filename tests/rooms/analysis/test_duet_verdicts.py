@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from tests.helpers.bench import planted
 
-from cpugpu_tui.analysis.compare import BANDS, SLOWER, TOO_FEW, UNDECIDED, Change, Pair, grouped, judge
+from cpugpu_tui.analysis.compare import BANDS, LOOKS, SLOWER, TOO_FEW, UNDECIDED, Change, Pair, grouped, judge
 from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns
-from cpugpu_tui.analysis.looks import LOOKS
 from cpugpu_tui.model import DEVICE, LATENCY
 
 TRIALS = 200

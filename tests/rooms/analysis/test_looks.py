@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cpugpu_tui.analysis.looks import FIRST_LOOK, LOOKS, MOST_PAIRS, VISITS, first_word
+from cpugpu_tui.analysis.compare import FIRST_LOOK, LOOKS, MOST_PAIRS, VISITS, first_word
 
 
 def test_the_looks_spend_one_level_together_and_end_after_40_visits() -> None:

@@ -9,8 +9,7 @@ from itertools import pairwise
 import pytest
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.demo.player import GAP_S, Clock, Player, lasted_s, pace_of, timed_events
-from cpugpu_tui.demo.recording import Recording, shipped
+from cpugpu_tui.demo.recording import GAP_S, Clock, Player, Recording, lasted_s, pace_of, shipped, timed_events
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DeviceSampled, Event, Gap, Progressed, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState

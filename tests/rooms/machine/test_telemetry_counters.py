@@ -6,8 +6,8 @@ import pytest
 
 from cpugpu_tui.machine.nvml.fields import NOT_YET, Stamped, rate_per_s, share_pct
 from cpugpu_tui.machine.nvml.values import pcie_most_bytes_per_s
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading
-from cpugpu_tui.telemetry.reasons import REASONS
 
 AT_US = 1_795_213_654_789_765
 

@@ -209,11 +209,11 @@ def test_an_energy_that_cannot_be_is_a_reason(tmp_path: Path, told: str) -> None
 
 
 def test_devices_does_not_wait_for_a_driver_that_hangs(fake_nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cpugpu_tui.cli import devices
+    from cpugpu_tui.cli import machine
 
     fake_nvml.use()
     fake_nvml.set("hang:nvmlDeviceGetName", 1)
-    monkeypatch.setattr(devices, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(machine, "PATIENCE_S", 0.2)
     begun_s = time.monotonic()
-    assert devices.nvml_indices() == {}
+    assert machine.nvml_indices() == {}
     assert time.monotonic() - begun_s < 60

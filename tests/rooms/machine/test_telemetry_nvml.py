@@ -25,8 +25,8 @@ from tests.helpers.machine.fake_nvml_library import (
 )
 
 from cpugpu_tui.machine.nvml import KEYS, THROTTLE_WORDS, Nvml
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuTelemetry, Reading
-from cpugpu_tui.telemetry.reasons import REASONS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
 

@@ -25,8 +25,8 @@ from cpugpu_tui.session.estimate import (
 )
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import Store
-from cpugpu_tui.store import summary as timed_module
-from cpugpu_tui.store.summary import TimedRun
+from cpugpu_tui.store import reading as timed_module
+from cpugpu_tui.store.reading import TimedRun
 from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.panes import estimate_lines

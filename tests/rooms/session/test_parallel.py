@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -185,9 +184,7 @@ def test_commands_and_the_end_reach_every_agent() -> None:
     group.end(at_once=True)
     assert [agent.commands for agent in agents] == [["stop"], ["stop"]]
     assert [agent.ended for agent in agents] == [[True], [True]]
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    group.listen(inbox)
-    assert inbox.get(timeout=PATIENCE_S) == HELLO
+    assert group.messages.get(timeout=PATIENCE_S) == HELLO
 
 
 # ------------------------------------------------------------------ as a person calls it

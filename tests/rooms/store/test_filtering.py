@@ -22,8 +22,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.store import RunSummary, Store
-from cpugpu_tui.store.filtering import EXAMPLE, MOST_PARTS, parse_filter, parse_while_typed
-from cpugpu_tui.store.run_summary import shape_of
+from cpugpu_tui.store.filtering import EXAMPLE, MOST_PARTS, parse_filter, parse_while_typed, shape_of
 
 RUN = RunSummary(
     number=7, run_id="abc", series_id="s", name="matmul", status="done", started_wall_ns=1_768_000_000 * 10**9,

@@ -15,7 +15,7 @@ import pytest
 from tests.rooms.store.test_store_open import STARTED, without_root
 
 from cpugpu_tui.cli.history.history import history
-from cpugpu_tui.cli.history.show import show
+from cpugpu_tui.cli.history.runs import show
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.store import Store, is_read_only, open_to_read, schema

@@ -20,9 +20,9 @@ from tests.helpers.golden import GoldenWords
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
 from cpugpu_tui.machine.nvml import THROTTLE_WORDS, throttle_words
 from cpugpu_tui.machine.nvml.values import KEYS
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, OLD_SILENCE, Player, Recorder, Trace, header_of, load, pauses
 from cpugpu_tui.telemetry.simulated import simulated_sample
 from cpugpu_tui.telemetry.trace import SCHEMA, Header, TraceError, header_line, parse, parse_sample, sample_line

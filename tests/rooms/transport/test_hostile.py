@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -23,7 +22,7 @@ from cpugpu_tui.model import Case, CaseFailed, CaseFinished, Event, Hello, Plan,
 from cpugpu_tui.session.fleet_state import DONE
 from cpugpu_tui.transport import agent_process
 from cpugpu_tui.transport.agent_command import MISBEHAVING, TIMEOUT, HostError
-from cpugpu_tui.transport.agent_output import WAITING_EVENTS, Gone, LastLines, Message
+from cpugpu_tui.transport.agent_output import WAITING_EVENTS, Gone, LastLines
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 from cpugpu_tui.transport.guard import STRAY_LINES, MisbehavedError, StreamGuard
@@ -173,8 +172,7 @@ def deaf(tmp_path: Path, stream: Path) -> Iterator[AgentProcess]:
 
 def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> None:
     """A blocked thread would delay the heartbeats of all other hosts."""
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    deaf.listen(inbox)
+    inbox = deaf.messages
     assert isinstance(inbox.get(timeout=100), Hello)
     deaf.send_plan(Plan("matmul", tuple(Case("matmul", size) for size in range(1, 10_000))))
     for _ in range(1000):
@@ -185,8 +183,7 @@ def test_nobody_waits_for_an_agent_that_does_not_read(deaf: AgentProcess) -> Non
 
 
 def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    deaf.listen(inbox)
+    inbox = deaf.messages
     assert isinstance(inbox.get(timeout=100), Hello)
     monkeypatch.setattr(agent_process, "ANSWER_LIMIT_S", 0.1)
     monkeypatch.setattr(deaf, "_start", replace(deaf._start, hello_limit_s=0.1))
@@ -198,11 +195,10 @@ def test_a_host_that_never_answers_its_plan_is_given_up(deaf: AgentProcess, monk
 
 
 def test_an_agent_waits_when_nobody_takes_its_events() -> None:
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
     many = replace(plan(), cases=tuple(Case("matmul", size) for size in range(100, 200)))
     with closing(Agents(simulated=True)) as agents:
         agent = agents.take()
-        agent.listen(inbox)
+        inbox = agent.messages
         agent.send_plan(many)
         deadline_s = time.monotonic() + 100
         while inbox.qsize() <= WAITING_EVENTS and time.monotonic() < deadline_s:

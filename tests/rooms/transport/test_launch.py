@@ -24,13 +24,12 @@ from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import (
     CaseFinished,
-    CaseStarted,
     Hello,
     Progressed,
     RunFinished,
 )
 from cpugpu_tui.transport import agent_output
-from cpugpu_tui.transport.agent_output import Gone, Inbox, Message
+from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import AgentProcess
 
@@ -304,14 +303,6 @@ def test_closing_ends_every_agent_and_starts_no_more(agents: Agents) -> None:
     assert all(not Path(f"/proc/{pid}").exists() for pid in pids)
     agents.prepare()
     assert agents.pids() == set()
-
-
-def test_what_is_said_early_is_delivered_first() -> None:
-    inbox, target = Inbox(), queue.SimpleQueue[Message]()
-    inbox.put(CaseStarted(case="a"))
-    inbox.listen(target)
-    inbox.put(CaseStarted(case="b"))
-    assert [target.get_nowait(), target.get_nowait()] == [CaseStarted(case="a"), CaseStarted(case="b")]
 
 
 # ------------------------------------------------------------------ what runs inside

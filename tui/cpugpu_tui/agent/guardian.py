@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 
-from cpugpu_tui.machine.processes import SCRATCH, kill_marked
+from cpugpu_tui.machine.processes import SCRATCH, exit_descriptor, kill_marked
 
 NAME = "cpugpu-guardian"
 """Name that `ps` shows; the kernel stores at most 15 characters."""
@@ -44,14 +44,6 @@ def guard() -> None:
         _watch(agent_pid)
     finally:
         os._exit(0)
-
-
-def exit_descriptor(pid: int) -> int | None:
-    """Return a descriptor that becomes readable when a process ends; None on kernels before 5.3."""
-    try:
-        return os.pidfd_open(pid)
-    except (AttributeError, OSError):
-        return None
 
 
 def _watch(agent_pid: int) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import (
+    FIRST_LOOK,
     GATE_RUNS,
+    MOST_PAIRS,
     NOT_COMPARABLE,
     SLOWER,
     TOO_FEW,
@@ -18,7 +20,6 @@ from cpugpu_tui.analysis.compare import (
     judge,
     together,
 )
-from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
 
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,17 +37,16 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
 
 def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
     """Print the claims as a table, then `tag` with the count of each outcome, then the commands for open claims."""
-    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.cli.output.table_style import console, plain, table_of
     from cpugpu_tui.compare.claims import command, tally
 
-    table = new_table()
-    add_columns(table, "by")
-    add_columns(table, "says", ratio=4)
-    add_columns(table, "here", ratio=6)
-    add_columns(table, "outcome")
-    for each in claims:
-        here = each.here + (f" ({', '.join(each.sources)})" if each.sources else "")
-        table.add_row(*map(plain, (each.claim.publication, each.claim.sentence, here, each.outcome)))
+    rows = [
+        (each.claim.publication, each.claim.sentence,
+         each.here + (f" ({', '.join(each.sources)})" if each.sources else ""), each.outcome)
+        for each in claims
+    ]  # fmt: skip
+    table = table_of(("by", "says", "here", "outcome"), rows)
+    table.columns[1].ratio, table.columns[2].ratio = 4, 6
     out = console()
     out.print(table)
     out.print(plain(f"{tag}{tally(claims)}."), soft_wrap=True)
@@ -67,13 +67,10 @@ def _judged(database: Path | None, *, simulated: bool) -> tuple[JudgedClaim, ...
 
     if not paths.database_path(database).exists():  # reading must not create a file
         return judge_all(numbers_of((), (), (), simulated=simulated))
-    store = open_to_read(database)
-    try:
-        hostname = platform.node()
+    hostname = platform.node()
+    with closing(open_to_read(database)) as store:
         ceilings = newest([found for found in store.ceilings(hostname) if found.simulated == simulated])
         stored = stored_points(store, hostname, (), ceilings, simulated=simulated)
-    finally:
-        store.close()
     return judge_all(numbers_of((), stored, ceilings, simulated=simulated))
 
 

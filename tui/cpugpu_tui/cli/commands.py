@@ -16,37 +16,13 @@ import typer
 from typer.models import CommandInfo, TyperInfo
 
 from cpugpu_tui import __version__
-from cpugpu_tui.cli import (
-    claims,
-    config,
-    demo,
-    devices,
-    doctor,
-    export,
-    machine,
-    new_workload,
-    run,
-    telemetry,
-    time,
-)
+from cpugpu_tui.cli import claims, config, demo, doctor, export, machine, new_workload, run, telemetry, time
 from cpugpu_tui.cli import list as list_
-from cpugpu_tui.cli.compare import baseline, compare, gate
+from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.compare import compare, gate
 from cpugpu_tui.cli.fleet import gate as fleet_gate
-from cpugpu_tui.cli.fleet import hosts as fleet_hosts
 from cpugpu_tui.cli.fleet import run as fleet_run
-from cpugpu_tui.cli.history import history, import_, merge, prune, rm, show, tag
-from cpugpu_tui.cli.options import (
-    Database,
-    Mouse,
-    NoSave,
-    Python,
-    Replay,
-    Simulate,
-    TakeCeilings,
-    Theme,
-    Worker,
-    Workloads,
-)
+from cpugpu_tui.cli.history import history, import_, runs
 from cpugpu_tui.cli.running import survey
 from cpugpu_tui.cli.thresholds import make, verify
 from cpugpu_tui.cli.thresholds import show as thresholds_show
@@ -75,12 +51,12 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
     return into
 
 
-_collect(app, run, time, survey, list_, devices, machine, claims, telemetry, demo, doctor, show, rm, tag)
-app.add_typer(_collect(history.commands, prune, merge), name="history")
-_collect(app, compare, baseline, gate, export, import_, new_workload)
+_collect(app, run, time, survey, list_, machine, claims, telemetry, demo, doctor, runs)
+app.add_typer(history.commands, name="history")
+_collect(app, compare, gate, export, import_, new_workload)
 app.add_typer(_collect(thresholds, make, thresholds_show, verify), name="thresholds")
 app.add_typer(config.commands, name="config")
-app.add_typer(_collect(fleet, fleet_run, fleet_hosts, fleet_gate), name="fleet")
+app.add_typer(_collect(fleet, fleet_run, fleet_gate), name="fleet")
 
 
 def _print_version(wanted: bool) -> None:
@@ -92,16 +68,16 @@ def _print_version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def without_command(
     context: typer.Context,
-    python: Python = None,
-    worker: Worker = "process",
-    database: Database = None,
-    no_save: NoSave = False,
-    theme: Theme = None,
-    mouse: Mouse = True,
-    simulate: Simulate = None,
-    replay: Replay = None,
-    workloads: Workloads = None,
-    ceilings: TakeCeilings = True,
+    python: opt.Python = None,
+    worker: opt.Worker = "process",
+    database: opt.Database = None,
+    no_save: opt.NoSave = False,
+    theme: opt.Theme = None,
+    mouse: opt.Mouse = True,
+    simulate: opt.Simulate = None,
+    replay: opt.Replay = None,
+    workloads: opt.Workloads = None,
+    ceilings: opt.TakeCeilings = True,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -33,7 +32,7 @@ def config(context: typer.Context) -> None:
 def show(json: Json = False) -> None:
     """Print each setting and preset with its value and origin."""
     from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config import config
     from cpugpu_tui.config.settings import KEYS, origin, resolved
     from cpugpu_tui.ui.key_overrides import keymap_of
@@ -50,18 +49,24 @@ def show(json: Json = False) -> None:
         for command, keys in keymap.items():
             print_json({"command": command, "keys": list(keys), "origin": lines.get(command, "default")})
         return
-    table = new_table()
-    add_columns(table, "key", "value", "set by", "what")
-    for key in KEYS:
-        setting = settings[key.name]
-        value = key.default if setting.value is None else _value_text(setting.value)
-        table.add_row(*map(plain, (key.name, value, setting.origin, key.summary)))
+    values = {name: setting.value for name, setting in settings.items() if setting.value is not None}
+    table = [
+        (key.name, _value_text(values.get(key.name, key.default)), settings[key.name].origin, key.summary)
+        for key in KEYS
+    ]
     out = console()
-    out.print(table)
+    out.print(table_of(("key", "value", "set by", "what"), table))
     if found.presets:
-        out.print(_presets_table(found))
+        heads = ("workload", "sizes", "dtypes", "threads", "variants")
+        data = [(preset, _preset_data(preset)) for preset in found.presets]
+        presets = [
+            (preset.name, *(_value_text(each[head]) for head in heads), _preset_origin(found, preset))
+            for preset, each in data
+        ]
+        out.print(table_of(("preset", *heads, "set by"), presets))
     if found.keys:
-        out.print(_keys_table(found, keymap))
+        bound = [(line.command, ", ".join(keymap[line.command]), origin(line.line)) for line in found.keys]
+        out.print(table_of(("command of the app", "keys", "set by"), bound))
     out.print(f"Order of precedence: flag, environment variable, {config.path()}, default.", soft_wrap=True)
 
 
@@ -79,7 +84,7 @@ def print_path() -> None:
 def themes(json: Json = False) -> None:
     """List the themes: your own, the built-in ones and those of Textual."""
     from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config.paths import config_dir
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.ui.themes import all_themes
@@ -89,38 +94,9 @@ def themes(json: Json = False) -> None:
         for name, brightness, origin in rows:
             print_json({"theme": name, "brightness": brightness, "origin": origin})
     else:
-        table = new_table()
-        add_columns(table, "theme", "brightness", "from")
-        for row in rows:
-            table.add_row(*map(plain, row))
-        console().print(table)
+        console().print(table_of(("theme", "brightness", "from"), rows))
     for sentence in broken:
         print_notice(f"cpugpu-tui: {printable(sentence)}")
-
-
-def _keys_table(found: Config, keymap: Mapping[str, Sequence[str]]) -> object:
-    """Return a table of the app's commands whose keys the config file sets."""
-    from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
-    from cpugpu_tui.config.settings import origin
-
-    table = new_table()
-    add_columns(table, "command of the app", "keys", "set by")
-    for line in found.keys:
-        table.add_row(*map(plain, (line.command, ", ".join(keymap[line.command]), origin(line.line))))
-    return table
-
-
-def _presets_table(found: Config) -> object:
-    """Return a table of the presets in the config file."""
-    from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
-
-    table = new_table()
-    add_columns(table, "preset", "workload", "sizes", "dtypes", "threads", "variants", "set by")
-    for preset in found.presets:
-        data = _preset_data(preset)
-        cells = [_value_text(data[name]) for name in ("workload", "sizes", "dtypes", "threads", "variants")]
-        table.add_row(*map(plain, (preset.name, *cells, _preset_origin(found, preset))))
-    return table
 
 
 def _preset_data(preset: Preset) -> dict[str, object]:
@@ -134,10 +110,9 @@ def _preset_data(preset: Preset) -> dict[str, object]:
 
 def _preset_origin(found: Config, preset: Preset) -> str:
     """Return the file and line that define a preset."""
-    from cpugpu_tui.config.settings import FILE_NAME
+    from cpugpu_tui.config.settings import origin
 
-    line = found.lines.get(f"presets.{preset.name}")
-    return FILE_NAME + (f" line {line}" if line else "")
+    return origin(found.lines.get(f"presets.{preset.name}"))
 
 
 def _value_text(value: object) -> str:

@@ -41,8 +41,7 @@ def demo(
 
     Without a terminal, print their tables, answers and claims.
     """
-    from cpugpu_tui.demo.player import pace_of
-    from cpugpu_tui.demo.recording import load, shipped
+    from cpugpu_tui.demo.recording import load, pace_of, shipped
 
     factor = pace_of(pace)
     recording = load(file) if file is not None else shipped()

@@ -147,10 +147,10 @@ def _load(names: Iterable[str], database: Path | None) -> list[ExportedRun]:
         UsageError: a name matches no run, or several.
         StoreError: the history cannot be read.
     """
-    from cpugpu_tui.compare.series import open_history
+    from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.export.stream import exported
 
-    with open_history(database) as store:
+    with reading(database, must_exist=True) as store:
         run_ids = dict.fromkeys(store.find(name) for name in names)
         return [exported(store.load(run_id)) for run_id in run_ids]
 

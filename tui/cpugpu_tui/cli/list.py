@@ -37,19 +37,15 @@ def list_workloads(json: Json = False, workloads: Workloads = None, python: Pyth
 
 
 def _print_tables(own: OwnWorkloads) -> None:
-    from cpugpu_tui.cli.output.table_style import add_columns, console, new_table, plain
+    from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.workloads import PRESETS
 
-    presets = new_table()
-    add_columns(presets, "preset", "runs", "claimed")
-    for preset in (*PRESETS.values(), *own.presets):
-        presets.add_row(*map(plain, (preset.name, preset.summary, preset.claim or "–")))
-    workloads = new_table()
-    sources = ("from",) if own.workloads else ()
-    add_columns(workloads, "workload", "what", "size is", "variants", *sources)
-    for info in own.infos().values():
-        source = (info.source or "built in",) if sources else ()
-        workloads.add_row(*map(plain, (info.name, info.summary, info.axis, ", ".join(info.variants), *source)))
+    presets = [(preset.name, preset.summary, preset.claim or "–") for preset in (*PRESETS.values(), *own.presets)]
+    workloads = [
+        (info.name, info.summary, info.axis, ", ".join(info.variants), info.source or "built in")
+        for info in own.infos().values()
+    ]
+    shown = 5 if own.workloads else 4
     out = console()
-    out.print(presets)
-    out.print(workloads)
+    out.print(table_of(("preset", "runs", "claimed"), presets))
+    out.print(table_of(("workload", "what", "size is", "variants", "from")[:shown], (row[:shown] for row in workloads)))

@@ -1,8 +1,9 @@
-"""`cpugpu-tui machine`: the machine card, from the history or measured now."""
+"""`cpugpu-tui devices` and `machine`: the devices that torch can use, and the machine card, saved or measured now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,10 +15,65 @@ from cpugpu_tui.errors import EXIT_OK, StoreError
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.model import Ceilings, Event, Simulation
+    from cpugpu_tui.state.state import RunState
 
 HOW = "To measure the GPU too: cpugpu-tui machine --measure"
 
+PATIENCE_S = 5.0
+"""How long to wait for the driver's list of GPUs. Without persistence mode it must wake each GPU first."""
+
 commands = typer.Typer()
+
+
+@commands.command()
+def devices(json: Json = False, python: Python = None, simulate: Simulate = None) -> None:
+    """List the CPU and the GPUs that torch can use.
+
+    Each GPU is listed with its memory, NVML index and UUID.
+    """
+    import msgspec
+
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import console, plain, table_of
+    from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.session.devices import DeviceSurvey
+
+    simulated = simulation(simulate)
+    found = DeviceSurvey(found_python(python, simulation=simulated), simulated).ask()
+    assert found is not None  # None only after a stop, which nobody requests here
+    nvml_index = nvml_indices()
+    if json:
+        for device in found.devices:
+            print_json({**msgspec.to_builtins(device), "nvml_index": nvml_index.get(device.uuid or "")})
+        if found.no_gpu:
+            print_json({"no_gpu": found.no_gpu})
+        return
+    rows = [
+        (device.name, device.label, "–" if device.memory_bytes is None else f"{device.memory_bytes / 2**30:.1f} GiB",
+         str(nvml_index.get(device.uuid or "", "–")), device.uuid or "–")
+        for device in found.devices
+    ]  # fmt: skip
+    out = console()
+    out.print(table_of(("device", "what", "memory", "NVML", "UUID"), rows))
+    if found.no_gpu:
+        out.print(plain(found.no_gpu), soft_wrap=True)
+
+
+def nvml_indices() -> dict[str, int]:
+    """Return NVML's index by UUID, of GPUs and MIG instances. Empty if the driver does not answer."""
+    from cpugpu_tui.telemetry.driver import Asker
+
+    asker = Asker()
+    asker.start()
+    asker.ask(set())
+    answer = asker.answer(PATIENCE_S)
+    asker.end()
+    if answer is None:  # an NVML call hangs: abandon its thread
+        return {}
+    asker.join(PATIENCE_S)
+    gpus = answer.gpus
+    whole = {gpu.uuid: gpu.index for gpu in gpus if gpu.uuid}
+    return whole | {each.uuid: gpu.index for gpu in gpus for each in gpu.instances if each.uuid}
 
 
 @commands.command()
@@ -92,18 +148,10 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
     from cpugpu_tui.config import paths
     from cpugpu_tui.store import open_to_read
 
-    if not paths.database_path(database).exists():
-        return ()
-    try:
-        store = open_to_read(database)
-    except StoreError:
-        return ()
-    try:
-        return tuple(found for found in store.ceilings(platform.node()) if found.simulated == simulated)
-    except StoreError:
-        return ()
-    finally:
-        store.close()
+    if paths.database_path(database).exists():
+        with suppress(StoreError), closing(open_to_read(database)) as store:
+            return tuple(found for found in store.ceilings(platform.node()) if found.simulated == simulated)
+    return ()
 
 
 def measured(
@@ -113,33 +161,23 @@ def measured(
 
     Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
-    from cpugpu_tui.cli.running.one_run import Progress, facts, say_why, signals_stop
+    from cpugpu_tui.cli.running.one_run import facts, say_why, watched
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.model import CeilingsMeasured, Plan
     from cpugpu_tui.session.session import Session
-    from cpugpu_tui.state.state import RunState
     from cpugpu_tui.transport.agent_pool import Agents
 
-    agents = Agents(options.python, options.worker, simulated=simulation is not None)
     plan = Plan("machine", (), devices=devices, calibrate=True, simulation=simulation)
     found: list[Ceilings] = []
-    state, progress = RunState(), Progress()
 
-    def deliver(event: Event) -> None:
-        nonlocal state
-        state = state.apply(event)
+    def see(_state: RunState, event: Event) -> None:
         if isinstance(event, CeilingsMeasured):
             found.append(event.ceilings)
-        progress.show(state, event)
 
     with saving(options) as outbox:
-        session = Session(plan, agents, outbox, facts=facts())
-        try:
-            with signals_stop(session):
-                finished = session.run(deliver)
-        finally:
-            progress.clear()
-            agents.close()
+        with closing(Agents(options.python, options.worker, simulated=simulation is not None)) as agents:
+            session = Session(plan, agents, outbox, facts=facts())
+            state, finished = watched(session, agents, plan, see)
         say_why(finished)
         say_remark(outbox)
         return tuple(found), state.no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)

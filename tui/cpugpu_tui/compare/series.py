@@ -1,15 +1,12 @@
-"""Series of runs, and finding them by name in the history or in another machine's database."""
+"""Series of runs, and finding them by name in an open history."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.config import paths
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.state.folding import MeasuredRun, measured
@@ -43,9 +40,6 @@ class Series:
         """Number of cases that had no free CPU core in some run, and number of all cases."""
         cases = {key for run in self.runs for key in run.cases}
         return len({key for run in self.runs for key, case in run.cases.items() if case.starved}), len(cases)
-
-
-# ------------------------------------------------------------------ in an open history
 
 
 def series_named(store: Store, text: str) -> Series:
@@ -136,66 +130,3 @@ def numbers_text(numbers: Sequence[int]) -> str:
     runs = [[number for _, number in group] for _, group in groupby(enumerate(ordered), lambda pair: pair[1] - pair[0])]
     parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
     return f"run{'s' if len(ordered) > 1 else ''} {', '.join(parts)}" if parts else ""
-
-
-# ------------------------------------------------------------------ in a file
-
-Say = Callable[["Store"], None]
-"""Called with the open store."""
-
-
-def series_in(text: str, database: Path | None, say: Say | None = None) -> Series:
-    """Return the series that `text` names, `FILE:RUN` for one in another database; `say` as for `open_history`.
-
-    Raises:
-        UsageError: the database, baseline or run does not exist, or the series has no finished run.
-        StoreError: a database cannot be read.
-    """
-    file, name = file_and_name(text)
-    with open_history(file or database, say) as store:
-        series = series_named(store, name)
-    return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
-
-
-def file_and_name(text: str) -> tuple[Path | None, str]:
-    """Return the database, None for the history, and the name of a series in it.
-
-    Raises:
-        UsageError: the database does not exist.
-    """
-    head, colon, name = text.rpartition(":")
-    if not colon or not head:
-        return None, text
-    file = paths.database_path(Path(head))
-    if file.is_file():
-        return file, name or "latest"
-    if "/" in head or file.suffix:
-        raise UsageError(
-            f"Database {head} does not exist.",
-            "Give an existing database before the colon, for example other.db:latest.",
-        )
-    return None, text
-
-
-@contextmanager
-def open_history(database: Path | None, say: Say | None = None) -> Iterator[Store]:
-    """Open the history to read, and close it; a missing one is not created.
-
-    `say` is called with the open store, to report for example that an older one was upgraded.
-
-    Raises:
-        UsageError: it does not exist.
-        StoreError: it cannot be read.
-    """
-    path = paths.database_path(database)
-    if not path.exists():
-        raise UsageError(f"No runs are saved yet in {path}.", "Save one with `cpugpu-tui run quick`.")
-    from cpugpu_tui.store import open_to_read
-
-    store = open_to_read(database)
-    try:
-        if say is not None:
-            say(store)
-        yield store
-    finally:
-        store.close()

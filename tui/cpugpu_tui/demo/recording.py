@@ -1,4 +1,4 @@
-"""A recording of whole runs in one gzip file: a header, then every event of the history, one per line.
+"""A recording of whole runs in one gzip file: a header, then every event of the history, one per line. And its player.
 
 xz files would be a third smaller, but some builds of Python lack xz.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import threading
+import time
 import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import resources
@@ -16,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from cpugpu_tui import model
 from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.reading import read_runs
@@ -147,3 +151,220 @@ def whole(recording: Recording, name: str) -> Recording:
         if run.state.finished is None:
             raise UsageError(f"{name} is damaged: run {run.name!r} has no end.", _REMEDY)
     return recording
+
+
+# ------------------------------------------------------------------ playing
+
+
+FIRST_S = 20.0
+"""Length of the first run at the demo's own pace, slow enough to watch the search choose sizes."""
+
+OTHERS_S = 43.0
+"""Length of all other runs together at that pace, in proportion to their own lengths."""
+
+BETWEEN_S = 3.0
+"""Pause between two runs, to read the answer."""
+
+GAP_S = 0.5
+"""Time between two paints."""
+
+MOST_PACE = 1000.0
+
+_GAP_MS = 50.0
+"""Length of a gap, as with an agent."""
+
+
+class Clock:
+    """The real clock, which tests replace."""
+
+    def now_s(self) -> float:
+        """Return monotonic seconds."""
+        return time.monotonic()
+
+    def wait(self, changed: threading.Condition, seconds: float | None) -> None:
+        """Wait for `seconds` or until `changed` is notified; the caller holds its lock."""
+        changed.wait(seconds)
+
+
+class Player:
+    """Play a recording with the interface of a session, so that every face shows it like a live run.
+
+    All runs are played in order. `run` blocks; the other methods may be called from any thread. The history keeps
+    neither progress between two events nor the gaps in which a screen paints: both are made here from the next event.
+    """
+
+    notice: str | None = None
+    series_id = ""
+
+    def __init__(
+        self, recording: Recording, pace: float | None = None, clock: Clock | None = None,
+    ) -> None:  # fmt: skip
+        """`pace` is a result of `pace_of`."""
+        self._recording, self._pace = recording, pace
+        self._clock = clock or Clock()
+        self._changed = threading.Condition()
+        self._paused = self._skipping = self._killed = False
+        self._origin_s = 0.0
+        """Start of the current run, shifted by all pauses."""
+
+    def run(self, deliver: Callable[[model.Event], None]) -> model.RunFinished:
+        """Deliver the events of all runs when they are due; return the end of the last run."""
+        runs = self._recording.runs
+        for index, (run, speed) in enumerate(zip(runs, speeds(runs, self._pace), strict=True)):
+            if index:
+                self._begin()
+                self._until(BETWEEN_S / (self._pace or 1.0))
+            if not self._killed:
+                self._play(run, speed, deliver)
+        return model.RunFinished(status="stopped" if self._killed else "done")
+
+    def _play(self, run: ExportedRun, speed: float, deliver: Callable[[model.Event], None]) -> None:
+        self._begin()
+        for at_s, event in timed_events(run, speed):
+            self._until(at_s)
+            if self._killed:
+                return
+            # Skipped events are delivered at once, without paints in between.
+            if not (self._skipping and isinstance(event, model.Gap | model.Progressed)):
+                deliver(event)
+
+    def _begin(self) -> None:
+        with self._changed:
+            self._skipping = False
+            self._origin_s = self._clock.now_s()
+
+    def _until(self, at_s: float) -> None:
+        """Wait until `at_s` of the run; a skip ends the wait, and a pause extends it."""
+        with self._changed:
+            while not (self._skipping or self._killed):
+                left_s = self._origin_s + at_s - self._clock.now_s()
+                if self._paused:
+                    self._clock.wait(self._changed, None)
+                    self._origin_s = self._clock.now_s() + left_s - at_s
+                elif left_s <= 0:
+                    return
+                else:
+                    self._clock.wait(self._changed, left_s)
+
+    # ---------------------------------------------------------------- requests from other threads
+
+    def stop(self) -> None:
+        """Skip to the end of the run, or from a pause between runs to the next run; ends a pause."""
+        with self._changed:
+            self._skipping, self._paused = True, False
+            self._changed.notify_all()
+
+    def kill(self) -> None:
+        """End the demo; nothing is delivered afterwards."""
+        with self._changed:
+            self._killed = True
+            self._changed.notify_all()
+
+    def pause(self) -> None:
+        """Pause the run."""
+        with self._changed:
+            self._paused = True
+            self._changed.notify_all()
+
+    def resume(self) -> None:
+        """Resume the run."""
+        with self._changed:
+            self._paused = False
+            self._changed.notify_all()
+
+    def add_telemetry(self, event: model.TelemetryRead) -> None:
+        """Do nothing: the recording has its own readings."""
+
+
+# ------------------------------------------------------------------ timing of events
+
+
+def pace_of(text: str | None) -> float | None:
+    """Return the speed as a multiple of the recorded one; None for the demo's own pace.
+
+    Raises:
+        UsageError: the text is neither `original` nor a number between 0.001 and 1000.
+    """
+    if text is None or text == "original":
+        return None if text is None else 1.0
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 1 / MOST_PACE <= factor <= MOST_PACE:  # also false for nan
+        raise UsageError(
+            f"Invalid --pace {text!r}.",
+            "Use `original` or a number from 0.001 to 1000: 2 is twice as fast, 0.5 half as fast.",
+        )
+    return factor
+
+
+def speeds(runs: Sequence[ExportedRun], pace: float | None) -> list[float]:
+    """Return the speed of each run as a multiple of the recorded one."""
+    if pace is not None:
+        return [pace] * len(runs)
+    first, others = lasted_s(runs[0]), sum(lasted_s(run) for run in runs[1:])
+    return [first / FIRST_S, *([others / OTHERS_S] * (len(runs) - 1))]
+
+
+def lasted_s(run: ExportedRun) -> float:
+    """Return the recorded length of a run, from its start to its last event; never 0."""
+    *_, (last_s, _) = _recorded(run)
+    return max(last_s, 1e-3)
+
+
+def timed_events(run: ExportedRun, speed: float) -> Iterator[tuple[float, model.Event]]:
+    """Yield the events of a run in order, each with its seconds after the start.
+
+    Every `GAP_S`, a `Progressed` with the step of the recorded agent and a `Gap` are inserted.
+    """
+    events = [(at_s / speed, event) for at_s, event in _recorded(run)]
+    steps = _steps(run.events)
+    end_s = events[-1][0]
+    before_s = 0.0
+    tick = 1
+    for (at_s, event), step in zip(events, steps, strict=True):
+        while (tick_s := tick * GAP_S) < at_s:
+            yield tick_s, model.Progressed(**step, elapsed_s=tick_s - before_s, seconds_left=end_s - tick_s)
+            yield tick_s, model.Gap(duration_ms=_GAP_MS)
+            tick += 1
+        yield at_s, event
+        before_s = at_s
+
+
+def _recorded(run: ExportedRun) -> list[tuple[float, model.Event]]:
+    """Return each event with its seconds after the start of the run, in ascending order.
+
+    Readings from before the start are due at once.
+    """
+    start_ns, at_s = run.started.mono_ns, 0.0
+    found: list[tuple[float, model.Event]] = []
+    for event in run.events:
+        at_s = max(at_s, (event.mono_ns - start_ns) / 1e9)
+        found.append((at_s, event))
+    return found
+
+
+def _steps(events: Sequence[model.Event]) -> list[dict[str, Any]]:
+    """Return for each event the agent's step before it, taken from the next event that names one."""
+    step: dict[str, Any] = {"case": "", "device": "", "phase": ""}
+    found = []
+    for event in reversed(events):
+        match event:
+            case model.DeviceSampled():
+                phase = "round" if event.round_index else "as written"
+                step = {"case": event.case, "device": event.device, "phase": phase, "round_index": event.round_index}
+            case model.Calibrated():
+                step = {"case": event.case, "device": event.device, "phase": "warm-up"}
+            case model.CodeCompiled():
+                step = {"case": event.case, "device": event.device, "phase": "compile"}
+            case model.LinesProfiled():
+                step = {"case": event.case, "device": event.device, "phase": "lines"}
+            case model.KernelsProfiled():
+                step = {"case": event.case, "device": event.device, "phase": "kernels"}
+            case model.EnergyMeasured():
+                step = {"case": event.case, "device": event.device, "phase": "energy"}
+            case _:
+                pass
+        found.append(step)
+    return found[::-1]

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
 from cpugpu_tui.machine.nvml.calls import LIBRARY_MISSING
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry
 from cpugpu_tui.model.quantities import count_of
-from cpugpu_tui.telemetry.reasons import REASONS
 
 NOT_LISTED = "not judged: the driver does not list its GPUs"
 

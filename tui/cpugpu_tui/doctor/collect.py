@@ -86,9 +86,7 @@ def _lacks_torch(facts: Facts) -> bool:
 def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[Asked]) -> AgentFacts:
     """Start an agent and ask for its devices, unless the driver hangs, because CUDA would hang too."""
     agent = agents.take()
-    inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
-    agent.listen(inbox)
-    hello = _next(inbox, Hello, HELLO_S)
+    hello = _next(agent.messages, Hello, HELLO_S)
     if isinstance(hello, Gone):
         error = hello.error or no_agent(agents.python or "This interpreter", hello)
         return AgentFacts(problem=error.message, remedy=error.remedy)
@@ -101,7 +99,7 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[As
     if simulation is None and driver.result(START_S + 5 * DEADLINE_S).hangs:
         return AgentFacts(environment, "CUDA was not queried, because the driver hangs.", spared=True)
     agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation))
-    devices = _next(inbox, DevicesFound, CUDA_S)
+    devices = _next(agent.messages, DevicesFound, CUDA_S)
     if isinstance(devices, DevicesFound):
         return AgentFacts(environment, devices=devices.devices, no_gpu=devices.no_gpu)
     agent.end(at_once=True)

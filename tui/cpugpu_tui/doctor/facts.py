@@ -89,7 +89,7 @@ def own_runs(root: str = "/", me: int | None = None) -> tuple[OwnRun, ...]:
     """Return other processes of this program, except agents and our own parents and children."""
     me = os.getpid() if me is None else me
     family = {me, *_ancestors(root, me)}
-    found = {pid for pid in _pids(root) if _is_ours(_words(root, pid))}
+    found = {pid for pid in _pids(root) if _is_ours(procfs.command_words(pid, root))}
     children = {pid for pid in found if _parent(root, pid) in found | {me}}
     return tuple(OwnRun(pid, *procfs.process_owner(pid, root)) for pid in sorted(found - children - family))
 
@@ -106,14 +106,6 @@ def _is_ours(words: list[str]) -> bool:
     )
 
 
-def _words(root: str, pid: int) -> list[str]:
-    try:
-        data = Path(root, f"proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    return data.decode("utf-8", "replace").rstrip("\0").split("\0")
-
-
 def _pids(root: str) -> Iterator[int]:
     try:
         names = os.listdir(Path(root, "proc"))
@@ -123,13 +115,8 @@ def _pids(root: str) -> Iterator[int]:
 
 
 def _parent(root: str, pid: int) -> int | None:
-    try:
-        stat = Path(root, f"proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # proc(5): the command may contain blanks and brackets; state and parent follow its last bracket.
-    fields = stat[stat.rfind(b")") + 1 :].split()
-    return int(fields[1]) if len(fields) > 1 and fields[1].isdigit() else None
+    parent = "".join(procfs.stat_words(pid, root)[1:2])
+    return int(parent) if parent.isdecimal() else None
 
 
 def _ancestors(root: str, pid: int) -> Iterator[int]:
@@ -150,10 +137,7 @@ def _numa_nodes(root: str, cores: frozenset[int]) -> tuple[int, ...]:
 
 def _line(root: str, path: str) -> str | None:
     """Return the stripped text of a file, None if it cannot be read or is empty."""
-    try:
-        return Path(root, path).read_text(encoding="utf-8", errors="replace").strip() or None
-    except OSError:
-        return None
+    return (procfs.file_text(root, path) or "").strip() or None
 
 
 # ------------------------------------------------------------------ facts

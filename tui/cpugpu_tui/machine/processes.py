@@ -1,4 +1,7 @@
-"""The processes of a command, found by a mark in their environment, whatever group or parent they have by now."""
+"""The processes of a command, found by a mark in their environment, whatever group or parent they have by now.
+
+The guardian, which stays small, imports this before anything else: keep it to the standard library's light modules.
+"""
 
 from __future__ import annotations
 
@@ -59,6 +62,14 @@ def _is_zombie(pid: int) -> bool:
     with suppress(OSError), open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[:1] == ["Z"]
     return True
+
+
+def exit_descriptor(pid: int) -> int | None:
+    """Return a descriptor that becomes readable when a process ends; None on kernels before 5.3."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
 
 
 def memory_bytes(pids: Collection[int]) -> int:

@@ -24,7 +24,7 @@ _LONGEST = 8 << 20
 """Most characters to read of a file: 1,024 cores take 1.5 million in /proc/cpuinfo; command lines have no limit."""
 
 
-def _text(root: str, path: str) -> str | None:
+def file_text(root: str, path: str) -> str | None:
     """Return a file's content, or None if it cannot be read."""
     try:
         with open(Path(root, path), encoding="utf-8", errors="replace") as file:
@@ -54,7 +54,7 @@ def _decimal(text: str) -> float | None:
 
 def _number(root: str, path: str) -> int | None:
     """Return the integer in a file; None for anything else."""
-    return _whole((_text(root, path) or "").strip())
+    return _whole((file_text(root, path) or "").strip())
 
 
 def _fields(text: str | None) -> dict[str, str]:
@@ -83,7 +83,7 @@ def _cpu_list(text: str) -> tuple[int, ...] | None:
 
 def affinity_cores(root: str = "/") -> tuple[int, ...]:
     """Return the logical CPUs that this process may run on."""
-    allowed = _fields(_text(root, "proc/self/status")).get("Cpus_allowed_list")
+    allowed = _fields(file_text(root, "proc/self/status")).get("Cpus_allowed_list")
     # In some sandboxes /proc lacks the line; the system call works everywhere on Linux.
     return (_cpu_list(allowed) if allowed else None) or tuple(sorted(os.sched_getaffinity(0)))
 
@@ -91,7 +91,7 @@ def affinity_cores(root: str = "/") -> tuple[int, ...]:
 def physical_cores(root: str = "/") -> int:
     """Return the number of physical cores in the affinity mask; a CPU of unknown topology counts as one."""
     lists = "topology/thread_siblings_list"
-    return len({_text(root, f"{_CPUS}/cpu{cpu}/{lists}") or f"{cpu}" for cpu in affinity_cores(root)})
+    return len({file_text(root, f"{_CPUS}/cpu{cpu}/{lists}") or f"{cpu}" for cpu in affinity_cores(root)})
 
 
 def default_threads(root: str = "/") -> int:
@@ -103,7 +103,7 @@ def default_threads(root: str = "/") -> int:
 
 def cpu_model(root: str = "/") -> str | None:
     """Return the processor's name, or None if /proc/cpuinfo has none (many ARM machines)."""
-    return printable(_fields(_text(root, "proc/cpuinfo")).get("model name", "")) or None
+    return printable(_fields(file_text(root, "proc/cpuinfo")).get("model name", "")) or None
 
 
 def cpu_freq_mhz(root: str = "/") -> float | None:
@@ -117,7 +117,7 @@ def cpu_freq_mhz(root: str = "/") -> float | None:
     if known := [value for value in khz if value]:
         return max(known) / 1000
     # Without APERF/MPERF (most virtual machines) "cpu MHz" is a constant, not the current clock.
-    text = _text(root, "proc/cpuinfo") or ""
+    text = file_text(root, "proc/cpuinfo") or ""
     if "aperfmperf" not in _fields(text).get("flags", "").split():
         return None
     mhz = (_decimal(line.partition(":")[2]) for line in text.splitlines() if line.startswith("cpu MHz"))
@@ -134,23 +134,23 @@ def last_level_cache_bytes(root: str = "/") -> int | None:
         cache = f"{_CPUS}/cpu{cpu}/cache"
         levels = [(_number(root, f"{cache}/index{index}/level") or 0, index) for index in range(8)]
         level, index = max(levels)
-        size = (_text(root, f"{cache}/index{index}/size") or "").strip()
+        size = (file_text(root, f"{cache}/index{index}/size") or "").strip()
         size_kib = _whole(size.removesuffix("K"))
         if level and size.endswith("K") and size_kib is not None:
-            shared = _text(root, f"{cache}/index{index}/shared_cpu_list") or f"{cpu}"
+            shared = file_text(root, f"{cache}/index{index}/shared_cpu_list") or f"{cpu}"
             size_bytes_of[shared] = size_kib * 1024
     return sum(size_bytes_of.values()) or None
 
 
 def load_1min(root: str = "/") -> float | None:
     """Return the one-minute load average of the whole machine."""
-    words = (_text(root, "proc/loadavg") or "").split()
+    words = (file_text(root, "proc/loadavg") or "").split()
     return _decimal(words[0]) if words else None
 
 
 def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
     """Return (busy, all) clock ticks of the whole machine since boot, for `busy_pct`."""
-    words = (_text(root, "proc/stat") or "").partition("\n")[0].split()
+    words = (file_text(root, "proc/stat") or "").partition("\n")[0].split()
     if len(words) < 6 or words[0] != "cpu":
         return None
     # proc(5): user nice system idle iowait irq softirq steal; guest time, after those, is already in user.
@@ -177,7 +177,7 @@ def _cgroup_folders(root: str, controller: str) -> Iterator[str]:
     A container often sees its host's path in /proc/self/cgroup, but its own group is mounted at the top. So folders
     that do not exist are yielded too, and have no values.
     """
-    for line in (_text(root, "proc/self/cgroup") or "").splitlines():
+    for line in (file_text(root, "proc/self/cgroup") or "").splitlines():
         hierarchy, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         if hierarchy != "0" and controller not in controllers.split(","):
@@ -193,7 +193,7 @@ def cpu_quota_cores(root: str = "/") -> float | None:
     """Return the smallest cgroup CPU quota of all levels, in cores (v2 `cpu.max`, v1 `cfs_quota`); None without one."""
     quotas: list[float] = []
     for folder in _cgroup_folders(root, "cpu"):
-        quota, _, period = (_text(root, f"{folder}/cpu.max") or "").strip().partition(" ")
+        quota, _, period = (file_text(root, f"{folder}/cpu.max") or "").strip().partition(" ")
         if (most_us := _whole(quota)) is not None and (each_us := _whole(period)):
             quotas.append(most_us / each_us)
         quota_us = _number(root, f"{folder}/cpu.cfs_quota_us")
@@ -210,7 +210,7 @@ def cpu_throttled(root: str = "/") -> dict[str, tuple[int, float]]:
     """
     found: dict[str, tuple[int, float]] = {}
     for folder in _cgroup_folders(root, "cpu"):
-        counted = _fields(_text(root, f"{folder}/cpu.stat"))
+        counted = _fields(file_text(root, f"{folder}/cpu.stat"))
         periods = counted.get("nr_throttled", "")
         for name, unit_ns in (("throttled_usec", 1e3), ("throttled_time", 1.0)):
             if periods.isdecimal() and counted.get(name, "").isdecimal():
@@ -230,7 +230,7 @@ def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
             limit_bytes = _number(root, f"{folder}/{limit_name}")
             used_bytes = _number(root, f"{folder}/{used_name}")
             if limit_bytes is not None and used_bytes is not None:
-                cache = _fields(_text(root, f"{folder}/memory.stat")).get(cache_name, "")
+                cache = _fields(file_text(root, f"{folder}/memory.stat")).get(cache_name, "")
                 yield max(0, limit_bytes - used_bytes + (_whole(cache) or 0))
 
 
@@ -239,7 +239,7 @@ def _cgroup_rooms_bytes(root: str) -> Iterator[int]:
 
 def _meminfo_bytes(root: str, key: str) -> int | None:
     """Return a value of /proc/meminfo."""
-    size_kib = _whole(_fields(_text(root, "proc/meminfo")).get(key, "").partition(" ")[0])
+    size_kib = _whole(_fields(file_text(root, "proc/meminfo")).get(key, "").partition(" ")[0])
     return None if size_kib is None else size_kib * 1024
 
 
@@ -254,10 +254,18 @@ def memory_used_bytes(root: str = "/") -> int | None:
     return None if total is None or available is None else total - available
 
 
+def _address_rooms_bytes(root: str) -> Iterator[int]:
+    """Yield the rest of this process's address space, if that is limited (`ulimit -v`)."""
+    limit = re.search(r"^Max address space +(\d+)", file_text(root, "proc/self/limits") or "", re.MULTILINE)
+    used_kib = _whole(_fields(file_text(root, "proc/self/status")).get("VmSize", "").partition(" ")[0])
+    if limit is not None and used_kib is not None:
+        yield max(0, int(limit[1]) - used_kib * 1024)
+
+
 def available_memory_bytes(root: str = "/") -> int | None:
-    """Return the memory that this process can still use: MemAvailable, or its cgroup's rest if that is less."""
+    """Return the memory that this process can still use: the least of MemAvailable and what its limits leave."""
     available = _meminfo_bytes(root, "MemAvailable")
-    return None if available is None else min([available, *_cgroup_rooms_bytes(root)])
+    return None if available is None else min([available, *_cgroup_rooms_bytes(root), *_address_rooms_bytes(root)])
 
 
 # ------------------------------------------------------------------ processes
@@ -285,16 +293,26 @@ def _short_command(words: list[str]) -> str:
 
 def process_owner(pid: int, root: str = "/") -> tuple[str | None, str | None]:
     """Return (user, command) of a process, sanitised; (None, None) if it has ended or is in another namespace."""
-    status = _text(root, f"proc/{pid}/status")
+    status = file_text(root, f"proc/{pid}/status")
     if status is None:
         return None, None
     # Not the folder's owner, which is root for processes that must not be traced.
     uid = _fields(status).get("Uid", "").partition("\t")[0]
     number = _whole(uid)
     user = _user_name(number) if number is not None else ""
-    words = (_text(root, f"proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
-    command = _short_command(words) or (_text(root, f"proc/{pid}/comm") or "")
+    command = _short_command(command_words(pid, root)) or (file_text(root, f"proc/{pid}/comm") or "")
     return printable(user) or None, printable(command) or None
+
+
+def command_words(pid: int, root: str = "/") -> list[str]:
+    """Return the command line of a process; one empty word if it cannot be read."""
+    return (file_text(root, f"proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
+
+
+def stat_words(pid: int, root: str = "/") -> list[str]:
+    """Return /proc/PID/stat from its third field on, the state (man 5 proc); empty if it cannot be read."""
+    # The second field, the name, stands in parentheses and may itself contain blanks and parentheses.
+    return (file_text(root, f"proc/{pid}/stat") or "").rpartition(")")[2].split()
 
 
 def process_cpu_s(pid: int, root: str = "/") -> tuple[int, float] | None:
@@ -302,8 +320,7 @@ def process_cpu_s(pid: int, root: str = "/") -> tuple[int, float] | None:
 
     The start, in clock ticks since boot, tells a process from a later one with the same pid.
     """
-    # The name stands in parentheses and may itself contain blanks and parentheses.
-    words = (_text(root, f"proc/{pid}/stat") or "").rpartition(")")[2].split()
+    words = stat_words(pid, root)
     counted = _wholes([words[11], words[12], words[19]]) if len(words) > 19 else None
     return None if counted is None else (counted[2], (counted[0] + counted[1]) / os.sysconf("SC_CLK_TCK"))
 
@@ -314,10 +331,7 @@ DRIVER_VERSION = Path("/proc/driver/nvidia/version")
 
 def driver_version(path: Path = DRIVER_VERSION) -> str | None:
     """Return the version, such as `580.95.05`; None without a driver or with an unknown format."""
-    try:
-        first = path.read_text(errors="replace").splitlines()[:1]
-    except OSError:
-        return None
+    first = (file_text("/", str(path)) or "").splitlines()[:1]
     found = re.search(r"\s(\d{3,4}(?:\.\d+)+)\s", " ".join(first) + " ")
     return found.group(1) if found else None
 
@@ -344,7 +358,7 @@ class Rapl:
             found = sorted(folder.glob("intel-rapl:*"))
         except OSError:
             found = []
-        self._packages = [path for path in found if _name(path).startswith("package-")]
+        self._packages = [path for path in found if (file_text("/", f"{path}/name") or "").startswith("package-")]
         self._last_uj: dict[Path, int] = {}
         self._total_uj = 0
 
@@ -363,21 +377,8 @@ class Rapl:
         for package, value_uj in now_uj.items():
             step_uj = value_uj - self._last_uj.get(package, value_uj)
             # At 200 W a counter wraps about every 20 minutes (262 kJ).
-            self._total_uj += step_uj if step_uj >= 0 else step_uj + _range_uj(package)
+            # With an unknown range, any value does that keeps the step positive.
+            range_uj = _number("/", f"{package}/max_energy_range_uj") or 2**32
+            self._total_uj += step_uj if step_uj >= 0 else step_uj + range_uj
         self._last_uj = now_uj
         return Reading(self._total_uj / 1e3)
-
-
-def _name(package: Path) -> str:
-    try:
-        return (package / "name").read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
-def _range_uj(package: Path) -> int:
-    """Return the range of a package's counter; if unknown, a value that keeps the step positive."""
-    try:
-        return int((package / "max_energy_range_uj").read_text())
-    except (OSError, ValueError):
-        return 2**32

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from cpugpu_tui.machine.processes import exit_descriptor
 from cpugpu_tui.machine.text import printable
 
 LOOK_MS = 20
@@ -57,7 +57,7 @@ def run_process(
     ]
     started_ns = time.perf_counter_ns()
     pid = os.posix_spawnp(words[0], words, environment, file_actions=files, setsigdef=_RESET)
-    exited = _exit_descriptor(pid)
+    exited = exit_descriptor(pid)
     try:
         while not _has_ended(pid, exited):
             if look(pid):
@@ -68,15 +68,6 @@ def run_process(
             os.close(exited)
     _, status = os.waitpid(pid, 0)
     return Ended(elapsed_ns, os.waitstatus_to_exitcode(status))
-
-
-def _exit_descriptor(pid: int) -> int | None:
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:  # kernels before 5.3
-        return None
 
 
 def _has_ended(pid: int, exited: int | None) -> bool:

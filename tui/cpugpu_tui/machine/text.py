@@ -1,4 +1,4 @@
-"""Make untrusted text (process, user and GPU names) safe to print on a terminal."""
+"""Text about the machine: untrusted names made safe to print on a terminal, and reasons for missing readings."""
 
 from __future__ import annotations
 
@@ -29,3 +29,31 @@ def printable(text: str, limit: int = 200) -> str:
     # Read ten limits: a megabyte of escapes stays cheap, and a coloured name stays complete.
     safe = "".join(map(_safe, _ESCAPE_SEQUENCE.sub("", text[: 10 * limit])))
     return safe.strip()[:limit].strip()
+
+
+# ------------------------------------------------------------------ reasons
+
+
+REASONS = {
+    "not-supported": "not supported here",
+    "no-permission": "no permission",
+    "gpu-lost": "GPU is lost",
+    "function-missing": "driver too old for this value",
+    "no-driver": "no NVIDIA driver",
+    "mig": "not available in MIG mode",
+    "timeout": "driver does not answer",
+    "not-yet": "not read yet",
+    "not-asked": "not asked for",
+    "window-too-short": "too short for its sensor",
+    "counter-reset": "counter was reset",
+    "window-too-long": "too long for its counter",
+    "no-value": "driver reported no number",
+    "out-of-range": "impossible value",
+    "call-failed": "reading it failed",
+    "not-in-run": "not read during a run",
+    "no-sample": "idle, or no sample",
+    "unresolved": "not visible here (another container, or ended)",
+    "in-used": "counted as used (old driver)",
+    "unknown": "unknown driver error",
+}
+"""Code of a reading without a number → text for people."""

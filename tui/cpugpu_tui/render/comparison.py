@@ -10,7 +10,9 @@ from typing import Any
 from cpugpu_tui.analysis.compare import (
     FALSE_WORDS,
     FASTER,
+    FIRST_LOOK,
     MIN_RUNS,
+    MOST_PAIRS,
     NOT_COMPARABLE,
     SAME,
     SINGLE,
@@ -23,7 +25,6 @@ from cpugpu_tui.analysis.compare import (
     change,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
-from cpugpu_tui.analysis.looks import FIRST_LOOK, MOST_PAIRS
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series

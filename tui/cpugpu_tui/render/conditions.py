@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpugpu_tui.machine.device_state import process_text
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import Ceilings, Device, Reading
 from cpugpu_tui.model.quantities import micro, percent, rate_text, time_text
 from cpugpu_tui.render.columns import NONE
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.telemetry.reasons import REASONS
 
 STATE_HEADS = (
     "device",

@@ -12,7 +12,7 @@ from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.analysis.survey import Part, copied, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
-from cpugpu_tui.model import PAGEABLE, SweepKey, work_name
+from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, micro
 from cpugpu_tui.render.answers import (
     axis_of,
@@ -202,7 +202,6 @@ def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
     """Return the workload, or the code that was typed, with variant, dtype and CPU threads."""
     workload, variant, dtype, asked = sweep
     codes = run.run.plan.codes if run.run is not None else ()
-    typed = next((code.statement for code in codes if code.name == workload), workload)
     threads = threads_of(rows) or asked
-    name = f"{work_name((typed, variant, dtype, asked))} {dtype}"
+    name = f"{work_name((typed_name(workload, codes), variant, dtype, asked))} {dtype}"
     return f"{name}, {count_of(threads, 'CPU thread')}" if threads else name

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cpugpu_tui.errors import shown
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
 from cpugpu_tui.model.quantities import count_of, percent, significant, time_text
 from cpugpu_tui.render.compiled import compiled_receipt
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.workloads.caller_code import CALLER
 
 

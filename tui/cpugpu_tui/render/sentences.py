@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import CALIBRATION, ENERGY, Search, work_name
 from cpugpu_tui.model.quantities import count_of, duration, factor, micro, percent, size_text
 from cpugpu_tui.render.answers import (
@@ -28,7 +28,6 @@ from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.verdicts import mark_lines, row_limit
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.telemetry.reasons import REASONS
 
 WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 """Crossovers that a search narrows → words before their bracket."""

@@ -21,7 +21,7 @@ from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
 
 if TYPE_CHECKING:
-    from cpugpu_tui.store.summary import TimedRun
+    from cpugpu_tui.store.reading import TimedRun
 
 MOST_RUNS = 50
 """Most saved runs that are searched, newest first."""

@@ -42,32 +42,27 @@ class AgentGroup:
         self._merge = Merge(len(self._agents))
         self._lock = threading.Lock()
         self._is_ended = False
+        self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        """See `Agent`."""
+        for index, gpu in enumerate(self._gpus):
+            threading.Thread(target=self._pass_on, args=(index,), name=f"agent-of-{gpu}", daemon=True).start()
 
     @property
     def pid(self) -> int:
         """Process id of the first agent."""
         return self._agents[0].pid
 
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """See `Agent`."""
-        for index, agent in enumerate(self._agents):
-            own: queue.SimpleQueue[Message] = queue.SimpleQueue()
-            agent.listen(own)
-            threading.Thread(
-                target=self._pass_on, args=(index, own, inbox), name=f"agent-of-{self._gpus[index]}", daemon=True
-            ).start()
-
-    def _pass_on(self, index: int, own: queue.SimpleQueue[Message], inbox: queue.SimpleQueue[Message]) -> None:
+    def _pass_on(self, index: int) -> None:
         message: Message | None = None
         while not isinstance(message, Gone):
-            message = own.get()
+            message = self._agents[index].messages.get()
             with self._lock:
                 told = self._merge.take(index, message)
                 for each in told:
-                    inbox.put(each)
+                    self.messages.put(each)
             if any(isinstance(each, (Gone, model.RunFinished)) for each in told):
                 self.end(at_once=False)
-            while not self._is_ended and (inbox.qsize() > WAITING_EVENTS or self._merge.is_full):
+            while not self._is_ended and (self.messages.qsize() > WAITING_EVENTS or self._merge.is_full):
                 time.sleep(LOOK_AGAIN_S)
 
     def send_plan(self, plan: model.Plan) -> None:

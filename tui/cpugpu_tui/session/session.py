@@ -253,8 +253,10 @@ class Session:
         """
         self._plan_sent = False
         self._agent = agent = claim_agent(self._plan, self._agents)
-        self._inbox = self._fresh_inbox()
-        agent.listen(self._inbox)
+        old, self._inbox = self._inbox, agent.messages
+        while not old.empty():  # readings are handled, messages of a dead agent are dropped
+            if isinstance(early := old.get(), TelemetryRead):
+                self._stream.add_telemetry(early)
         while not self._stop.is_set():
             message = self._next(0.1)
             if isinstance(message, Gone):
@@ -265,14 +267,6 @@ class Session:
                 self._require_torch(message)
                 return message
         return None
-
-    def _fresh_inbox(self) -> queue.SimpleQueue[Message]:
-        """Return an empty inbox. Readings in the old one are handled; messages of a dead agent are dropped."""
-        while not self._inbox.empty():
-            message = self._inbox.get()
-            if isinstance(message, TelemetryRead):
-                self._stream.add_telemetry(message)
-        return queue.SimpleQueue()
 
     def _require_torch(self, hello: Hello) -> None:
         facts = hello.environment

@@ -12,7 +12,7 @@ from cpugpu_tui.errors import LockedError, StoreError
 from cpugpu_tui.store import schema
 from cpugpu_tui.store.connection import WAIT_S, explained, is_full
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.run_summary import RunSummary
+from cpugpu_tui.store.filtering import RunSummary
 
 __all__ = ["RunSummary", "Store", "is_read_only", "open_read_only", "open_store", "open_to_read"]
 

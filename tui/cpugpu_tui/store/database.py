@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
-from cpugpu_tui.store import row_mapping, schema, summary
+from cpugpu_tui.store import row_mapping, schema
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.row_mapping import find_run, load_run
-from cpugpu_tui.store.run_summary import RunSummary
 from cpugpu_tui.store.saved_runs import SavedRuns
-from cpugpu_tui.store.summary import FinishedCases, RoundTimes, TimedRun, finished_cases, timed_runs
 
 MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
@@ -227,89 +224,6 @@ class Store(SavedRuns):
             gone = [(number,) for number, *owner in running.fetchall() if Owner(*owner).is_gone()]
             connection.executemany("UPDATE run SET status = 'interrupted' WHERE number = ?", gone)
         return len(gone)
-
-    # ---------------------------------------------------------------- reading
-
-    def runs(
-        self, limit: int | None = None, before: int | None = None, text: str = "", tags: Sequence[str] = ()
-    ) -> list[RunSummary]:
-        """Return runs, newest first; with `before` only those with a lower number.
-
-        A run has all the `tags` and matches `text`, a filter such as `gpu:h200 dtype:bf16 n>1000`.
-
-        Raises:
-            UsageError: the filter is invalid.
-        """
-        with self._reading() as connection:
-            return summary.summaries(connection, limit, before, text, tags)
-
-    def summary(self, run_id: str) -> RunSummary:
-        """Return the current summary of a run.
-
-        Raises:
-            StoreError: the run is not in the database.
-        """
-        with self._reading() as connection:
-            return summary.summaries(connection, 1, number_of(connection, run_id) + 1, "", ())[0]
-
-    def round_times(self, runs: Iterable[int]) -> dict[int, RoundTimes]:
-        """Return the latencies of these runs, by number."""
-        with self._reading() as connection:
-            return {number: summary.round_times(connection, number) for number in runs}
-
-    def runs_before(self, runs: Iterable[RunSummary]) -> dict[int, int | None]:
-        """Return the number of each run → the number of the run before it that can be compared with it."""
-        with self._reading() as connection:
-            return {run.number: summary.run_before(connection, run) for run in runs}
-
-    def count(self) -> int:
-        """Return the number of runs."""
-        with self._reading() as connection:
-            return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
-
-    def find(self, text: str) -> str:
-        """Return the id of a run from its number, `latest`, or a unique prefix of its id.
-
-        A number takes precedence over an id that begins with the same digits.
-
-        Raises:
-            UsageError: no run or several runs match, or the history is empty.
-        """
-        with self._reading() as connection:
-            return find_run(connection, text)
-
-    def load(self, run_id: str) -> list[Event]:
-        """Return the events of a run, except `Gap`, `Progressed` and `Hello`.
-
-        The order is `RunStarted` with the run's number, `DevicesFound`, cases and telemetry by `seq` and then wall
-        time, and `RunFinished` if the run has ended. The events of one case always keep their order.
-
-        Raises:
-            UsageError: the run does not exist.
-        """
-        with self._reading() as connection:
-            return load_run(connection, run_id)
-
-    def ceilings(self, hostname: str | None = None, torch: str | None = None) -> tuple[Ceilings, ...]:
-        """Return saved peak rates, newest first: those of one host and torch build, or all."""
-        with self._reading() as connection:
-            found = connection.execute(
-                "SELECT ceilings FROM ceilings WHERE hostname = ifnull(?, hostname) AND torch = ifnull(?, torch) "
-                "ORDER BY measured_wall_ns DESC", (hostname, torch),
-            )  # fmt: skip
-            return tuple(row_mapping.from_json(row["ceilings"], Ceilings) for row in found)
-
-    def finished_cases(
-        self, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
-    ) -> list[FinishedCases]:
-        """Return the finished cases of these workloads on one host, newest run first, for up to `limit` runs."""
-        with self._reading() as connection:
-            return finished_cases(connection, workloads, hostname, simulated=simulated, limit=limit)
-
-    def timed_runs(self, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
-        """Return the durations of up to `limit` runs of one host, and of their calls, newest first."""
-        with self._reading() as connection:
-            return timed_runs(connection, hostname, simulated=simulated, limit=limit)
 
     # ---------------------------------------------------------------- inside
 

@@ -8,10 +8,10 @@ import socket
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.errors import LostRunError
+from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import DUET, WIRE_TAGS, Case, DevicesFound, Event, RunStarted
 from cpugpu_tui.store import row_mapping
 
@@ -192,17 +192,10 @@ class Owner:
 
 
 def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return (procfs.file_text("/", "proc/sys/kernel/random/boot_id") or "").strip()
 
 
 def _started_ticks(pid: int) -> int:
     """Return field 22 of /proc/<pid>/stat (man 5 proc); 0 if it cannot be read."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    # Field 2, the command, may contain spaces and brackets, so count from its last bracket.
-    return int(stat[stat.rindex(b")") + 1 :].split()[19])
+    words = procfs.stat_words(pid)
+    return int(words[19]) if len(words) > 19 else 0

@@ -13,7 +13,7 @@ from cpugpu_tui.errors import StoreError, UsageError
 from cpugpu_tui.store import open_read_only, row_mapping, schema, version_at
 from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.database import Store
-from cpugpu_tui.store.run_summary import RunSummary
+from cpugpu_tui.store.filtering import RunSummary
 
 
 @dataclass(frozen=True)

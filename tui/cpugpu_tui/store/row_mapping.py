@@ -1,14 +1,12 @@
-"""Convert events to table rows and back, and load runs. The caller has begun the transaction."""
+"""Convert events to table rows and back."""
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
 import sqlite3
 import sys
 from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from itertools import groupby
@@ -16,7 +14,6 @@ from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.model.plain_data import to_plain
 
 T = TypeVar("T")
@@ -187,91 +184,3 @@ def _can_be(metric: str, ns: float) -> bool:
 
 def _clocks(row: sqlite3.Row, prefix: str = "") -> dict[str, Any]:
     return {name: row[prefix + name] for name in ("seq", "wall_ns", "mono_ns")}
-
-
-# ------------------------------------------------------------------ a run out of the database
-
-
-LATEST = "latest"
-"""Name of the newest run in every command."""
-
-LIST_THEM = "To list the runs, use `cpugpu-tui history`."
-
-_RUN = """
-    SELECT run.*, machine.facts AS machine_facts, environment.facts AS environment_facts
-    FROM run LEFT JOIN machine USING (machine_id) LEFT JOIN environment USING (environment_id)
-    WHERE run_id = ?
-"""
-
-
-def find_run(connection: sqlite3.Connection, text: str) -> str:
-    """Return the id of a run from its number, `latest` or a prefix; see `Store.find`."""
-    known = connection.execute("SELECT number, run_id FROM run ORDER BY number DESC").fetchall()
-    if not known:
-        raise UsageError("The history is empty.", "Start a run with `cpugpu-tui run quick`.")
-    if text == LATEST:
-        return str(known[0]["run_id"])
-    exact = [row for row in known if text in (str(row["number"]), row["run_id"])]
-    matches = exact or [row for row in known if text and row["run_id"].startswith(text)]
-    if len(matches) == 1:
-        return str(matches[0]["run_id"])
-    if not matches:
-        raise NoSuchRunError(f"No run matches {text!r}.", LIST_THEM)
-    named = ", ".join(f"{row['run_id']} (run {row['number']})" for row in matches[:5])
-    more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
-    raise UsageError(f"{text!r} matches several runs: {named}{more}.", "Use a number, or more characters of the id.")
-
-
-def load_run(connection: sqlite3.Connection, run_id: str) -> list[model.Event]:
-    """Return the events of a run, see `Store.load`."""
-    run = connection.execute(_RUN, (run_id,)).fetchone()
-    if run is None:
-        raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
-    events: list[model.Event] = [_run_started(run)]
-    if run["devices_found"]:
-        events.append(from_json(run["devices_found"], model.DevicesFound))
-    streams = _case_streams(connection, run["number"])
-    streams.append(_stream_beside(connection, run["number"]))
-    events += heapq.merge(*streams, key=lambda event: (event.seq, event.wall_ns))
-    if run["finished"]:
-        events.append(from_json(run["finished"], model.RunFinished))
-    return events
-
-
-def _run_started(run: sqlite3.Row) -> model.RunStarted:
-    facts: dict[str, Any] = {}
-    for part in ("machine_facts", "environment_facts", "environment"):
-        facts |= json.loads(run[part] or "{}")
-    return model.RunStarted(
-        seq=run["seq"], wall_ns=run["wall_ns"], mono_ns=run["mono_ns"], run_id=run["run_id"],
-        series_id=run["series_id"], plan=from_json(run["plan"], model.Plan), environment=facts, number=run["number"],
-    )  # fmt: skip
-
-
-def _case_streams(connection: sqlite3.Connection, number: int) -> list[list[model.Event]]:
-    """Return the events of each case, in the order in which the cases were committed."""
-    results = connection.execute(
-        "SELECT * FROM case_result WHERE run_number = ? ORDER BY case_result_id", (number,)
-    ).fetchall()
-    calibrations = _details(connection, "calibration", number)
-    measurements = _details(connection, "measurement", number)
-    ids = [result["case_result_id"] for result in results]
-    return [case_events(row, calibrations[key], measurements[key]) for key, row in zip(ids, results, strict=True)]
-
-
-def _details(connection: sqlite3.Connection, table: str, number: int) -> defaultdict[int, list[sqlite3.Row]]:
-    """Return a run's rows of a table by case, in order of position and insertion."""
-    found = connection.execute(
-        f"SELECT {table}.* FROM {table} JOIN case_result USING (case_result_id) "
-        f"WHERE run_number = ? ORDER BY position, {table}.rowid",
-        (number,),
-    )
-    by_case: defaultdict[int, list[sqlite3.Row]] = defaultdict(list)
-    for row in found:
-        by_case[row["case_result_id"]].append(row)
-    return by_case
-
-
-def _stream_beside(connection: sqlite3.Connection, number: int) -> list[model.Event]:
-    found = connection.execute("SELECT name, event FROM run_event WHERE run_number = ? ORDER BY rowid", (number,))
-    return [from_json(row["event"], model.EVENTS[row["name"]]) for row in found]

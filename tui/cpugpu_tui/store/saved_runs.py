@@ -10,15 +10,15 @@ from typing import Literal, cast
 from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.store import row_mapping
-from cpugpu_tui.store.connection import Connected, explained
+from cpugpu_tui.store.connection import explained
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
-from cpugpu_tui.store.row_mapping import LIST_THEM
+from cpugpu_tui.store.reading import LIST_THEM, Reading
 
 _NOT_KEPT = (model.RunStarted, model.DevicesFound, model.RunFinished, model.Hello, model.Gap, model.Progressed)
 """Events that are stored elsewhere, or not at all."""
 
 
-class SavedRuns(Connected):
+class SavedRuns(Reading):
     """The part of `Store` that a live run does not need."""
 
     # ---------------------------------------------------------------- series and baselines

@@ -1,4 +1,4 @@
-"""What an agent says: its stdout and stderr, and the queue that holds its messages until somebody listens."""
+"""What an agent says: its stdout and stderr, and its messages."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import queue
 import select
 import signal
 import subprocess
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from cpugpu_tui.agent.guardian import exit_descriptor
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.machine.processes import exit_descriptor
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Event, Hello, Plan
 from cpugpu_tui.transport.wire import LineReader
@@ -139,7 +138,7 @@ class LastLines:
         return tuple(self._lines)
 
 
-# ------------------------------------------------------------------ inbox
+# ------------------------------------------------------------------ messages
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ class Gone:
 Message = Event | Gone
 
 WAITING_EVENTS = 1_000
-"""Most events of an agent in the listener's queue. The agent's reader waits beyond that, so memory stays bounded."""
+"""Most events of an agent that wait. The agent's reader waits beyond that, so memory stays bounded."""
 
 LOOK_AGAIN_S = 0.005
 """How often the waiting reader checks for room."""
@@ -181,8 +180,9 @@ Listener = Callable[[Hello | CpuGpuError], None]
 class Agent(Protocol):
     """Something that takes one plan and sends events."""
 
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """Send all messages to `inbox`, earlier ones included."""
+    @property
+    def messages(self) -> queue.SimpleQueue[Message]:
+        """All that it sends, in order. `Gone` is the last one."""
 
     def send_plan(self, plan: Plan) -> None:
         """Start the plan."""
@@ -199,34 +199,3 @@ class Agent(Protocol):
     @property
     def pid(self) -> int:
         """Id of its process."""
-
-
-class Inbox:
-    """Holds an agent's messages until somebody listens."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._early: deque[Message] = deque()
-        self._target: queue.SimpleQueue[Message] | None = None
-
-    def put(self, message: Message) -> None:
-        """Deliver a message, or keep it until `listen`."""
-        with self._lock:
-            if self._target is None:
-                self._early.append(message)
-            else:
-                self._target.put(message)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether so many messages wait that no more should be put."""
-        target = self._target
-        return target is not None and target.qsize() > WAITING_EVENTS
-
-    def listen(self, target: queue.SimpleQueue[Message]) -> None:
-        """Deliver the kept messages, and all later ones, to `target`."""
-        with self._lock:
-            for message in self._early:
-                target.put(message)
-            self._early.clear()
-            self._target = target

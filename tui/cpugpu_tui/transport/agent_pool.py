@@ -9,16 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from cpugpu_tui.agent.main import EXIT_BROKEN, THREAD_NAME, facts, hello, wanted, work
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.machine.processes import children
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
 from cpugpu_tui.timing.channel import CODE, CallEmitter, Control
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S, host_start, local_start, nobody_listens
-from cpugpu_tui.transport.agent_output import Gone, Inbox, Listener, Message
+from cpugpu_tui.transport.agent_output import Gone, Listener, Message
 from cpugpu_tui.transport.agent_process import AgentProcess, no_agent
 from cpugpu_tui.transport.signal_watch import to_kill
 
@@ -28,7 +28,8 @@ class AgentThread:
 
     def __init__(self, *, simulated: bool, on_ready: Listener | None, own: Sequence[str] = ()) -> None:
         """`own` are the arguments that name a person's own workload files, as in `Agents`."""
-        self._inbox = Inbox()
+        self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        """See `Agent`."""
         self._on_ready = on_ready
         self._control = Control()
         self._plans: queue.SimpleQueue[Plan | None] = queue.SimpleQueue()
@@ -55,10 +56,6 @@ class AgentThread:
         self._thread.join(timeout_s)
         return not self.alive
 
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """See `Agent`."""
-        self._inbox.listen(inbox)
-
     def send_plan(self, plan: Plan) -> None:
         """See `Agent`."""
         self._plans.put(plan)
@@ -71,7 +68,7 @@ class AgentThread:
         """See `Agent`."""
         with self._handing_over:
             for event in self._held:
-                self._inbox.put(event)
+                self.messages.put(event)
             self._held.clear()
 
     def end(self, *, at_once: bool) -> None:
@@ -105,7 +102,7 @@ class AgentThread:
         if listener is not None:
             listener(no_agent("This interpreter", gone))
         self.hand_over()
-        self._inbox.put(gone)
+        self.messages.put(gone)
 
     def _run_plan(self, simulated: bool, own: Sequence[str]) -> bool:
         """Say hello, wait for the plan and run it; return False if another agent has to run the remaining cases."""
@@ -115,7 +112,7 @@ class AgentThread:
         listener, self._on_ready = self._on_ready, None
         if listener is not None:
             listener(greeting)
-        self._inbox.put(greeting)
+        self.messages.put(greeting)
         plan = self._plans.get()
         self._gaps = plan is not None and plan.gaps
         return plan is None or work(plan, environment, CallEmitter(self._hold), self._control, allows_code=CODE in own)
@@ -130,14 +127,6 @@ class AgentThread:
         over = isinstance(event, (CaseFinished, CaseFailed)) and not self._gaps
         if over or isinstance(event, (Gap, RunFinished)):
             self.hand_over()
-
-
-def children() -> list[int]:
-    """Return ids of the child processes of all threads; empty where the kernel does not list them."""
-    with suppress(OSError):
-        tasks = list(Path("/proc/self/task").iterdir())
-        return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
-    return []
 
 
 # ------------------------------------------------------------------ agent pool

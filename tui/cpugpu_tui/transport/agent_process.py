@@ -20,7 +20,16 @@ from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.timing.channel import BEAT
 from cpugpu_tui.transport.agent_command import TIMEOUT, HostError, Progress, Start
-from cpugpu_tui.transport.agent_output import LOOK_AGAIN_S, Gone, Inbox, LastLines, Listener, Message, Output, has_ended
+from cpugpu_tui.transport.agent_output import (
+    LOOK_AGAIN_S,
+    WAITING_EVENTS,
+    Gone,
+    LastLines,
+    Listener,
+    Message,
+    Output,
+    has_ended,
+)
 from cpugpu_tui.transport.guard import StreamGuard
 from cpugpu_tui.transport.launchers import REACHED
 from cpugpu_tui.transport.signal_watch import to_kill
@@ -46,7 +55,8 @@ class AgentProcess:
         """
         self._start = start
         self._on_ready = on_ready
-        self._inbox = Inbox()
+        self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        """See `Agent`."""
         self._guard = StreamGuard()
         self._fault: CpuGpuError | None = None
         self._words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -79,10 +89,6 @@ class AgentProcess:
     def pid(self) -> int:
         """Id of the agent's process and of its process group."""
         return self._process.pid
-
-    def listen(self, inbox: queue.SimpleQueue[Message]) -> None:
-        """See `Agent`."""
-        self._inbox.listen(inbox)
 
     def send_plan(self, plan: Plan) -> None:
         """See `Agent`."""
@@ -249,19 +255,19 @@ class AgentProcess:
         gone = replace(gone, error=error)
         if self._on_ready is not None:
             self._on_ready(error or self._no_hello(gone))
-        self._inbox.put(gone)
+        self.messages.put(gone)
 
     def _deliver(self, event: Event | None) -> None:
         if event is None:
             return
-        while self._inbox.is_full and self.alive and not has_ended(self._process.pid):
+        while self.messages.qsize() > WAITING_EVENTS and self.alive and not has_ended(self._process.pid):
             time.sleep(LOOK_AGAIN_S)
         if isinstance(event, WorkloadsLoading):
             if not self._is_ready:
                 self._watch_loading(event.source)
             else:  # the import of a plan's function, which the session limits: the driver has not been asked yet
                 self._was_stopped = True
-                self._inbox.put(event)
+                self.messages.put(event)
             return
         self._watch_loading("")
         self._is_ready = self._is_ready or isinstance(event, Hello)
@@ -269,7 +275,7 @@ class AgentProcess:
         if isinstance(event, Hello) and self._on_ready is not None:
             listener, self._on_ready = self._on_ready, None
             listener(event)
-        self._inbox.put(event)
+        self.messages.put(event)
 
     def _await_answer(self, limit_s: float) -> None:
         """Start the time limit for the answer to the plan; suspending the agent (ctrl+z) restarts it."""

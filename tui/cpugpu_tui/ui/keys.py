@@ -33,6 +33,9 @@ class Situation(NamedTuple):
     demo: bool = False
     """Recorded runs are played; `replay` is set too, and there is no measurement to disturb."""
 
+    zoomed: bool = False
+    """One pane has the whole screen."""
+
     @property
     def may_start(self) -> bool:
         """Whether something can be run or measured."""
@@ -177,6 +180,8 @@ def label(command: Command, situation: Situation) -> str:
         return "Stop now"
     if command.id == "history" and situation.past:
         return "Present"
+    if command.id == "zoom" and situation.zoomed:
+        return "Zoom out"
     return command.label
 
 

@@ -12,8 +12,8 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.cli.output.telemetry_table import throttle_text
 from cpugpu_tui.machine.nvml.values import KEYS, SLOW_KEYS
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines

@@ -13,9 +13,9 @@ from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, 
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.machine.nvml.values import KEYS
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Device, GpuProcess, Reading, TelemetryRead
 from cpugpu_tui.state.state import TelemetryState
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, means
 from cpugpu_tui.ui.panes.lines import plain, width_of

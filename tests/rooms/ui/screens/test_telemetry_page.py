@@ -13,8 +13,8 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.machine.nvml.values import KEYS
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, Reading, TelemetryRead
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain, width_of

@@ -1,12 +1,18 @@
-"""`cpugpu-tui compare`: two series, case by case."""
+"""`cpugpu-tui compare` and `baseline`: two series case by case, and names for series."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli.options import SERIES, Band, Database, Json
+from cpugpu_tui.errors import UnfitError, UsageError
+
+if TYPE_CHECKING:
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.store import Store
 
 commands = typer.Typer()
 
@@ -26,15 +32,14 @@ def compare(
     Prints how their machines differ. For each case it prints the change in latency and the change in kernel
     time, each with a verdict. At the end it prints the geometric mean of the changes.
     """
-    from cpugpu_tui.cli.history.past_runs import say_remark
+    from cpugpu_tui.cli.history.past_runs import series_in
     from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.tables import show_comparison
     from cpugpu_tui.compare.comparison import compare_series, usual_bands
-    from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
 
-    first, second = (series_in(name, database, say_remark) for name in (base, new))
+    first, second = (series_in(name, database) for name in (base, new))
     usual = usual_bands(first, second)
     bands = parse_bands(band, usual) if band is not None else usual
     found = compare_series(first, second, bands)
@@ -42,3 +47,86 @@ def compare(
         print_json(comparison_data(found))
     else:
         show_comparison(found)
+
+
+@commands.command()
+def baseline(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Baseline to create or show.", show_default="all, listed")
+    ] = None,
+    run_name: Annotated[
+        str | None, typer.Argument(metavar="RUN", help="Any run of the series that becomes the baseline.")
+    ] = None,
+    json: Json = False,
+    database: Database = None,
+) -> None:
+    """Name a series of runs as a baseline, or list the baselines.
+
+    `compare` and `gate` take the name. Without RUN, nothing is changed.
+    """
+    from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.cli.output.table_style import tell
+    from cpugpu_tui.compare.series import checked_baseline
+
+    if name is not None and run_name is not None:
+        _set_baseline(name, run_name, database, as_json=json)
+        return
+    with reading(database, must_exist=True) as store:
+        known = store.baselines()
+        if name is not None and name not in known:
+            checked_baseline(name)
+            raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `cpugpu-tui baseline {name} latest`.")
+        for each, series_id in known.items():
+            if name in (None, each):
+                _print_baseline(store, each, series_id, as_json=json)
+    if not known and not json:
+        tell("No baselines yet. Create one with `cpugpu-tui baseline main latest`.")
+
+
+def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
+    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.cli.output.table_style import plain, tell
+    from cpugpu_tui.compare.series import checked_baseline, series_of_id
+    from cpugpu_tui.render.comparison import left_out, said
+
+    checked_baseline(name)
+    with writing(database) as store:
+        series_id = store.series_of(store.find(run_name))
+        series = series_of_id(store, series_id)
+        _require_times(series)
+        store.set_baseline(name, series_id)
+        if as_json:
+            _print_baseline(store, name, series_id, as_json=True)
+            return
+    tell(plain(f"Baseline {name} is {said(series)}."))
+    if without := left_out(series):
+        tell(plain(without))
+
+
+def _require_times(series: Series) -> None:
+    """Refuse a baseline without any time.
+
+    Raises:
+        UnfitError: in every case, threads lacked a core.
+    """
+    if series.starved_cases[0] and not any(run.has_times for run in series.runs):
+        raise UnfitError(
+            f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.",
+            "Stop other work on this machine and run again, or run with --threads 1.",
+        )
+
+
+def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import plain, tell
+    from cpugpu_tui.compare.series import series_of_id
+    from cpugpu_tui.machine.text import printable
+    from cpugpu_tui.render.comparison import said
+
+    runs = store.runs_of(series_id)
+    if as_json:
+        print_json({"name": name, "series_id": series_id, "run_ids": runs})
+    elif runs:
+        tell(plain(f"{printable(name)}: {said(series_of_id(store, series_id))}"))
+    else:
+        tell(plain(f"{printable(name)}: no finished run"))

@@ -1,19 +1,44 @@
-"""The request for a gate, on this machine or on a fleet, and its plan."""
+"""A gate: its request and plan, on this machine or on a fleet, and what it runs and judges on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
+from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
+from cpugpu_tui.cli.running.modes import Played, duet_plan
+from cpugpu_tui.cli.running.modes import play as play_duet
+from cpugpu_tui.cli.running.one_run import facts, say_why, watched
+from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
+from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
+from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
+from cpugpu_tui.compare.gate import GateReport, gate_series
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, UnfitError, UsageError
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_CHECK_SAID_NO,
+    EXIT_OK,
+    EXIT_UNFIT,
+    EXIT_USAGE,
+    CpuGpuError,
+    UnfitError,
+    UsageError,
+    print_notice,
+)  # fmt: skip
 from cpugpu_tui.export import target
-from cpugpu_tui.model import Plan, Simulation
+from cpugpu_tui.model import Event, Plan, Simulation
+from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
+from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.folding import measured
+from cpugpu_tui.store.outbox import Outbox
+from cpugpu_tui.transport.agent_pool import Agents
 
 LIMITS: Mapping[str, float] = dict.fromkeys(BANDS, 0.05)
 """Limits of the times that `--max-slowdown` does not name."""
@@ -121,3 +146,102 @@ def _fixed(plan: Plan, base: Series) -> Plan:
             "The runs of the baseline have no size in common.", "Create a baseline with fixed sizes (--size)."
         )
     return replace(plan, cases=tuple(common), search=None)
+
+
+# ------------------------------------------------------------------ on this machine
+
+
+def judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) -> int:
+    """Compare two series, print, write the reports, and return the exit code."""
+    report = gate_series(base, new, request.limits)
+    if not request.any_machine:
+        _check_machine(report.found.differences)
+    return _tell(request, report, as_json=as_json)
+
+
+def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Played | None = None) -> int:
+    print_report(report, as_json=as_json, duet=duet)
+    request.write(junit(report), markdown(report))
+    return EXIT_CODES.get(report.verdict, EXIT_UNFIT)
+
+
+def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
+    """Judge this interpreter against another one in a duet, and return the exit code."""
+    pythons = (against, options.python or sys.executable)
+    asked = PlanRequest(
+        request.names or ("quick",), simulation=request.simulation, case_timeout_s=request.case_timeout_s
+    )
+    asked = with_own(asked, options.workloads, options.python)
+    plan = duet_plan(asked, pythons, options.worker)
+
+    def report_of(series: Sequence[Series]) -> GateReport:
+        base, new = series
+        return gate_series(base, new, request.limits)
+
+    with saving(options) as outbox:
+        played = play_duet(asked, plan, pythons, outbox, lambda series: report_of(series).found.judged)
+        say_remark(outbox)
+        if played.is_over:
+            return save_rest(outbox, played.exit_code or EXIT_UNFIT)
+        try:
+            report = report_of(played.series)
+        except CpuGpuError as error:  # no case was timed on both sides
+            print_notice(f"cpugpu-tui: {error}")
+            return save_rest(outbox, played.exit_code or EXIT_UNFIT)
+        return save_rest(outbox, _tell(request, report, as_json=as_json, duet=played))
+
+
+def _check_machine(differences: Iterable[Difference]) -> None:
+    """Refuse a baseline of other hardware. The host name may differ, as it does in CI.
+
+    Raises:
+        UnfitError: CPU or GPU differ.
+    """
+    hardware = [each for each in differences if each.is_hardware]
+    if hardware:
+        what = "; ".join(f"{each.what}: {each.base} in the baseline, {each.new} here" for each in hardware)
+        raise UnfitError(
+            f"The baseline was measured on another machine ({what}).",
+            "Create a baseline on this machine, or add --any-machine.",
+        )
+
+
+def run_and_judge(request: GateRequest, options: RunOptions, base: Series, *, as_json: bool) -> int:
+    """Run a new series, judge it against a baseline, and return the exit code."""
+    check_enough_runs(base)
+    own = with_own(PlanRequest(request.names or ("quick",)), options.workloads, options.python).own
+    plan = gate_plan(request, base, own)
+    words = own.words() if request.names else words_for(plan, options.workloads)
+    agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=words)
+    with saving(options) as outbox:
+        with closing(agents):
+            new = _run_series(request, plan, base, agents, outbox)
+        if isinstance(new, int):
+            return save_rest(outbox, new)
+        say_remark(outbox)
+        return save_rest(outbox, judge(request, base, new, as_json=as_json))
+
+
+def _run_series(request: GateRequest, plan: Plan, base: Series, agents: Agents, outbox: Outbox | None) -> Series | int:
+    """Run the new series. Return the exit code instead if it did not finish."""
+    series_id, new, events = new_id(), Series("this series", ()), list[Event]()
+    for number in range(1, request.repeat + 1):
+        each = nth_plan(plan, number)
+        session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
+        if sys.stderr.isatty():
+            print_notice(f"{plan.name}: run {number} of {request.repeat}")
+        events.clear()
+        _, finished = watched(session, agents, each, lambda _state, event: events.append(event))
+        code = session.signal_exit or finished.exit_code
+        if session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT):
+            say_why(finished)
+            return code or EXIT_UNFIT
+        run = measured(events)
+        if run is None:
+            continue
+        new = Series(new.name, (*new.runs, run))
+        if number == 1 and not request.any_machine:
+            # The first run shows whether the machine is the same. If not, do not run the others.
+            comparable_pairs(base, Series("", new.runs))
+            _check_machine(differences(base.runs, new.runs))
+    return new

@@ -65,11 +65,10 @@ def gate(
     from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, print_fleet_gate
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
-    from cpugpu_tui.cli.history import past_runs
+    from cpugpu_tui.cli.history.past_runs import series_in
     from cpugpu_tui.cli.running.options import RunOptions, simulation
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import judge_fleet
-    from cpugpu_tui.compare.series import series_in
     from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.fleet_state import FleetState
@@ -82,7 +81,7 @@ def gate(
         file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python,
         start_timeout_s=start_timeout, at_once=at_once,
     )  # fmt: skip
-    baselines = [series_in(name, database, past_runs.say_remark) for name in request.baselines]
+    baselines = [series_in(name, database) for name in request.baselines]
     check_enough_runs(*baselines)
     plan = asked.plan(_plan(request, baselines), repeat, case_timeout)
     with saving(RunOptions(database=database, save=not no_save)) as outbox:

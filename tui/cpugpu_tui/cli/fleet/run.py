@@ -1,4 +1,7 @@
-"""`cpugpu-tui fleet run`: the same plan on every host, as one table, as JSON lines, or live in the app."""
+"""`cpugpu-tui fleet run`: the same plan on every host, as one table, as JSON lines, or live in the app.
+
+Also `fleet hosts`: the hosts and the command that reaches each.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,9 @@ NodeDevices = Annotated[
 NodeMnist = Annotated[
     str | None, typer.Option("--mnist", metavar="DIR", help="Folder on the hosts with your own MNIST idx files.")
 ]
+
+LONGEST_CELL = 10_000
+"""Maximum length of a printed command of `fleet hosts`."""
 
 commands = typer.Typer()
 
@@ -151,3 +157,35 @@ def _run_fleet(
     for line in outputs.write():
         print_notice(line)
     return code or outputs.exit_code
+
+
+@commands.command("hosts")
+def list_hosts(
+    hosts: opt.HostsFile = None, host_names: opt.HostNames = None, launcher: opt.LauncherName = None,
+    node_python: opt.NodePython = None, json: opt.Json = False,
+) -> None:  # fmt: skip
+    """List the hosts and the command that reaches each.
+
+    Nothing is started. The commands run `true` instead of the agent, so you can try them by hand.
+    """
+    import shlex
+
+    from cpugpu_tui.cli.fleet.running import HostsRequest
+    from cpugpu_tui.cli.output.json_lines import print_json
+    from cpugpu_tui.cli.output.table_style import console, table_of
+    from cpugpu_tui.machine.text import printable
+    from cpugpu_tui.transport.launchers import launch_argv, shell_line
+
+    asked = HostsRequest(file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python)
+    if json:
+        for host in asked.hosts():
+            print_json({**vars(host), "argv": launch_argv(host, shell_line(host, (), 0))})
+        return
+    # Quoted, to be tried by hand. `true` replaces the agent's code, which has thousands of characters.
+    rows = [
+        (host.host, host.launcher, host.python, " && ".join(host.pre), ", ".join(host.tags),
+         shlex.join(launch_argv(host, "true")))
+        for host in asked.hosts()
+    ]  # fmt: skip
+    heads = ("host", "launcher", "python", "before it", "tags", "command")
+    console().print(table_of(heads, ([printable(cell, LONGEST_CELL) for cell in row] for row in rows)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.table import Table
@@ -17,9 +17,8 @@ from cpugpu_tui.cli.running.saving import Outputs
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.stream import KEPT, exported
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import Plan, RunFinished
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import (
     FleetRow,
@@ -98,8 +97,6 @@ class Run:
     state: FleetState
     outputs: Outputs
     as_json: bool = False
-    kept: dict[str, list[Event]] = field(default_factory=dict)
-    """Host → events of its run, until they are exported."""
 
     def take(self, host: str, news: Told) -> None:
         """Apply an event or a change of a host, and print it with `--json`."""
@@ -108,20 +105,12 @@ class Run:
             if self.as_json and self.state is not before:
                 print_told(host, news)
             return
-        if self.outputs.wants_files:
-            self._keep(host, news)
+        run = self.state.hosts[host].run
+        self.outputs.see(run, news, host)
         if self.as_json:
-            if isinstance(news, RunFinished) and self.state.hosts[host].run.run is not None:
-                print_answer(self.state.hosts[host].run, host=host)
+            if isinstance(news, RunFinished) and run.run is not None:
+                print_answer(run, host=host)
             print_told(host, news)
-
-    def _keep(self, host: str, event: Event) -> None:
-        if isinstance(event, RunStarted):
-            self.kept[host] = []
-        if isinstance(event, KEPT) and host in self.kept:
-            self.kept[host].append(event)
-        if isinstance(event, RunFinished) and host in self.kept:
-            self.outputs.add(exported(self.kept.pop(host)))
 
 
 def run_to_the_end(fleet: Fleet, run: Run) -> None:

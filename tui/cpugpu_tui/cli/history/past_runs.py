@@ -6,26 +6,36 @@ Import neither agents nor the tables of a run here: a list took 0.6 s with them,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from cpugpu_tui.cli.output.table_style import add_columns, new_table, plain
-from cpugpu_tui.errors import print_notice
+from cpugpu_tui.cli.output.table_style import table_of
+from cpugpu_tui.config import paths
+from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.outcomes import Outcome
+    from cpugpu_tui.compare.series import Series
 
 
 @contextmanager
-def reading(database: Path | None) -> Iterator[Store]:
-    """Open the history for a command that only reads, and print on stderr what opening changed."""
+def reading(database: Path | None, *, must_exist: bool = False) -> Iterator[Store]:
+    """Open the history for a command that only reads, and print on stderr what opening changed.
+
+    Raises:
+        UsageError: with `must_exist`, there is none; it is not created.
+        StoreError: it cannot be read.
+    """
+    path = paths.database_path(database)
+    if must_exist and not path.exists():
+        raise UsageError(f"No runs are saved yet in {path}.", "Save one with `cpugpu-tui run quick`.")
     with _closing(open_to_read(database)) as store:
         yield store
 
@@ -45,52 +55,72 @@ def writing(database: Path | None, *, keep_aside: bool = False) -> Iterator[Stor
 
 @contextmanager
 def _closing(store: Store) -> Iterator[Store]:
-    try:
-        say_remark(store)
+    with closing(store):
+        if store.remark:
+            print_notice(f"cpugpu-tui: {store.remark}")
         yield store
-    finally:
-        store.close()
 
 
-def say_remark(store: Store) -> None:
-    """Print on stderr what opening the file changed, if anything."""
-    if store.remark:
-        print_notice(f"cpugpu-tui: {store.remark}")
+def series_in(text: str, database: Path | None) -> Series:
+    """Return the series that `text` names, `FILE:RUN` for one in another database.
+
+    Raises:
+        UsageError: the database, baseline or run does not exist, or the series has no finished run.
+        StoreError: a database cannot be read.
+    """
+    from cpugpu_tui.compare.series import Series, series_named
+
+    file, name = _file_and_name(text)
+    with reading(file or database, must_exist=True) as store:
+        series = series_named(store, name)
+    return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
+
+
+def _file_and_name(text: str) -> tuple[Path | None, str]:
+    """Return the database, None for the history, and the name of a series in it.
+
+    Raises:
+        UsageError: the database does not exist.
+    """
+    head, colon, name = text.rpartition(":")
+    if not colon or not head:
+        return None, text
+    file = paths.database_path(Path(head))
+    if file.is_file():
+        return file, name or "latest"
+    if "/" in head or file.suffix:
+        raise UsageError(
+            f"Database {head} does not exist.",
+            "Give an existing database before the colon, for example other.db:latest.",
+        )
+    return None, text
 
 
 def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
     """Return a table with one row per run, in the given order; `results` adds answers and changes of some."""
-    table = new_table()
-    add_columns(table, "run", justify="right")
-    add_columns(
-        table, "started", "what", "dtype", "sizes", "status", *(("answer", "change") if results is not None else ())
-    )
-    add_columns(table, "cases", "took", justify="right")
-    add_columns(table, "devices")
-    with_hosts = any(run.fleet_host for run in runs)
-    if with_hosts:
-        add_columns(table, "host")
     words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
-    if any(words):
-        add_columns(table, "tags")
+    with_hosts, with_tags = any(run.fleet_host for run in runs), any(words)
+    columns: list[str | tuple[str, bool]] = [("run", False), "started", "what", "dtype", "sizes", "status"]
+    columns += ("answer", "change") if results is not None else ()
+    columns += [("cases", False), ("took", False), "devices"]
+    columns += [*(["host"] if with_hosts else []), *(["tags"] if with_tags else [])]
+    rows = []
     for run, tags in zip(runs, words, strict=True):
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
-        cases = f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else "")
-        table.add_row(
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, plain(", ".join(run.dtypes) or "–"),
-            plain("–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))), run.status,
-            *(_result(results.get(run.number)) if results is not None else ()), cases,
-            plain("–") if run.duration_ns is None else duration(run.duration_ns / 1e9),
-            plain(" · ".join(counted(run.devices))), *([plain(printable(run.fleet_host or "–"))] if with_hosts else []),
-            *([plain(", ".join(tags))] if any(words) else []),
-        )  # fmt: skip
-    return table
+        rows.append([
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, ", ".join(run.dtypes) or "–",
+            "–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
+            *(_result(results.get(run.number)) if results is not None else ()),
+            f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
+            "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(counted(run.devices)),
+            *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
+        ])  # fmt: skip
+    return table_of(columns, rows)
 
 
 def _result(found: Outcome | None) -> tuple[str, str]:
     """Return the answer of a run, and its change against the run before with the number of that run."""
     if found is None:
         return "", ""
-    change = f"{found.widest} vs {found.before}" if found.widest else "–"
     more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
-    return plain(f"{found.answer or '–'}{more}"), plain(change)
+    return f"{found.answer or '–'}{more}", f"{found.widest} vs {found.before}" if found.widest else "–"

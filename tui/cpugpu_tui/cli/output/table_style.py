@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 
 from rich import box
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
@@ -49,25 +49,16 @@ def print_lines(out: Console, lines: Iterable[str]) -> None:
         out.print(plain(line), soft_wrap=True)
 
 
-def new_table() -> Table:
-    """Return an empty table in the common style."""
-    return Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
+def table_of(columns: Iterable[str | tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
+    """Return a table of rows in characters that stdout can show.
 
-
-def add_columns(table: Table, *names: str, justify: JustifyMethod = "left", ratio: int | None = None) -> None:
-    """Add columns whose cells are wrapped, never cut: "9.3..." would be read as a number.
-
-    Rich also cuts with a character that a terminal without UTF-8 cannot show.
+    `columns` are headings, with False beside that of numbers. Cells are wrapped, never cut: "9.3..." would be read as a
+    number. Rich also cuts with a character that a terminal without UTF-8 cannot show.
     """
-    for name in names:
-        table.add_column(name, justify=justify, overflow="fold", ratio=ratio)
-
-
-def table_of(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
-    """Return a table of rows in characters that stdout can show. `columns`: heading, and whether it holds words."""
-    table = new_table()
-    for heading, is_words in columns:
-        add_columns(table, heading, justify="left" if is_words else "right")
+    table = Table(box=box.SIMPLE_HEAD if unicode() else box.ASCII, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        heading, is_words = (column, True) if isinstance(column, str) else column
+        table.add_column(heading, justify="left" if is_words else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(plain, row))
     return table

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
-from cpugpu_tui.telemetry.reasons import REASONS
 
 DASH = "–"
 """Shown for an unknown number. The reason is printed once, below the rows."""

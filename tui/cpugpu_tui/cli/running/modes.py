@@ -1,16 +1,22 @@
-"""The ways in which `run` runs: a series of runs, a duet of interpreters, or the rest of an interrupted run."""
+"""The ways in which `run` runs: a series, a duet of interpreters, or the rest of an interrupted run.
+
+In a duet, fresh pairs of agents are timed in turn until every verdict is clear.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
-from typing import TYPE_CHECKING
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.analysis.compare import DUET_BANDS, Judged
+from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
 from cpugpu_tui.cli.options import refuse_beside
 from cpugpu_tui.cli.output.json_lines import failure_as_event, print_json
-from cpugpu_tui.cli.running.duet import Played, duet_plan, play
-from cpugpu_tui.cli.running.one_run import facts, run_once, seen_by
+from cpugpu_tui.cli.running.one_run import Progress, See, facts, run_once, say_why, seen_by, signals_stop, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving, say_remark, way_into
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
@@ -18,17 +24,181 @@ from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError, UnfitError, UsageError, print_notice
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, Plan, RunFinished
+from cpugpu_tui.model.quantities import count_of, duration
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import with_gpu_names
+from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.folding import measured
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_store
+from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.transport.interpreter_search import AUTO
 
 if TYPE_CHECKING:
     import typer
+
+BLOCKS = 20
+"""Blocks of a visit on each device: 40 ms, so that a visit averages more noise than a half-round of a run."""
+
+Judge = Callable[[Sequence[Series]], Sequence[Judged]]
+"""Returns the verdicts of all series against the first."""
+
+
+@dataclass
+class Played:
+    """The runs of a duet."""
+
+    series: tuple[Series, ...]
+    """One for each interpreter; a run for each pair of agents."""
+    exit_code: int = EXIT_OK
+    """The worst of all runs."""
+    visits_s: float = 0.0
+    """Time in which cases were timed."""
+    start_up_s: float = 0.0
+    """All other time: starting agents, preparing cases, warm-up."""
+    pairs: int = 0
+    """Pairs of agents, also those that were stopped."""
+    failed: set[str] = field(default_factory=set)
+    """Keys of cases that failed on a side."""
+    is_over: bool = False
+    """Whether it was stopped, or an interpreter cannot run."""
+
+    @property
+    def text(self) -> str:
+        """How long it took, in a sentence."""
+        agents = count_of(self.pairs, "pair of agents", "pairs of agents")
+        return f"{agents}: timing took {duration(self.visits_s)}, start-up and warm-up {duration(self.start_up_s)}."
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {"pairs": self.pairs, "timing_s": self.visits_s, "start_up_s": self.start_up_s}
+
+
+def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan:
+    """Return the plan of each agent. A search would choose other sizes on each side, so its first sizes are run.
+
+    Raises:
+        UsageError: the request cannot be run, or has an option that a duet cannot follow.
+    """
+    if AUTO in pythons:
+        raise UsageError(
+            "--python auto finds only one interpreter.", "Give the path of each interpreter that you want to compare."
+        )
+    given = {
+        f"--worker {worker}": worker != "process", "--repeat": request.repeat != 1, "--parallel": request.parallel,
+        "--rounds": request.rounds is not None, "--energy": request.energy,
+    }  # fmt: skip
+    for option, is_given in given.items():
+        if is_given:
+            raise UsageError(
+                f"{option} cannot be combined with several interpreters.",
+                f"Leave it out. They are timed in turn until every verdict is clear, at most {VISITS * MOST_PAIRS} "
+                "visits to each.",
+            )
+    return replace(
+        build_plan(request), search=None, metrics=(LATENCY, DEVICE), rounds=VISITS, max_rounds=VISITS, blocks=BLOCKS,
+        window=1, max_seconds=None,
+    )  # fmt: skip
+
+
+def play(
+    request: PlanRequest, plan: Plan, pythons: Sequence[str], outbox: Outbox | None, judge: Judge,
+    see: See = lambda _state, _event: None,
+) -> Played:  # fmt: skip
+    """Run pairs of agents until every case is decided, and return their runs."""
+    duet_id, started_s = new_id(), time.monotonic()
+    played, series_ids = Played(tuple(Series(name, ()) for name in pythons)), [new_id() for _ in pythons]
+    with ExitStack() as stack:
+        agents = [Agents(each, simulated=plan.simulation is not None, own=request.own.words()) for each in pythons]
+        for each in agents:
+            stack.callback(each.close)
+        for number in range(1, MOST_PAIRS + 1):
+            if sys.stderr.isatty():
+                print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
+            sessions = [
+                Session(_part(plan, number, index, len(agents)), each, outbox, series_ids[index],
+                        request.case_timeout_s, {**facts(), DUET: f"{duet_id}.{number}"})
+                for index, each in enumerate(agents)
+            ]  # fmt: skip
+            _run_pair(Duet(sessions, plan.cases, is_flipped=number % 2 == 0), plan, agents, played, see)
+            played.start_up_s = time.monotonic() - started_s - played.visits_s
+            left = _open(played, judge, plan)
+            plan = replace(plan, cases=tuple(case for case in plan.cases if case.key in left))
+            is_late = time.monotonic() - started_s >= (request.max_seconds or math.inf)
+            if played.is_over or not plan.cases or is_late:
+                break
+    return played
+
+
+def _part(plan: Plan, number: int, index: int, count: int) -> Plan:
+    """Return the plan of one agent of a pair."""
+    part = replace(nth_plan(plan, (number - 1) * count + index + 1), turns=count - index)
+    simulation = part.simulation
+    if simulation is None or not index:
+        return part
+    # The simulated difference between the interpreters.
+    factor = simulation.slow_factor * simulation.duet_factor
+    return replace(part, simulation=replace(simulation, slow_factor=factor))
+
+
+def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, see: See) -> None:
+    """Run one pair of agents to its end, and add its runs."""
+    events: list[list[Event]] = [[] for _ in agents]
+    states, progress = [RunState() for _ in agents], Progress()
+
+    def deliver(index: int, event: Event) -> None:
+        states[index] = states[index].apply(event)
+        events[index].append(event)
+        progress.show(states[index], event)
+
+    with signals_stop(duet), telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}):
+        ended = duet.run(deliver)
+    progress.clear()
+    for each in events:  # one run after the other, so that the events of a run stay together
+        state = RunState()
+        for event in each:
+            state = state.apply(event)
+            see(state, event)
+    played.pairs += 1
+    played.visits_s += duet.visits_s
+    played.exit_code = max(played.exit_code, _exit_code(duet, ended))
+    played.is_over = duet.stopping or any(each.status != "done" for each in ended)
+    for series, each in zip(played.series, events, strict=True):
+        for event in each:
+            if isinstance(event, CaseFailed) and event.kind != "skipped":
+                played.failed.add(event.case)
+                print_notice(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
+    played.series = tuple(
+        replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
+        for series, each in zip(played.series, events, strict=True)
+    )
+
+
+def _exit_code(duet: Duet, ended: Sequence[RunFinished]) -> int:
+    """Return the exit code of a pair, after saying why an interpreter could not run. The others were stopped then."""
+    failed = [each for each in ended if each.status == "failed"]
+    for each in failed:
+        say_why(each)
+    return duet.signal_exit or max(each.exit_code for each in failed or ended)
+
+
+def _open(played: Played, judge: Judge, plan: Plan) -> set[str]:
+    """Return the cases that need another pair of agents."""
+    left = {case.key for case in plan.cases} - played.failed
+    if played.pairs < FIRST_LOOK or not left:
+        return left
+    try:
+        judged = judge(played.series)
+    except (UsageError, UnfitError):  # nothing can be compared; the caller reports it
+        return set()
+    return left & {pair.case for each in judged if each.verdict in (UNDECIDED, TOO_FEW) for pair in each.pairs}
 
 
 def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, outputs: Outputs | None = None) -> int:

@@ -9,17 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.output.json_lines import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
-from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, print_notice, shown
+from cpugpu_tui.errors import print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
 from cpugpu_tui.model.quantities import duration
 from cpugpu_tui.render.sentences import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.telemetry.simulated import sampler_of
 from cpugpu_tui.transport.agent_pool import Agents
@@ -98,8 +96,11 @@ def run_once(
 
 @contextmanager
 def telemetry(sessions: Sequence[Session], plan: Plan, pids: Callable[[], set[int]]) -> Iterator[None]:
-    """Read telemetry during the sessions. The readings become events of each run; `pids` are those of the agents."""
-    if plan.simulation is not None and plan.simulation.pace == 0:
+    """Read telemetry during the sessions, unless they calibrate. The readings become events of each run.
+
+    `pids` are those of the agents.
+    """
+    if plan.calibrate or (plan.simulation is not None and plan.simulation.pace == 0):
         yield
         return
 
@@ -142,37 +143,6 @@ def signals_stop(session: Session | Fleet | Duet) -> Iterator[None]:
         yield
 
 
-# ------------------------------------------------------------------ runs that are compared
-
-
-@dataclass(frozen=True)
-class RanOnce:
-    """How one run ended."""
-
-    run: MeasuredRun | None
-    """None if it never began."""
-    finished: RunFinished
-    exit_code: int
-    """The exit code that `run` would return."""
-    is_over: bool
-    """Whether no further run should start: this one was stopped, or cannot run here."""
-
-
-def run_quietly(session: Session, agents: Agents, plan: Plan, label: str) -> RanOnce:
-    """Run a session with a line of progress below `label`."""
-    events: list[Event] = []
-
-    def keep(_state: RunState, event: Event) -> None:
-        events.append(event)
-
-    if sys.stderr.isatty():
-        print_notice(label)
-    _, finished = watched(session, agents, plan, keep)
-    code = session.signal_exit or finished.exit_code
-    is_over = session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT)
-    return RanOnce(measured(events), finished, code, is_over)
-
-
 EVERY_S = 0.5
 """Least time between updates: painting takes CPU time from the block that is being timed."""
 
@@ -203,31 +173,31 @@ class ProgressLine:
             self.stream.flush()
 
 
-class Progress:
+class Progress(ProgressLine):
     """Draws `███░░░░░░░ 3 of 8 cases · 0:12 left · matmul 512 · warm-up on cpu` over itself."""
 
     def __init__(self) -> None:
-        self._line = ProgressLine()
+        super().__init__()
         self._left_s: float | None = None
         self._heard_s = 0.0
 
     def show(self, state: RunState, event: Event) -> None:
         """Record an event, and repaint if an update is due."""
-        if not self._line.is_live or isinstance(event, RunFinished):
+        if not self.is_live or isinstance(event, RunFinished):
             return
         if isinstance(event, Progressed) and event.seconds_left is not None:
             self._left_s, self._heard_s = event.seconds_left, time.monotonic()
         settled = isinstance(event, (CaseFinished, CaseFailed))
-        if not settled and not self._line.is_due:
+        if not settled and not self.is_due:
             return
         room = shutil.get_terminal_size().columns - 1
-        self._line.paint(shown(self._text(state)[:room]))
+        self.paint(shown(self._text(state)[:room]))
 
     def _text(self, state: RunState) -> str:
         current = state.current
         if not state.rows and current is not None:
             return f"{current.phase} of {current.device}: {current.note}"
-        is_utf8 = "utf" in (self._line.stream.encoding or "").lower()
+        is_utf8 = "utf" in (self.stream.encoding or "").lower()
         done, rest = bar(state, *("█░" if is_utf8 else "#."))
         parts = [f"{done}{rest} {done_text(state)}"]
         left_s = self._left_s - (time.monotonic() - self._heard_s) if self._left_s is not None else None
@@ -245,7 +215,3 @@ class Progress:
             parts.append(current.note)
         dot = "·" if is_utf8 else "-"
         return f" {dot} ".join(parts)
-
-    def clear(self) -> None:
-        """Remove the line."""
-        self._line.clear()

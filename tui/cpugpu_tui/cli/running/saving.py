@@ -140,7 +140,8 @@ class Outputs:
         self._has_board = False
         """Whether TensorBoard files hold any result."""
         self._runs: list[ExportedRun] = []
-        self._events: list[Event] = []
+        self._events: dict[str, list[Event]] = {}
+        """Host → events of its run until it ends. In a fleet, several runs go on at the same time."""
         self.exit_code = EXIT_OK
         """Exit code of the command, unless something worse happened."""
 
@@ -160,8 +161,8 @@ class Outputs:
             target.check_folder(self._tensorboard)
             self._board = LiveTensorboard(self._tensorboard)
 
-    def see(self, state: RunState, event: Event) -> None:
-        """Record an event. `state` is the state after it."""
+    def see(self, state: RunState, event: Event, host: str = "") -> None:
+        """Record an event. `state` is the state of its run after it."""
         if self._board is not None and self._board_error is None:
             try:
                 self._board.see(state, event)
@@ -171,21 +172,11 @@ class Outputs:
         if not self._files:
             return
         if isinstance(event, RunStarted):
-            self._events = []
-        if isinstance(event, KEPT):
-            self._events.append(event)
-        if isinstance(event, RunFinished) and isinstance(self._events[0], RunStarted):
-            self._runs.append(exported(self._events))
-            self._events = []
-
-    @property
-    def wants_files(self) -> bool:
-        """Whether runs are exported to files."""
-        return bool(self._files)
-
-    def add(self, run: ExportedRun) -> None:
-        """Add a finished run to the exports. In a fleet, several runs go on at the same time."""
-        self._runs.append(run)
+            self._events[host] = []
+        if isinstance(event, KEPT) and host in self._events:
+            self._events[host].append(event)
+        if isinstance(event, RunFinished) and host in self._events:
+            self._runs.append(exported(self._events.pop(host)))
 
     def write(self) -> list[str]:
         """Write the finished runs, and return notices: files that failed, and the command that opens TensorBoard.

@@ -24,7 +24,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import marked_row, what_if_sentence
-from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, width_of, wrapped
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""
@@ -66,7 +66,7 @@ def chart_lines(
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
     is_low = not options.in_words and height < LOW
-    title = [] if is_low else [_title(sweep, rows, options, width)]
+    title = [] if is_low else [_title(sweep, rows, options, width, glyphs)]
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
     role = "strong" if options.what_if != RESIDENT else "text"
     below = wrapped(spelled(sentence, glyphs), width, role, lines=2)
@@ -96,7 +96,7 @@ def crossing_shown(run: RunState, sweep: SweepKey, options: ChartOptions) -> Cro
     return world(run, rows, options.what_if)
 
 
-def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
+def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int, glyphs: Glyphs) -> Spans:
     *_, dtype, threads = sweep
     known = threads_of(rows) or threads
     rival = count_of(known, "CPU thread")
@@ -104,7 +104,7 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
     title: Spans = ((work_name(sweep), "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
-    return title if width_of(title) <= width else title[:-1]
+    return fitted(title if width_of(title) <= width else title[:-1], width, glyphs)
 
 
 def _legend(

@@ -16,7 +16,7 @@ from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
-    from cpugpu_tui.demo.player import Player as DemoPlayer
+    from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.demo.recording import Recording
     from cpugpu_tui.model import DevicesFound, Hello, TelemetryRead
     from cpugpu_tui.session.devices import DeviceSurvey
@@ -290,7 +290,7 @@ class DemoBackend(Backend):
 
     def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> RunningSession:
         """Return a session that plays all runs."""
-        from cpugpu_tui.demo.player import Player
+        from cpugpu_tui.demo.recording import Player
 
         del plan, series_id, case_timeout_s
         return Player(self._recording, self._options.demo_pace)

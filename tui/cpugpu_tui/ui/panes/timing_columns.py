@@ -51,6 +51,8 @@ The last one is for names so long that they take the room of the times.
 
 SPREAD_WIDTH = 9
 """Cells of two spreads in percent: `0.8, 12.1`."""
+CHANGES = {Key.CHANGE, Key.CHANGE_CPU, Key.CHANGE_GPU}
+"""Columns of a comparison with another run."""
 WORDS_WIDTH = 23
 """Cells of a change with the longest verdict, `+14.0% no clear change`."""
 

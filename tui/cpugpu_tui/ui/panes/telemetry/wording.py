@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance, Reading
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text, known
 

@@ -6,14 +6,13 @@ from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
 from cpugpu_tui.machine import device_state
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import DEVICE, Reading
 from cpugpu_tui.model.quantities import gib, percent, significant, time_text
 from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, row_standings, several
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, labelled, wrapped
 
@@ -37,11 +36,16 @@ def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
     if not times.edges:  # a run of an older version has at most clocks
         known = _named("clock", _clock(found, times), width, "text") if times.clocks_mhz else []
         return [*known, *(_throttled(found, width, glyphs) if found.throttles else [])]
+
+    def has(reading: Reading) -> bool:
+        """Whether to show a reading: a simulated machine has only those sensors that its settings plant."""
+        return not (run.simulated and reading.reason == "not-supported")
+
     return [
-        *_named("clock", _clock(found, times), width, "text"),
+        *(_named("clock", _clock(found, times), width, "text") if has(found.sm_clock_mhz) else []),
         *_throttled(found, width, glyphs),
-        *_named("temperature", _temperature(found), width, "text"),
-        *_energy(found, width, glyphs),
+        *(_named("temperature", _temperature(found), width, "text") if has(found.temperature_begin_c) else []),
+        *(_energy(found, width, glyphs) if has(found.watts) else []),
         *_company(found, width),
     ]
 

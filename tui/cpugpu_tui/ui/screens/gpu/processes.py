@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.cells import chop_cells
 
+from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry
-from cpugpu_tui.telemetry.reasons import REASONS
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, cut, plain, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry import wording

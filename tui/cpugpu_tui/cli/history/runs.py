@@ -1,7 +1,8 @@
-"""`cpugpu-tui tag`: add tags to a run, or remove them."""
+"""Commands on named runs: `cpugpu-tui show`, `rm` and `tag`."""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -16,6 +17,63 @@ LONGEST_TAG = 40
 WITH_SIGNS = {"help_option_names": ["--help"], "ignore_unknown_options": True}
 
 commands = typer.Typer()
+
+
+@commands.command()
+def show(run_name: RunName = "latest", json: Json = False, database: Database = None) -> None:
+    """Print the table of a saved run.
+
+    With --json, print its events.
+    """
+    from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.state.folding import folded
+
+    with reading(database) as store:
+        events = store.load(store.find(run_name))
+    state = folded(events)
+    if not json:
+        from cpugpu_tui.cli.output.tables import print_state
+
+        print_state(state)
+        return
+    from cpugpu_tui.cli.output.json_lines import print_answer
+    from cpugpu_tui.model import RunFinished
+    from cpugpu_tui.transport.wire import encode
+
+    is_over = bool(events) and isinstance(events[-1], RunFinished)
+    for event in events[:-1] if is_over else events:
+        sys.stdout.buffer.write(encode(event))
+    # In the order of `run --json`: `RunFinished` is the last line.
+    print_answer(state)
+    if is_over:
+        sys.stdout.buffer.write(encode(events[-1]))
+
+
+@commands.command()
+def rm(
+    run_names: Annotated[
+        list[str], typer.Argument(metavar="RUN", help="Run numbers, `latest`, or the first characters of run ids.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Also delete runs of a baseline, and runs that seem to be still running.")
+    ] = False,
+    database: Database = None,
+) -> None:
+    """Delete runs and their results from the history."""
+    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.cli.output.table_style import tell
+
+    with writing(database) as store:
+        run_ids = list(dict.fromkeys(store.find(name) for name in run_names))
+        runs = [store.summary(run_id) for run_id in run_ids]
+        for run in runs:
+            if run.baselines and not force:
+                raise UsageError(
+                    f"Run {run.number} belongs to the baseline {run.baselines[0]!r}.",
+                    "Give this name to another series first, or add --force.",
+                )
+        store.delete_all(run_ids, force=force)
+    tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")
 
 
 @commands.command(context_settings=WITH_SIGNS)

@@ -1,0 +1,323 @@
+"""What is read of saved runs: lists, whole runs, times without their samples, durations and peak rates."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+import sqlite3
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cpugpu_tui import model
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.errors import NoSuchRunError, UsageError
+from cpugpu_tui.model import LATENCY, NO_CORE
+from cpugpu_tui.store.connection import Connected
+from cpugpu_tui.store.filtering import FLEET_HOST, Condition, RunSummary, parse_filter
+from cpugpu_tui.store.insertion import number_of
+from cpugpu_tui.store.row_mapping import case_events, from_blob, from_json
+
+LATEST = "latest"
+"""Name of the newest run in every command."""
+
+LIST_THEM = "To list the runs, use `cpugpu-tui history`."
+
+_SELECT = f"""
+    SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,
+        machine.hostname, {FLEET_HOST},
+        -- Subqueries that need indexes only. Joining the results took three times as long.
+        (SELECT ifnull(sum(status = 'ok'), 0) || ' ' || ifnull(sum(status = 'skipped'), 0) || ' ' || count(*)
+            FROM case_result WHERE run_number = run.number),
+        (SELECT group_concat(case_key, char(10)) FROM case_result WHERE run_number = run.number),
+        -- CROSS JOIN keeps the order of the index, which is that of the positions; sorting takes twice the time.
+        (SELECT json_group_array(json_array(name, label)) FROM run_device CROSS JOIN device USING (device_id)
+            WHERE run_number = run.number),
+        (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
+        (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
+            ORDER BY name))
+    FROM run LEFT JOIN machine USING (machine_id) WHERE {{which}} ORDER BY number DESC LIMIT ?
+"""
+
+_HAS_TAGS = """
+    NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS (
+        SELECT 1 FROM tag WHERE run_number = run.number AND tag = wanted.value))
+"""
+
+LAST = 2**63 - 1
+"""Above every run number."""
+
+_RUN = """
+    SELECT run.*, machine.facts AS machine_facts, environment.facts AS environment_facts
+    FROM run LEFT JOIN machine USING (machine_id) LEFT JOIN environment USING (environment_id)
+    WHERE run_id = ?
+"""
+
+RoundTimes = dict[str, dict[str, dict[int, float]]]
+"""`Case.key` → device → round → median latency, ns."""
+
+_LATENCIES = """
+    SELECT result.case_key, measurement.device, measurement.round_index, measurement.marks, measurement.samples
+    FROM case_result AS result JOIN measurement USING (case_result_id)
+    WHERE result.run_number = ? AND result.status = 'ok' AND measurement.metric = ? AND measurement.round_index > 0
+"""
+
+_EARLIER = """
+    SELECT number FROM run AS earlier WHERE number < ? AND number >= ? AND name = ? AND simulated = ?
+        AND machine_id IS (SELECT machine_id FROM run WHERE number = ?)
+        AND EXISTS (SELECT 1 FROM case_result AS mine JOIN case_result AS theirs USING (case_key)
+            WHERE mine.run_number = ? AND theirs.run_number = earlier.number
+                AND (mine.status, theirs.status) = ('ok', 'ok'))
+    ORDER BY number DESC LIMIT 1
+"""
+MOST_EARLIER = 500
+"""Runs among which the one before is searched."""
+
+MOST_CALLS = 20_000
+"""No older run is read after this many calls: ten runs of 1,000 cases are enough, and take 0.1 s to read."""
+
+_RUNS = """
+    SELECT number, wall_ns, finished_wall_ns, status, plan FROM run
+    WHERE hostname = ? AND simulated = ? AND status IN ('done', 'stopped') ORDER BY number DESC LIMIT ?
+"""
+
+_CALLS = """
+    SELECT result.case_key, calibration.device, calibration.estimate_ns,
+        (SELECT label FROM run_device JOIN device USING (device_id)
+            WHERE run_device.run_number = result.run_number AND device.name = calibration.device) AS label
+    FROM case_result AS result JOIN calibration USING (case_result_id)
+    WHERE result.run_number = ? AND result.status = 'ok'
+"""
+
+_FINISHED = """
+    SELECT run.run_id, run.number,
+        EXISTS (SELECT 1 FROM json_each(run.devices_found, '$.devices') AS device
+            WHERE json_extract(device.value, '$.name') <> 'cpu') AS has_gpu,
+        group_concat(result.case_key, char(10)) AS case_keys
+    FROM run JOIN case_result AS result ON result.run_number = run.number
+    WHERE run.hostname = ? AND run.simulated = ? AND result.status = 'ok'
+        AND substr(result.case_key, 1, instr(result.case_key, '/') - 1) IN ({marks})
+    GROUP BY run.number ORDER BY run.number DESC LIMIT ?
+"""
+"""`marks` holds a question mark for each workload."""
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """Duration of a run, and latency of its cases."""
+
+    number: int
+    wall_ns: int
+    """Start of the run, in ns since 1970."""
+    duration_ns: int | None
+    """None unless the run is done. Pauses, and the time before it was resumed, are included."""
+    plan: str
+    """The plan as JSON."""
+    call_ns: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
+    """(`Case.key`, device) → label of the device, and ns per call from the run's calibration."""
+
+
+@dataclass(frozen=True)
+class FinishedCases:
+    """The finished cases of a run."""
+
+    run_id: str
+    number: int
+    has_gpu: bool
+    """Whether its devices include a GPU."""
+    case_keys: tuple[str, ...]
+    """`Case.key` of each."""
+
+
+class Reading(Connected):
+    """The part of `Store` that only reads."""
+
+    # ---------------------------------------------------------------- runs
+
+    def runs(
+        self, limit: int | None = None, before: int | None = None, text: str = "", tags: Sequence[str] = ()
+    ) -> list[RunSummary]:
+        """Return runs, newest first; with `before` only those with a lower number.
+
+        A run has all the `tags` and matches `text`, a filter such as `gpu:h200 dtype:bf16 n>1000`.
+
+        Raises:
+            UsageError: the filter is invalid.
+        """
+        conditions = [Condition(None, "run.number < ?", (LAST if before is None else before,))]
+        if tags:
+            conditions.append(Condition(None, _HAS_TAGS, (json.dumps(list(tags)),)))
+        conditions += parse_filter(text).conditions
+        values = [value for condition in conditions for value in condition.values]
+        select = _SELECT.format(which=" AND ".join(condition.sql for condition in conditions))
+        with self._reading() as connection:
+            rows = connection.execute(select, (*values, LAST if limit is None else min(limit, LAST)))
+            return [RunSummary.of_row(tuple(row)) for row in rows]
+
+    def summary(self, run_id: str) -> RunSummary:
+        """Return the current summary of a run.
+
+        Raises:
+            StoreError: the run is not in the database.
+        """
+        with self._reading() as connection:
+            number = number_of(connection, run_id)
+            row = connection.execute(_SELECT.format(which="run.number = ?"), (number, 1)).fetchone()
+            return RunSummary.of_row(tuple(row))
+
+    def count(self) -> int:
+        """Return the number of runs."""
+        with self._reading() as connection:
+            return int(connection.execute("SELECT count(*) FROM run").fetchone()[0])
+
+    def find(self, text: str) -> str:
+        """Return the id of a run from its number, `latest`, or a unique prefix of its id.
+
+        A number takes precedence over an id that begins with the same digits.
+
+        Raises:
+            UsageError: no run or several runs match, or the history is empty.
+        """
+        with self._reading() as connection:
+            known = connection.execute("SELECT number, run_id FROM run ORDER BY number DESC").fetchall()
+        if not known:
+            raise UsageError("The history is empty.", "Start a run with `cpugpu-tui run quick`.")
+        if text == LATEST:
+            return str(known[0]["run_id"])
+        exact = [row for row in known if text in (str(row["number"]), row["run_id"])]
+        matches = exact or [row for row in known if text and row["run_id"].startswith(text)]
+        if len(matches) == 1:
+            return str(matches[0]["run_id"])
+        if not matches:
+            raise NoSuchRunError(f"No run matches {text!r}.", LIST_THEM)
+        named = ", ".join(f"{row['run_id']} (run {row['number']})" for row in matches[:5])
+        more = f" and {len(matches) - 5} more" if len(matches) > 5 else ""
+        raise UsageError(
+            f"{text!r} matches several runs: {named}{more}.", "Use a number, or more characters of the id."
+        )
+
+    def load(self, run_id: str) -> list[model.Event]:
+        """Return the events of a run, except `Gap`, `Progressed` and `Hello`.
+
+        The order is `RunStarted` with the run's number, `DevicesFound`, cases and telemetry by `seq` and then wall
+        time, and `RunFinished` if the run has ended. The events of one case always keep their order.
+
+        Raises:
+            UsageError: the run does not exist.
+        """
+        with self._reading() as connection:
+            run = connection.execute(_RUN, (run_id,)).fetchone()
+            if run is None:
+                raise UsageError(f"No run has the id {run_id!r}.", LIST_THEM)
+            events: list[model.Event] = [_run_started(run)]
+            if run["devices_found"]:
+                events.append(from_json(run["devices_found"], model.DevicesFound))
+            events += heapq.merge(*_streams(connection, run["number"]), key=lambda event: (event.seq, event.wall_ns))
+            if run["finished"]:
+                events.append(from_json(run["finished"], model.RunFinished))
+            return events
+
+    # ---------------------------------------------------------------- their times
+
+    def round_times(self, runs: Iterable[int]) -> dict[int, RoundTimes]:
+        """Return the latencies of these runs, by number."""
+        with self._reading() as connection:
+            return {number: _round_times(connection, number) for number in runs}
+
+    def runs_before(self, runs: Iterable[RunSummary]) -> dict[int, int | None]:
+        """Return the number of each run → that of the last run before it that can be compared with it.
+
+        Such a run has the same name, the same machine and a finished case in common.
+        """
+        found: dict[int, int | None] = {}
+        with self._reading() as connection:
+            for run in runs:
+                values = (run.number, run.number - MOST_EARLIER, run.name, run.simulated, run.number, run.number)
+                earlier = connection.execute(_EARLIER, values).fetchone()
+                found[run.number] = None if earlier is None else int(earlier[0])
+        return found
+
+    def ceilings(self, hostname: str | None = None, torch: str | None = None) -> tuple[model.Ceilings, ...]:
+        """Return saved peak rates, newest first: those of one host and torch build, or all."""
+        with self._reading() as connection:
+            found = connection.execute(
+                "SELECT ceilings FROM ceilings WHERE hostname = ifnull(?, hostname) AND torch = ifnull(?, torch) "
+                "ORDER BY measured_wall_ns DESC", (hostname, torch),
+            )  # fmt: skip
+            return tuple(from_json(row["ceilings"], model.Ceilings) for row in found)
+
+    def finished_cases(
+        self, workloads: Collection[str], hostname: str, *, simulated: bool, limit: int
+    ) -> list[FinishedCases]:
+        """Return the finished cases of these workloads on one host, newest run first, for up to `limit` runs."""
+        select = _FINISHED.format(marks=", ".join("?" * len(workloads)))
+        with self._reading() as connection:
+            return [
+                FinishedCases(row["run_id"], row["number"], bool(row["has_gpu"]), tuple(row["case_keys"].split("\n")))
+                for row in connection.execute(select, (hostname, simulated, *workloads, limit))
+            ]
+
+    def timed_runs(self, hostname: str, *, simulated: bool, limit: int) -> list[TimedRun]:
+        """Return up to `limit` runs of one host that are done or stopped, newest first."""
+        runs: list[TimedRun] = []
+        with self._reading() as connection:
+            for row in connection.execute(_RUNS, (hostname, simulated, limit)):
+                ended_ns = row["finished_wall_ns"] if row["status"] == "done" else None
+                duration_ns = None if ended_ns is None else max(0, ended_ns - row["wall_ns"])
+                calls = connection.execute(_CALLS, (row["number"],))
+                call_ns = {(key, device): (label or "", call) for key, device, call, label in calls}
+                runs.append(TimedRun(row["number"], row["wall_ns"], duration_ns, row["plan"], call_ns))
+                if sum(len(run.call_ns) for run in runs) > MOST_CALLS:
+                    break
+        return runs
+
+
+def _round_times(connection: sqlite3.Connection, number: int) -> RoundTimes:
+    """Return the latencies of a run's finished cases, without devices whose threads lacked a core."""
+    found: RoundTimes = {}
+    starved: set[tuple[str, str]] = set()
+    for key, device, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
+        if NO_CORE in marks and NO_CORE in json.loads(marks):
+            starved.add((key, device))
+        values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
+        if values:
+            found.setdefault(key, {}).setdefault(device, {})[index] = median(values)
+    return {
+        key: {device: rounds for device, rounds in devices.items() if (key, device) not in starved}
+        for key, devices in found.items()
+    }
+
+
+def _run_started(run: sqlite3.Row) -> model.RunStarted:
+    facts: dict[str, Any] = {}
+    for part in ("machine_facts", "environment_facts", "environment"):
+        facts |= json.loads(run[part] or "{}")
+    return model.RunStarted(
+        seq=run["seq"], wall_ns=run["wall_ns"], mono_ns=run["mono_ns"], run_id=run["run_id"],
+        series_id=run["series_id"], plan=from_json(run["plan"], model.Plan), environment=facts, number=run["number"],
+    )  # fmt: skip
+
+
+def _streams(connection: sqlite3.Connection, number: int) -> Iterator[list[model.Event]]:
+    """Yield the events of each case, in the order in which the cases were committed, then those outside cases."""
+    calibrations, measurements = (_details(connection, table, number) for table in ("calibration", "measurement"))
+    for row in connection.execute("SELECT * FROM case_result WHERE run_number = ? ORDER BY case_result_id", (number,)):
+        key = row["case_result_id"]
+        yield case_events(row, calibrations[key], measurements[key])
+    beside = connection.execute("SELECT name, event FROM run_event WHERE run_number = ? ORDER BY rowid", (number,))
+    yield [from_json(row["event"], model.EVENTS[row["name"]]) for row in beside]
+
+
+def _details(connection: sqlite3.Connection, table: str, number: int) -> defaultdict[int, list[sqlite3.Row]]:
+    """Return a run's rows of a table by case, in order of position and insertion."""
+    found = connection.execute(
+        f"SELECT {table}.* FROM {table} JOIN case_result USING (case_result_id) "
+        f"WHERE run_number = ? ORDER BY position, {table}.rowid",
+        (number,),
+    )
+    by_case: defaultdict[int, list[sqlite3.Row]] = defaultdict(list)
+    for row in found:
+        by_case[row["case_result_id"]].append(row)
+    return by_case
