@@ -265,11 +265,10 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     found, moved = answer.evidence.measured, answer.evidence.worlds.get(END_TO_END)
-    is_named = found.low is not None
     picture = {PICTURE: _picture(survey.parts(answer.evidence))} if is_survey(run) else {}
     return {
         NAME: named_on(answer), **picture, FROM: _from(found, answer.evidence.axis if picture else ""),
-        BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE, LARGEST: _at_largest(found),
+        BRACKET: _bracket(found), LARGEST: _at_largest(found),
         COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
     }  # fmt: skip
 
@@ -288,10 +287,14 @@ def _size(size: int) -> str:
     return size_text(size) if size >= 100_000 else f"{size:,}"
 
 
+def _bracket(found: Crossover) -> str:
+    return NONE if found.low is None else f"{_size(found.low)}–{_size(found.high or 0)}"
+
+
 def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
-        return "somewhere in"
+        return f"within {_bracket(found)}"  # the column of brackets may have no room
     if found.kind in (ALWAYS, RISES):
         return where(found, axis).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
