@@ -25,7 +25,7 @@ from cpugpu_tui.machine.nvml.calls import BROKEN, crash_problem, opening_code
 from cpugpu_tui.machine.nvml.session import PCIE_WINDOW_S, Gpu
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuTelemetry, Reading
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.telemetry.driver import session_versions
 
 START_S = 30.0

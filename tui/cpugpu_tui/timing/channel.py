@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from cpugpu_tui.model import WIRE_TAGS, Event
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 
 E = TypeVar("E", bound=Event)
 
