@@ -24,8 +24,9 @@ from cpugpu_tui.render.answers import (
     usable,
     world,
 )
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
-from cpugpu_tui.render.verdicts import mark_lines, row_limit
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 
@@ -223,7 +224,7 @@ OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
 """The same for a survey, which alone has the picture."""
 
-NONE, GAP = "–", 2
+GAP = 2
 
 
 def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -332,7 +333,4 @@ def _limit(run: RunState, answer: Answer) -> str:
     """Return what limits the largest size, with the share of that peak rate."""
     state = run.on(answer.gpu.name) if answer.gpu is not None else run
     timed = [row for row in answer.rows if row.comparison is not None]
-    found = row_limit(state, max(timed, key=lambda row: row.case.size)) if timed else None
-    if found is None:
-        return NONE
-    return found.kind if found.share is None else f"{found.kind} {percent(found.share)} %"
+    return COLUMNS[Key.LIMIT].text(state, max(timed, key=lambda row: row.case.size)) if timed else NONE

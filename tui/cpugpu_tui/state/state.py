@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, gpu_rounds
 from cpugpu_tui.decide.interval import NONE, Correlation
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -92,14 +92,11 @@ class Row:
         """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
-        others = self.gpu.other_round_ns
-        rounds = GpuRounds(
-            self.gpu.round_ns, *(others.get(name, {}) for name in (model.PAGEABLE, model.PINNED, model.DEVICE))
-        )
+        rounds = {model.LATENCY: self.gpu.round_ns, **self.gpu.other_round_ns}
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.others)
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if, rounds), self.others)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -248,11 +245,7 @@ class RunState:
     def with_shared_correlation(self) -> RunState:
         """Base the intervals of all rows on all finished cases."""
         whole = self.correlation
-
-        def based(row: Row) -> Row:
-            return replace(row, others=whole.minus(row.correlation))
-
-        return replace(self, rows=Made(self.rows, based))
+        return replace(self, rows=Made(self.rows, lambda row: replace(row, others=whole.minus(row.correlation))))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)

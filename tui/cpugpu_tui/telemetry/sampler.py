@@ -254,14 +254,9 @@ class Host:
         age_s = now_s - self._slow_at_s
         return {
             "cpu_pct": self._cpu_pct(),
-            **{
-                key: self._asked(key, ask)
-                for key, ask in (
-                    ("load_1min", procfs.load_1min),
-                    ("memory_used_bytes", procfs.memory_used_bytes),
-                    ("memory_total_bytes", procfs.memory_total_bytes),
-                )
-            },
+            "load_1min": self._asked("load_1min", procfs.load_1min),
+            "memory_used_bytes": self._asked("memory_used_bytes", procfs.memory_used_bytes),
+            "memory_total_bytes": self._asked("memory_total_bytes", procfs.memory_total_bytes),
             **{key: Reading(slow.value, slow.reason, age_s) for key, slow in self._slow.items()},
         }
 
