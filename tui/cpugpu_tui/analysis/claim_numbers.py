@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.answer import WITHIN, named, not_judged
 from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
@@ -80,8 +81,7 @@ class Numbers:
         return next((point for point in self.sweep(workload, variant) if point.size == size), None)
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The outcome of a claim on this machine."""
 
     outcome: str

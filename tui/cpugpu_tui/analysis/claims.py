@@ -7,7 +7,7 @@ GPU unless a sentence says otherwise (method.md).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import named
@@ -65,8 +65,7 @@ MILLISECOND_NS, MOVING_NS = 1e6, 2e6
 """P1's flat time on the GPU, and P3's time to move model and input."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """One sentence of a publication."""
 
     id: str

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import fmean
+from typing import NamedTuple
 
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY, SweepKey
@@ -240,8 +241,7 @@ def _means(sides: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {run: fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)}
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(NamedTuple):
     """How often a verdict may be false, each on one side of its interval or on both together."""
 
     shared: float

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns, thread_time_ns
+from typing import NamedTuple
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.text import printable
@@ -138,8 +139,7 @@ KERNEL_PID = 2
 """Parent of the kernel's threads, if this namespace shows them."""
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One process at one moment."""
 
     command: str

@@ -41,14 +41,9 @@ class FleetRow:
         """The row with the times of this GPU only."""
         return self.whole if self.gpu is None else self.whole.on(self.gpu.name)
 
-    @property
-    def is_void(self) -> bool:
-        """Whether its times must not be shown, such as those of a skipped case."""
-        return self.row.status in ("mismatch", "skipped")
-
     def text(self, key: str) -> str:
         """Return the text of a column; the speedup with its interval."""
-        if self.is_void:
+        if self.row.status in ("mismatch", "skipped"):  # its times must not be shown
             return NONE
         if key == Key.SPEEDUP and self.row.comparison is not None:
             return speedup_text(self.row.comparison)

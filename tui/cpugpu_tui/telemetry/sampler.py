@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import plausible
@@ -36,8 +36,7 @@ STOP_S = 2.0
 Aging = TypeVar("Aging", GpuTelemetry, MigInstance)
 
 
-@dataclass(frozen=True)
-class _Hung:
+class _Hung(NamedTuple):
     """A GPU with a hanging call."""
 
     asker: Asker
