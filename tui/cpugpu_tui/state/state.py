@@ -109,6 +109,9 @@ class Row:
 prime(Row(model.Case("", 1)))
 
 
+NO_PLAN = model.Plan("", ())
+
+
 @dataclass(frozen=True)
 class RunState:
     """A live or saved run, as far as its events are known."""
@@ -152,7 +155,17 @@ class RunState:
     @property
     def simulated(self) -> bool:
         """Whether a simulated machine made the numbers."""
-        return self.run is not None and self.run.plan.simulation is not None
+        return self.plan.simulation is not None
+
+    @property
+    def plan(self) -> model.Plan:
+        """Its plan; an empty one without a run."""
+        return self.run.plan if self.run is not None else NO_PLAN
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Environment of agent and controller; empty without a run."""
+        return self.run.environment if self.run is not None else {}
 
     @property
     def gpu(self) -> model.Device | None:
