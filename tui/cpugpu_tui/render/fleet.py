@@ -97,10 +97,10 @@ def cases_text(each: HostState) -> str:
     """Return the progress of a host's run: `11 of 14, 1 failed, 2 skipped`; these add up at the end."""
     if not each.run.rows:
         return ""
-    counts = each.run.done, each.run.failed, each.run.skipped
-    others = [f", {count} {word}" for count, word in zip(counts[1:], ("failed", "skipped"), strict=True) if count]
+    counts = {"failed": each.run.failed, "skipped": each.run.skipped}
+    others = [f", {count} {word}" for word, count in counts.items() if count]
     before = f", {each.failed_before} failed before" if each.failed_before else ""
-    return f"{counts[0]} of {len(each.run.rows)}{''.join(others)}{before}"
+    return f"{each.run.done} of {len(each.run.rows)}{''.join(others)}{before}"
 
 
 def doing_text(each: HostState) -> str:

@@ -263,9 +263,7 @@ class SimulatedMachine:
         self.watch: Watch = self.planted
         cpu = model.Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
-            model.Device(
-                f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=GPU_MEMORY_BYTES, simulated=True
-            )
+            model.Device(f"cuda:{i}", gpu_label(laws, i), f"GPU-SIM{i}", GPU_MEMORY_BYTES, simulated=True)
             for i in range(laws.gpus)
         )
         self.found = (cpu, *gpus)
@@ -279,20 +277,13 @@ class SimulatedMachine:
         Raises:
             UnfitError: the simulated machine lacks a named GPU.
         """
-        found = {device.name: device for device in self.found}
-        chosen: dict[str, model.Device] = {}
-        for name in names:
-            auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
-            groups: dict[str, list[str]] = {
-                "auto": auto,
-                "all": list(found),
-                "cuda": [d.name for d in self.found[1:]] or ["cuda:0"],
-            }
-            for each in groups.get(name, [name]):
-                if each not in found:
-                    raise UnfitError(f"The simulated machine has no {each}.", f"Choose from: {', '.join(found)}.")
-                chosen[each] = found[each]
-        return tuple(sorted(chosen.values(), key=lambda device: model.place(device.name)))
+        found = [device.name for device in self.found]
+        groups = {"auto": found[:2], "all": found, "cuda": found[1:] or ["cuda:0"]}
+        chosen = [each for name in names for each in groups.get(name, [name])]
+        for each in chosen:
+            if each not in found:
+                raise UnfitError(f"The simulated machine has no {each}.", f"Choose from: {', '.join(found)}.")
+        return tuple(device for device in self.found if device.name in chosen)
 
     def timer(self, device: str) -> SimulatedTimer:
         """Return the timer of a device."""
