@@ -14,20 +14,12 @@ from cpugpu_tui.analysis.survey import Part, copied, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, micro
-from cpugpu_tui.render.answers import (
-    axis_of,
-    beside,
-    leading_answers,
-    named_on,
-    survey_lines,
-    threads_of,
-    world,
-)
+from cpugpu_tui.render.answers import axis_of, beside, leading_answers, named_on, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.device_times import DeviceTimes
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import Row, RunState, threads_of
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 

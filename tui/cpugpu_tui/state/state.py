@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from sys import intern
@@ -185,11 +185,7 @@ class RunState:
     @cached_property
     def threads(self) -> int:
         """Largest number of CPU threads in force; 0 if not known yet."""
-        counts = (
-            next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
-            for rows in self.sweeps.values()
-        )
-        return max(counts, default=0)
+        return max(map(threads_of, self.sweeps.values()), default=0)
 
     @cached_property
     def sweeps(self) -> Mapping[model.SweepKey, tuple[Row, ...]]:
@@ -264,6 +260,11 @@ class RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
         return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def threads_of(rows: Iterable[Row]) -> int:
+    """Return the CPU threads in force, 0 if not known."""
+    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
 
 
 def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:

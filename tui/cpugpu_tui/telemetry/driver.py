@@ -14,8 +14,8 @@ from collections.abc import Callable, Container
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.calls import driver_problem
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuTelemetry
 
