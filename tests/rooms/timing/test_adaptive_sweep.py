@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
     Found,
     Simulation,
 )
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer

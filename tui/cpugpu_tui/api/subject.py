@@ -8,8 +8,8 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
@@ -18,8 +18,7 @@ from cpugpu_tui.workloads.code_target import load_target, parse_target
 from cpugpu_tui.workloads.own_code import DEVICE, SIZE, own_code
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """Code to time."""
 
     code: OwnCode
@@ -158,17 +157,13 @@ def _why_not_importable(what: object) -> str:
     name = name_of(what)
     if name.startswith("lambda"):
         return "a lambda cannot be imported"
-    if not _is_function(what):
+    if not hasattr(what, "__qualname__"):
         return f"{_article(type(what).__name__)} cannot be imported"
     if "<locals>" in str(getattr(what, "__qualname__", "")):
         return f"{name} is defined inside another function"
     if getattr(what, "__module__", "") == "__main__":
         return f"{name} is defined in __main__"
     return f"{name} cannot be imported from {getattr(what, '__module__', None) or 'its module'}"
-
-
-def _is_function(what: object) -> bool:
-    return hasattr(what, "__qualname__")
 
 
 def _stands_beside(inputs: object, what: object) -> bool:
