@@ -20,7 +20,6 @@ from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
-from cpugpu_tui.workloads.own_code import SIZE
 from cpugpu_tui.workloads.presets import PRESETS
 
 
@@ -291,6 +290,8 @@ def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     name = rows[0].case.workload if rows else ""
     if any(code.name == name for code in run.plan.codes):
+        from cpugpu_tui.workloads.own_code import SIZE  # see `OwnWorkloads.infos`
+
         return SIZE
     workload = REGISTRY.get(name)
     return workload.axis if workload is not None else ""

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import where
+from cpugpu_tui.analysis.answer import open_sweep_words, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.analysis.survey import Part, copied, parts
+from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, micro
@@ -91,7 +91,8 @@ def survey_chart(run: RunState) -> SurveyChart | None:
     bars = []
     for answer in leading_answers(run):
         found, moved = answer.evidence.measured, copied(answer.evidence)
-        words = {ALWAYS: "always", NEVER: "never"}.get(found.kind) or where(found, answer.evidence.axis)
+        fixed = {ALWAYS: "always", NEVER: "never", UNCLEAR: open_sweep_words(found)}
+        words = fixed.get(kind_of(found)) or where(found, answer.evidence.axis)
         words += f", with copies {where(moved)}" if moved.low is not None else ""
         ends = found.points[0].size, found.points[-1].size
         bars.append(SurveyBar(named_on(answer), ends, parts(answer.evidence), words))
@@ -183,10 +184,14 @@ def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
         known += [curve._replace(role=f"{curve.role} {index}") for index, name in enumerate(leaders[1:], 2)
                   for curve in of_gpus[name] if curve.points]  # fmt: skip
         others = [of_gpus[name][0] for name in gpus if of_gpus[name][0].points]
-    answered = (each.sentences for each in leading_answers(run) if each.rows[0].case.sweep == sweep)
+    sentences = (
+        f"{answer.gpu.name}: {sentence}" if answer.gpu is not None else sentence
+        for answer in leading_answers(run) if answer.rows[0].case.sweep == sweep
+        for sentence in answer.sentences
+    )  # fmt: skip
     return SweepChart(
         _name(run, sweep, rows), axis_of(run, rows), tuple(known), tuple(others), listed(gpus) if others else "",
-        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, next(answered, ()))),
+        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, sentences)),
     )  # fmt: skip
 
 

@@ -218,7 +218,7 @@ def _compile_line(run: RunState, row: Row, times: DeviceTimes, compiled: CodeCom
     if _eager(run, row, compiled) is None:
         parts.append(f"time the variant {compiled.variant} in the same run to see when it pays")
     elif was_ns is None or times.latency_ns is None or calls is None:
-        parts.append("unknown when it pays")
+        parts.append("whether it pays is unknown")
     else:
         parts.append(f"{faster(was_ns / times.latency_ns)} than eager")
         parts.append("never pays" if calls == NEVER else f"pays after {count_of(float(f'{calls:.3g}'), 'call')}")

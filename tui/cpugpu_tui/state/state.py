@@ -302,14 +302,6 @@ def _is_failed(row: Row) -> bool:
     return row.failure is not None and row.failure.kind != "skipped"
 
 
-_FIELDS: dict[type[model.Event], str] = {
-    model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
-    model.EnergyMeasured: "energy",
-    model.KernelsProfiled: "kernels", model.LinesProfiled: "lines", model.TensorsPlaced: "placed",
-}  # fmt: skip
-"""Events that a device of a case has once → their field of `DeviceTimes`."""
-
-
 def _apply_to_row(row: Row, event: model.Event) -> Row:
     match event:
         case model.CaseStarted():
@@ -321,12 +313,20 @@ def _apply_to_row(row: Row, event: model.Event) -> Row:
         case model.EpochFinished():
             times = _times(row, event.device)
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
-        case (
-            model.Calibrated() | model.CodeCompiled() | model.CodeTraced() | model.EnergyMeasured()
-            | model.KernelsProfiled() | model.LinesProfiled() | model.TensorsPlaced()
-        ):  # fmt: skip
-            found: dict[str, Any] = {_FIELDS[type(event)]: event}
-            return _with_times(row, replace(_times(row, event.device), **found))
+        case model.Calibrated():
+            return _with_times(row, replace(_times(row, event.device), calibrated=event))
+        case model.CodeCompiled():
+            return _with_times(row, replace(_times(row, event.device), compiled=event))
+        case model.CodeTraced():
+            return _with_times(row, replace(_times(row, event.device), traced=event))
+        case model.EnergyMeasured():
+            return _with_times(row, replace(_times(row, event.device), energy=event))
+        case model.KernelsProfiled():
+            return _with_times(row, replace(_times(row, event.device), kernels=event))
+        case model.LinesProfiled():
+            return _with_times(row, replace(_times(row, event.device), lines=event))
+        case model.TensorsPlaced():
+            return _with_times(row, replace(_times(row, event.device), placed=event))
         case model.MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
         case model.DeviceSampled():
