@@ -177,3 +177,5 @@ def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -
     assert "2 more. Press z to enlarge the pane." in small
     assert "2 more." in zoomed
     assert "Press z" not in zoomed
+    for case in plan.cases:  # where one line is left, it is the one of the highlighted row
+        assert shown(run, (38, 3, 3), case.key)[1].startswith(f"{case.workload} ")

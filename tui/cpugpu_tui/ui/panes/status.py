@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from textual.geometry import Size
 
-from cpugpu_tui.model import CALIBRATION, Progressed, typed_name
+from cpugpu_tui import model
+from cpugpu_tui.model import CALIBRATION, typed_name
 from cpugpu_tui.model.quantities import count_of, duration, size_text
 from cpugpu_tui.render.sentences import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.state.state import RunState
@@ -214,7 +215,7 @@ def _step(state: AppState, glyphs: Glyphs) -> Spans:
     return ((f"{glyphs.dot} {doing}", "muted"),) if doing else ()
 
 
-def step_text(state: AppState, current: Progressed, glyphs: Glyphs) -> str:
+def step_text(state: AppState, current: model.Progressed, glyphs: Glyphs) -> str:
     """Return `matmul 512 GPU round 3`."""
     row = state.run.rows.get(current.case)
     case = current.case
