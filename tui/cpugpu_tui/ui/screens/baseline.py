@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from textual.app import ComposeResult
-from textual.containers import Vertical
-
 from cpugpu_tui.compare.series import checked_baseline
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.ui.panes.lines import Lines, Spans, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.screens.form import LineBox
 
 WIDTH = 54
@@ -17,26 +14,19 @@ WIDTH = 54
 class BaselineBox(LineBox[str]):
     """Returns the name, or None if cancelled."""
 
-    def compose(self) -> ComposeResult:
-        """Yield the question, the field, its error and the keys."""
-        with Vertical(id="box"):
-            yield Lines(id="question")
-            yield self.make_field()
-            yield Lines(id="hint")
+    TITLE, DOES = "Name this series as a baseline", "set"
 
     def check(self, text: str, *, is_final: bool) -> str | None:
         """Show the error of the name, or what it is for; return a valid name."""
         del is_final
-        width, name = min(WIDTH, self.size.width - 4), None
+        name, told, role = (
+            None,
+            "Later runs are compared with it. The commands compare and gate accept its name.",
+            "muted",
+        )
         try:
             name = checked_baseline(text)
-            lines = wrapped(
-                "Later runs are compared with it. The commands compare and gate accept its name.", width, "muted"
-            )
         except UsageError as error:
-            lines = wrapped(str(error), width, "bad")
-        question = wrapped("Make this series a baseline with the name:", width)
-        self.query_one("#question", Lines).show(question)
-        keys: Spans = (("enter", "key"), (" set  ", "text"), ("esc", "key"), (" cancel", "text"))
-        self.query_one("#hint", Lines).show([*lines, keys])
+            told, role = str(error), "bad"
+        self.query_one("#hint", Lines).show(wrapped(told, min(WIDTH, self.size.width - 4), role))
         return name

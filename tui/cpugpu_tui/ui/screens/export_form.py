@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from textual.app import ComposeResult
-from textual.containers import Vertical
-
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.export import formats, target
-from cpugpu_tui.ui.panes.lines import Lines, Spans, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, wrapped
 from cpugpu_tui.ui.screens.form import LineBox
 
 BOX_WIDTH = 76
@@ -20,21 +17,9 @@ BOX_WIDTH = 76
 class ExportForm(LineBox[Path]):
     """Returns a writable file, or None if cancelled."""
 
+    TITLE, DOES = "Export", "write"
     _asked: Path | None = None
     """An existing file that a second enter replaces."""
-
-    def compose(self) -> ComposeResult:
-        """Yield the field, its hint or error, and the keys."""
-        with Vertical(id="box"):
-            yield self.make_field()
-            yield Lines(id="hint", classes="keys")
-            yield Lines(id="outcome")
-
-    def on_mount(self) -> None:
-        """Set the title and show the keys."""
-        self.query_one("#box").border_title = "Export"
-        keys: Spans = (("enter", "key"), (" write  ", "text"), ("esc", "key"), (" back", "text"))
-        self.query_one("#outcome", Lines).show([keys])
 
     def check(self, text: str, *, is_final: bool) -> Path | None:
         """Show an unknown suffix at once. What needs the disk is checked when enter is pressed."""

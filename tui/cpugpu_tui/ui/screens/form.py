@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.events import DescendantFocus
 from textual.widget import Widget
 from textual.widgets import Input
@@ -35,14 +35,26 @@ class LineBox(Box[T]):
         ("escape", "cancel"),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
     ]
+    TITLE: ClassVar[str]
+    DOES: ClassVar[str]
+    """Label of enter."""
 
     def __init__(self, proposed: str) -> None:
         super().__init__()
         self._proposed = proposed
 
-    def make_field(self) -> LineField:
-        """Return the field with the proposal."""
-        return LineField(self._proposed, select_on_focus=False)
+    def compose(self) -> ComposeResult:
+        """Yield the field, its hint or error, and the keys."""
+        with Vertical(id="box"):
+            yield LineField(self._proposed, select_on_focus=False)
+            yield Lines(id="hint")
+            yield Lines(id="outcome", classes="keys")
+
+    def on_mount(self) -> None:
+        """Set the title and show the keys."""
+        self.query_one("#box").border_title = self.TITLE
+        keys: Spans = (("enter", "key"), (f" {self.DOES}  ", "text"), ("esc", "key"), (" cancel", "text"))
+        self.query_one("#outcome", Lines).show([keys])
 
     @property
     def field(self) -> Input:
