@@ -244,14 +244,14 @@ GLOSSARY: dict[str, str] = {
     "series": "Runs of the same plan that belong together.",
     "baseline": "A named series to compare later runs with.",
     "simulated": "Timed on a simulated machine. Its times say nothing about yours.",
-    "round": "One visit to each device: CPU, then GPU, or the other way round. Half a round is one visit.",
+    "round": "Each device once: CPU, then GPU, or the other way round. Half a round is one device.",
     "latency": "Time from the start of a call until the device has finished it. Columns `CPU` and `GPU`.",
     "kernel time": "Time that the GPU itself works in a call, without launch and wait. Column `cold kernels`"
     " (caches emptied before) or `warm kernels`.",
     "with copies": "End-to-end latency: inputs start in host memory, and the result ends there.",
     "launch overhead": "Time that the host needs to start work on the GPU.",
     "synchronise": "To wait until the GPU has finished.",
-    "throughput": "Calls per second when many calls are queued and the host waits once.",
+    "throughput": "Time per call when many calls are queued and the host waits once.",
     "paper's clock": "The timing code of the publication, run unchanged.",
     "paper's error": "How many times longer the same work takes when the paper's clock waits for the GPU.",
     "interval, `±`": "The 95 % confidence interval of the value beside it. In a comparison, the one that decided the"
@@ -262,8 +262,8 @@ GLOSSARY: dict[str, str] = {
     "machine card": "The screen and table of peak rates and fixed overheads.",
     "mark": "A short word for what disturbed a row, such as `throttled`.",
     "outlier": "A sample that lies far from the median.",
-    "claim": "A sentence of a publication. Outcomes: `holds`, `does not hold here`, `depends on size`, `not"
-    " measured yet`.",
+    "claim": "A sentence of a publication. Outcomes: `holds`, `does not hold here`, `depends on size`,"
+    " `undecided here`, `not measured yet`, `outdated`.",
     "verdict": "The word for a change between two series: `faster`, `slower`, `same`, `unclear`.",
     "band": "The changes that count as none: `same` needs an interval within it.",
     "agent": "The process that times. It runs in the interpreter, here or on another host.",
