@@ -59,7 +59,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--mnist": ("missing",),
     "--new": NOT_A_RUN,
     "--older-than": ("30", "last week"),
-    "--only": ("matmul,fftt",),
+    "--only": ("matmul,fftt", ","),
     "--out": ("missing/x.json", "x.xlsx"),
     "thresholds make --out": ("missing/x.json", "folder"),
     "new-workload --out": ("missing/x.py", "notes.txt"),

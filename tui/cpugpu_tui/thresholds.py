@@ -38,6 +38,9 @@ SIMULATE = "CPUGPU_SIMULATE"
 MOST_BYTES = 10_000_000
 """Larger files are not of this format."""
 
+MOST = 2**63 - 1
+"""Largest size, that of C's `long long`."""
+
 Part = tuple[str, int, int]
 """Device, smallest and largest size at which it is faster."""
 
@@ -81,15 +84,17 @@ class Thresholds:
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ThresholdsError("It is not a file of thresholds.")
         if document.get("version") != VERSION:
-            raise ThresholdsError(f"It has version {str(document.get('version'))[:20]}; this program reads {VERSION}.")
+            raise ThresholdsError(f"It has version {_shown(document.get('version'))}; this program reads {VERSION}.")
         try:
             self.machine = dict(document["machine"])
             """Facts of the machine that was measured."""
-            self.made = str(document["made"])[:40]
+            self.made = _shown(document["made"])
             """Date and time in UTC, as ISO 8601."""
             self.entries = tuple(map(_entry, document["thresholds"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise ThresholdsError(f"It is damaged ({type(error).__name__}: {str(error)[:100]}).") from None
+            raise ThresholdsError(f"It is damaged ({type(error).__name__}: {_shown(error)}).") from None
+        if not self.entries:
+            raise ThresholdsError("It has no thresholds.")
         self.differences = differences(self.machine, here)
         """Why it must not be used on this machine, a sentence each. If there are any, `choose` returns None."""
         table: dict[tuple[Any, ...], tuple[Part, ...]] = {}
@@ -110,9 +115,7 @@ class Thresholds:
         """
         parts = self._table.get((operation, dtype, resident, variant, threads))
         if parts is None:
-            if isinstance(dtype, str):
-                return None
-            parts = self._table.get((operation, str(dtype)[6:], resident, variant, threads))  # torch.float32
+            parts = self._table.get((operation, _dtype_name(dtype), resident, variant, threads))
             if parts is None:
                 return None
             self._table[operation, dtype, resident, variant, threads] = parts
@@ -128,9 +131,9 @@ class Thresholds:
         """Return the reason for what `choose` returns, as a sentence."""
         if self.differences:
             return self.differences[0]
-        if not NAME.fullmatch(operation):
-            return f"Invalid name {operation[:60]!r}: use letters, digits, dots, dashes and underscores."
-        dtype, where = str(dtype).rpartition(".")[2], "with the inputs on the GPU" if resident else "with copies"
+        if not NAME.fullmatch(str(operation)):
+            return f"Invalid name {str(operation)[:60]!r}: use letters, digits, dots, dashes and underscores."
+        dtype, where = _dtype_name(dtype), "with the inputs on the GPU" if resident else "with copies"
         parts = self._table.get((operation, dtype, resident, variant, threads))
         if parts is None:
             form = ", ".join([*([variant] if variant else []), dtype, f"{threads or 'all'} CPU threads", where])
@@ -150,7 +153,7 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
     Raises:
         ThresholdsError: the file is missing, damaged, or of another version.
     """
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     try:
         with open(path, "rb") as file:
             text = file.read(MOST_BYTES + 1)
@@ -174,7 +177,8 @@ def _entry(data: Mapping[str, Any]) -> Threshold:
     """
     faster = tuple((str(device), first, last) for device, first, last in data["faster"])
     ends = [end for _, first, last in faster for end in (first, last)]
-    if not ends or not all(type(end) is int and end >= 1 for end in ends) or ends != sorted(ends):
+    are_sizes = bool(ends) and all(type(end) is int and 1 <= end <= MOST for end in ends)
+    if not are_sizes or ends != sorted(ends) or any(below[2] == above[1] for below, above in pairwise(faster)):
         raise ValueError("invalid sizes")
     if not {device for device, _, _ in faster} <= {CPU, GPU}:
         raise ValueError("unknown device")
@@ -183,9 +187,20 @@ def _entry(data: Mapping[str, Any]) -> Threshold:
         if not NAME.fullmatch(name):
             raise ValueError(f"invalid name {name[:60]!r}")
     threads, resident, best = data["threads"], data["resident"], data["best"]
-    if [type(value) for value in (threads, resident, best)] != [int, bool, bool]:
+    if [type(value) for value in (threads, resident, best)] != [int, bool, bool] or threads < 0:
         raise ValueError("invalid form")
-    return Threshold(operation, variant, dtype, threads, resident, best, str(data.get("axis", ""))[:200], faster)
+    return Threshold(operation, variant, dtype, threads, resident, best, _shown(data.get("axis", "")), faster)
+
+
+def _dtype_name(dtype: Any) -> str:
+    """Return the name of a dtype: `float32` for `torch.float32`."""
+    return str(dtype).rpartition(".")[2]
+
+
+def _shown(value: Any) -> str:
+    """Return a value of a file as text for messages, which may not hold escape sequences of terminals."""
+    text = str(value)[:100]
+    return text if text.isprintable() else ascii(text)
 
 
 # ------------------------------------------------------------------ machine
@@ -198,11 +213,12 @@ def this_machine() -> dict[str, Any]:
     """Return the facts of this machine that the driver and Python know without torch; None if unknown."""
     models = [_found(r"Model:\s*(.+)", path) for path in sorted(glob.glob("/proc/driver/nvidia/gpus/*/information"))]
     affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    is_hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1")
     return {
         "cpu": _found(r"model name\s*:\s*(.+)", "/proc/cpuinfo"),
         "cores": len(affinity(0)) if affinity else os.cpu_count(),
         "gpu": " + ".join(dict.fromkeys(filter(None, models))) or None,
-        "driver": _found(r"\s(\d{3,4}(?:\.\d+)+)\s", "/proc/driver/nvidia/version"),
+        "driver": None if is_hidden else _found(r"\s(\d{3,4}(?:\.\d+)+)\s", "/proc/driver/nvidia/version"),
         "torch": _torch_version(),
         "simulated": bool(os.environ.get(SIMULATE)),
     }
@@ -240,11 +256,11 @@ def differences(made: Mapping[str, Any], here: Mapping[str, Any]) -> tuple[str, 
         then, now = made.get(fact), here.get(fact)
         if fact == "gpu" and then and now:
             # MIG slices add to the name of their GPU, and any GPU of this machine may be meant.
-            short = str(then).replace("NVIDIA ", "")
-            now = then if any(short.startswith(name.replace("NVIDIA ", "")) for name in str(now).split(" + ")) else now
+            whole = str(then).removeprefix("NVIDIA ").partition(" MIG ")[0]
+            now = then if whole in (name.removeprefix("NVIDIA ") for name in str(now).split(" + ")) else now
         # Without a driver no GPU can be used. What else is unknown is not compared.
         is_known = then is not None and fact in here and (now is not None or fact == "driver")
         if is_known and then != now:
             kind = "Outdated" if fact in ("driver", "torch") and now else "Another machine"
-            found.append(f"{kind}: {name} {then} in the file, {now or 'none'} here.")
+            found.append(f"{kind}: {name} {_shown(then)} in the file, {now or 'none'} here.")
     return tuple(found)

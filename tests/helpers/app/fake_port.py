@@ -69,7 +69,7 @@ class FakePort:
         self.shown += 1
 
     def situate(self, **changes: Any) -> None:
-        self.change(situation=replace(self.state.situation, **changes))
+        self.change(situation=self.state.situation._replace(**changes))
 
     def say(self, text: str, *, stays: bool = False) -> None:
         self.said.append(text)

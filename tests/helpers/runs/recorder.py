@@ -118,14 +118,16 @@ def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
     return status, recorder
 
 
+def state_events(plan: Plan, recorder: Recorder) -> list[Event]:
+    """Return the recorded events after those that begin a run."""
+    devices = SimulatedMachine(plan).devices
+    started = RunStarted(run_id="r", series_id="s", plan=plan, environment={})
+    return [started, DevicesFound(devices=devices), *recorder.events]
+
+
 def state_of(plan: Plan, recorder: Recorder) -> RunState:
     """Return what a person sees after the recorded run."""
-    devices = SimulatedMachine(plan).devices
-    stream = [
-        RunStarted(run_id="r", series_id="s", plan=plan, environment={}),
-        DevicesFound(devices=devices), *recorder.events, RunFinished(status="done"),
-    ]  # fmt: skip
     state = RunState()
-    for event in stream:
+    for event in (*state_events(plan, recorder), RunFinished(status="done")):
         state = state.apply(event)
     return state

@@ -56,6 +56,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
+from cpugpu_tui.workloads import find
 
 US, MS, S = 1e3, 1e6, 1e9
 CPU = Ceilings("cpu", "Xeon", None, "box", "2.11", 0, 16, {"float32": 1.35e12}, {}, 1e11, 1 << 30, 1.3e3)
@@ -76,7 +77,8 @@ def point(
     if verdict in FEW:
         comparison = Comparison(speedup, None, None, FEW[verdict], verdict)
     on_cpu, on_gpu = {LATENCY: cpu_ns, **(cpu or {})}, {LATENCY: gpu_ns, **(gpu or {})}
-    return TimedCase(workload, variant, size, on_cpu, on_gpu, comparison, 2.0 * size, bytes_moved, 1, source)
+    flops = find(workload).flops(size) if workload in ("conv2d", "matmul") else 2.0 * size
+    return TimedCase(workload, variant, size, on_cpu, on_gpu, comparison, flops or 0.0, bytes_moved, 1, source)
 
 
 H200 = (
@@ -141,8 +143,7 @@ def test_without_any_number_nothing_is_said_and_every_claim_says_what_it_needs()
         assert found.outcome == (OUTDATED if found.claim.outdated else UNMEASURED), found
         assert found.here
         assert found.sources == ()
-        measurable = not found.claim.outdated and found.claim.id != "p3-convolutions"
-        assert bool(command(found)) == measurable, found.claim.id
+        assert bool(command(found)) != found.claim.outdated, found.claim.id
 
 
 def test_outdated_claims_say_why() -> None:
@@ -232,6 +233,20 @@ def test_a_claim_about_the_machine_is_measured_by_the_machine_card() -> None:
     assert command(judged("p4-reason", H200, ceilings=[])) == "cpugpu-tui machine --measure"
 
 
+@pytest.mark.parametrize(("small", "large", "outcome"), [(8.0, 40.0, HOLDS), (8.0, 20.0, DEPENDS), (4.0, 20.0, FAILS)])
+def test_convolutions_are_held_against_products_of_as_many_flops(
+    words: GoldenWords, small: float, large: float, outcome: str
+) -> None:
+    products = [
+        point("matmul", "default", n, 8 * US, (8 / gain) * US) for n, gain in ((144, 5.0), (300, 9.0), (576, 20.0))
+    ]
+    layers = [point("conv2d", "channels-last", n, 8 * US, (8 / gain) * US) for n, gain in ((9, small), (72, large))]
+    found = judged("p3-convolutions", [*products, *layers])
+    assert found.outcome == outcome
+    words(found.here)
+    assert judged("p3-convolutions", [products[1], *layers]).outcome == UNMEASURED
+
+
 # ------------------------------------------------------------------ what measures them
 
 
@@ -248,7 +263,7 @@ def test_each_request_is_a_plan_that_gives_what_the_claim_needs(name: str) -> No
 
 def test_every_claim_that_can_be_measured_has_a_request_or_needs_the_card() -> None:
     without = {claim.id for claim in CLAIMS} - set(REQUESTS)
-    assert without == {"p3-convolutions", "p4-units", *(claim.id for claim in CLAIMS if claim.outdated)}
+    assert without == {"p4-units", *(claim.id for claim in CLAIMS if claim.outdated)}
 
 
 def test_the_command_repeats_the_request() -> None:

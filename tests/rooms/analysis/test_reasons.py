@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -102,7 +101,7 @@ CLOCKS = {
     "too small": PRINTED[:1],
     "too large": PRINTED[2:],
     "a crossover": PRINTED,
-    "slower in the end": (PRINTED[1], replace(PRINTED[0], size=2_000)),
+    "slower in the end": (PRINTED[1], PRINTED[0]._replace(size=2_000)),
 }
 
 

@@ -10,8 +10,8 @@ from tests.rooms.decide.test_crossover import sweep
 
 from cpugpu_tui.analysis.answer import Evidence
 from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.analysis.survey import BOTH, CPU, OPEN, RESIDENT, parts, place, sentences
-from cpugpu_tui.decide.crossover import crossover
+from cpugpu_tui.analysis.survey import BOTH, CPU, DEPENDS, OPEN, RESIDENT, UNCLEAR, by_kind, parts, place, sentences
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, crossover
 
 
 def evidence(letters: str, moved: str = "") -> Evidence:
@@ -33,6 +33,8 @@ def evidence(letters: str, moved: str = "") -> Evidence:
         ("CCG?", "", [CPU, OPEN]),
         ("GGCC", "", [RESIDENT, OPEN, CPU]),
         ("===", "", [OPEN]),
+        ("GG?GG", "GG?GG", [BOTH, OPEN, BOTH]),
+        ("GGGGG", "GG=GG", [BOTH, RESIDENT, BOTH]),
         ("G", "", []),
     ],
 )
@@ -48,6 +50,12 @@ def test_the_earlier_the_gpu_wins_the_earlier_a_workload_stands() -> None:
     assert sorted(ordered[::-1], key=lambda letters: place(evidence(letters))) == ordered
 
 
+def test_a_workload_belongs_to_one_kind_and_to_none_without_times() -> None:
+    told = {"a": "GGG", "b": "CCC", "c": "CGG", "d": "GG?GG", "e": "===", "f": ""}
+    found = by_kind((name, crossover(sweep(letters))) for name, letters in told.items())
+    assert found == {ALWAYS: ["a"], NEVER: ["b"], DEPENDS: ["c", "d"], UNCLEAR: ["e"]}
+
+
 def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
     surveys = [
         {"a": ("GGG", "GGG"), "b": ("GGG", "CCC"), "c": ("CCC", "CCC"), "d": ("CCGG", "CCCC"), "e": ("GGGG", "CCGG")},
@@ -55,6 +63,7 @@ def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None
         {"a": ("CCGG", "CCCG")},
         {"a": ("GGG", ""), "b": ("===", "")},
         {"a": ("?", "")},
+        {"a": ("GG?GG", "GGGGG"), "b": ("CC=CC", ""), "c": ("GGGG", "GG=GG")},
     ]
     told = [sentences([(name, evidence(*each)) for name, each in found.items()]) for found in surveys]
     assert all(len(lines) == 3 for lines in told)

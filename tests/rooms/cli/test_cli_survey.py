@@ -41,10 +41,36 @@ def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_o
     assert "█" not in bars["sort"]
     # The sentences are last; no row of a case is printed.
     assert re.search("^No workload is faster on this GPU at every size", out, re.MULTILINE)
-    assert re.search("^No workload is slower on it at every size; including copies, never .*sort", out, re.MULTILINE)
+    assert re.search(
+        "^No workload is slower on it at every size; never faster including copies: .*sort", out, re.MULTILINE
+    )
     assert re.search("^Depends on the size: .*matmul from ≈ ", out, re.MULTILINE)
     assert not re.search("^ *matmul 16 ", out, re.MULTILINE)
     assert f"survey --only {SOME}" in out
+
+
+def test_json_holds_the_sentences_and_what_they_rest_on(history: CommandLine) -> None:
+    (answer,) = (each for each in history("show", "1", "--json").objects if each["event"] == "Answer")
+    (survey,) = answer["survey"]
+    assert survey["gpu"] == "cuda:0"
+    assert set(survey["resident"]["depends on size"]) == set(SOME.split(","))
+    assert survey["with_copies"]["depends on size"] == ["matmul"]
+    assert "sort" in survey["with_copies"]["never"]
+    printed = history("show", "1").out
+    assert len(survey["sentences"]) == 3
+    assert all(sentence in printed for sentence in survey["sentences"])
+
+
+def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine) -> None:
+    simulate = ("--simulate", f"{FAST},gpus=2,other_gpus=1")
+    done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate)
+    assert done.code == EXIT_OK
+    for gpu in ("cuda:0", "cuda:1"):
+        assert len(re.findall(rf"^{gpu}: .*\.$", done.out, re.MULTILINE)) == 3
+        assert re.search(rf"^fft on {gpu} ", done.out, re.MULTILINE)
+    (answer,) = (each for each in cpugpu("show", "1", "--json").objects if each["event"] == "Answer")
+    assert [survey["gpu"] for survey in answer["survey"]] == ["cuda:0", "cuda:1"]
+    assert [set(survey["resident"]["depends on size"]) for survey in answer["survey"]] == [{"fft", "sort"}] * 2
 
 
 def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:

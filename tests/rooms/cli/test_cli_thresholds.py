@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,9 @@ def test_a_saved_run_gives_the_same_file(file: Path, cpugpu: CommandLine, words:
     assert Path("again.json").read_text() == file.read_text()
     printed = cpugpu.here("thresholds", "make", "--run", "latest", "--out", "-", "--format", "env")
     assert printed.out == cpugpu.here("thresholds", "show", "--format", "env").out
+    named = cpugpu.here("thresholds", "make", "--run", "latest", "--out", "new.h")
+    assert named.code == EXIT_OK
+    assert Path("new.h").read_text() == cpugpu.here("thresholds", "show", "--format", "c").out
     for more in (("matmul",), ("--dtype", "float64"), ("--simulate", "default")):
         refused = cpugpu.here("thresholds", "make", *more, "--run", "latest")
         assert refused.code == EXIT_USAGE
@@ -99,6 +103,9 @@ def test_what_has_moved_fails(file: Path, cpugpu: CommandLine, words: GoldenWord
     same = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
     assert same.code == EXIT_OK
     assert same.out.endswith("0 of 4 thresholds moved out of their brackets.\n")
+    printed = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "-")
+    assert printed.out == file.read_text()
+    assert printed.err == "0 of 4 thresholds moved out of their brackets.\n"
     rewritten(file, faster=[["cuda", 16, 100], ["cpu", 500, 2048]])
     done = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
     assert done.code == EXIT_CHECK_SAID_NO
@@ -131,7 +138,8 @@ def test_an_older_file_must_be_of_this_machine_and_of_the_same_operations(
         ("matmul", "--setup", "x = 1"), ("matmul", "--in-place"), ("matmul", "--format", "yaml"),
         ("matmul", "--out", "missing/thresholds.json"), ("matmul", "--dtype", "int8"),
         ("matmul", "matmul = x @ x", "-s", "x = torch.rand(n, n)", "--n", "16:64"),
-        ("y = x + 1", "y = x + 2", "-s", "x = torch.rand(n)", "--n", "1:4096"), ("matmul", "--n", "64"),
+        ("y = x + 1", "y = x + 2", "-s", "x = torch.rand(n)", "--n", "1:4096"), ("matmul", "--n", "64"), GEMM,
+        ("g" * 61 + " = x @ x", *GEMM[1:], "--n", "16:64"),
     ],
     ids=lambda arguments: " ".join(arguments[:2]).replace("/", "_"),
 )  # fmt: skip
@@ -150,6 +158,24 @@ def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: Comm
     assert {each.faster[-1][2] for each in entries(path).entries} == {1000}
 
 
+def test_sizes_in_a_list_are_timed_as_they_are(cpugpu: CommandLine, tmp_path: Path) -> None:
+    """The tiles of this GPU make the winner change between sizes that a search does not try."""
+    path, tiled = tmp_path / "new.json", "drift=0,gpu_tile=512,launch_ns=1000,sync_ns=500,gpu_ns_per_flop=0.001"
+    sizes = ("16,256,500", "520,700,1000", "1030,1100")
+    done = cpugpu.here("thresholds", "make", "matmul", "--n", ",".join(sizes), "--simulate", tiled, "-o", path)
+    assert done.code == EXIT_OK, done.err
+    found = next(each.faster for each in entries(path).entries if each.resident)
+    assert found == (
+        ("cpu", 16, 256), ("cuda", 500, 500), ("cpu", 520, 700), ("cuda", 1000, 1000), ("cpu", 1030, 1100)
+    )  # fmt: skip
+
+
+def test_without_a_core_for_each_thread_the_reason_is_said(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("thresholds", "make", "matmul", "--n", "64:128", "--simulate", "starved_share=0.4", "-o", "-")
+    assert done.code == EXIT_UNFIT
+    assert "matmul n = 64 to 128 (2 sizes): no core: " in done.err
+
+
 def test_an_expression_without_a_name_gets_one(cpugpu: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "new.json"
     done = cpugpu.here("thresholds", "make", "x @ x", *GEMM[1:], "--n", "16:2048", *STEADY, "-o", path)
@@ -161,6 +187,23 @@ def test_a_run_is_exported_as_thresholds_by_the_name_of_the_file(file: Path, cpu
     done = cpugpu.here("export", "latest", "--out", "my-thresholds.json")
     assert done.code == EXIT_OK, done.err
     assert Path("my-thresholds.json").read_text() == file.read_text()
+    assert cpugpu.here("run", "softmax", "--find-crossover", "--size", "64,4096", *STEADY).code == EXIT_OK
+    done = cpugpu.here("export", "1", "2", "--out", "my-thresholds.json")
+    assert done.code == EXIT_OK, done.err
+    assert {each.operation for each in entries(Path("my-thresholds.json")).entries} == {"matmul", "gemm", "softmax"}
+
+
+def test_an_imported_run_with_a_path_in_a_name_is_refused(
+    file: Path, cpugpu: CommandLine, tmp_path: Path, words: GoldenWords
+) -> None:
+    assert cpugpu.here("export", "latest", "--out", "run.ndjson").code == EXIT_OK
+    text = Path("run.ndjson").read_text().replace("matmul", "../x")
+    (run_id,) = set(re.findall(r"\"run_id\":\"([^\"]+)\"", text))
+    Path("run.ndjson").write_text(text.replace(run_id, "0" * len(run_id)))
+    assert cpugpu.here("import", "run.ndjson").code == EXIT_OK
+    done = cpugpu.here("thresholds", "make", "--run", "latest")
+    assert done.code == EXIT_USAGE
+    words(done.err)
 
 
 def test_without_a_gpu_nothing_is_written(cpugpu: CommandLine, tmp_path: Path, words: GoldenWords) -> None:
@@ -185,6 +228,17 @@ def test_a_stopped_run_writes_nothing(
     assert done.code == EXIT_INTERRUPTED
     assert file.read_text() == before
     words(done.err.splitlines()[-1])
+
+
+def test_a_closed_terminal_leaves_the_file_as_it_is(
+    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = file.read_text()
+    monkeypatch.setattr(measuring, "save_rest", lambda _, code: code or 129)
+    for command in (("make", "matmul", "--n", "64:128"), ("verify", "thresholds.json", "matmul")):
+        done = cpugpu.here("thresholds", *command, *STEADY)
+        assert (done.code, done.out) == (129, "")
+    assert file.read_text() == before
 
 
 def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:

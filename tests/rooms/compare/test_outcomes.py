@@ -45,6 +45,17 @@ def test_the_answer_is_told_in_a_few_words(cases: Mapping[int, Mapping[str, floa
     assert outcome_of(times(cases), None, {}).answer.startswith(answer)
 
 
+def test_the_answer_of_several_workloads_counts_those_in_which_the_gpu_wins_somewhere() -> None:
+    rises, never = {"cpu": 1e6, "cuda:0": 2e6}, {"cpu": 1e6, "cuda:0": 4e6}
+    first = times({64: rises, 128: {"cpu": 4e6, "cuda:0": 2e6}})
+    others = {key.replace("matmul", "sort"): value for key, value in times({64: never, 128: never}).items()}
+    alone = {key.replace("matmul", "fft"): value for key, value in times({64: {"cuda:0": 1e6}}).items()}
+    assert outcome_of(first | others | alone, None, {}) == Outcome("GPU wins 1 of 2")
+    variant = {key.replace("default", "compiled"): value for key, value in first.items()}
+    found = outcome_of(first | variant, None, {})
+    assert (found.answer[:8], found.sweeps) == ("GPU from", 2)
+
+
 def test_the_widest_change_comes_from_the_cases_in_common() -> None:
     before = times({64: {"cpu": 1e6, "cuda:0": 2e6}, 999: {"cpu": 1.0, "cuda:0": 1.0}})
     after = times({64: {"cpu": 1.1e6, "cuda:0": 1e6}, 128: {"cpu": 1.0, "cuda:0": 1.0}})

@@ -144,9 +144,9 @@ def test_a_hostile_name_is_drawn_as_text() -> None:
 
 def test_dollars_are_no_formula() -> None:
     ((_, chart),) = charts(export_runs.run().state)
-    curves = tuple(replace(curve, label="$x^2$") for curve in chart.curves)
+    curves = tuple(curve._replace(label="$x^2$") for curve in chart.curves)
     axes = Figure().add_subplot()
-    draw(axes, replace(chart, curves=curves, axis="$n$"))
+    draw(axes, chart._replace(curves=curves, axis="$n$"))
     texts = [*axes.texts, *axes.get_legend().get_texts(), axes.xaxis.label]
     assert len(texts) > 3
     assert not [text.get_text() for text in texts if text.get_parse_math()]

@@ -131,7 +131,8 @@ def test_every_form_has_a_name_of_its_own(words: GoldenWords) -> None:
         {"operation": "conv2d", "faster": [["cuda", 4, 9], ["cpu", 16, 32]], "variant": "first"},
         {"operation": "conv2d", "faster": [["cuda", 4, 9]], "variant": "last", "best": False},
         {"operation": "roll,k=1.5", "faster": [["cuda", 4, 9]], "dtype": "float16"},
-        machine={"cpu": 'EPYC */ #define X "\\', "gpu": "H200\nX=1", "cores": 8, "simulated": False},
+        machine={"cpu": 'EPYC */ #define X "\\', "gpu": "H200\nX=1", "cores": 8, "simulated": False, "version": "0",
+                 "h": "", "ä": 1},
     )  # fmt: skip
     words(rendered("env", found))
     words(rendered("c", found))

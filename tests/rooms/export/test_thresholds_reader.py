@@ -53,13 +53,14 @@ def written(folder: Path, document: object) -> Path:
 
 
 class Dtype:
-    """A dtype that is no text, as torch's are; it counts how often its name is asked for."""
+    """A dtype that is no text, as torch's and NumPy's are; it counts how often its name is asked for."""
 
-    asked = 0
+    def __init__(self, name: str = "torch.float32") -> None:
+        self.asked, self._name = 0, name
 
     def __str__(self) -> str:
         self.asked += 1
-        return "torch.float32"
+        return self._name
 
 
 def test_a_device_is_chosen_where_it_clearly_wins(words: GoldenWords) -> None:
@@ -69,13 +70,14 @@ def test_a_device_is_chosen_where_it_clearly_wins(words: GoldenWords) -> None:
         ({"n": 2049}, None), ({"n": 15}, None), ({"n": 2048, "resident": False}, "cpu"),
         ({"n": 16, "threads": 1}, "cuda"), ({"n": 16, "threads": 2}, None), ({"n": 16, "dtype": "float64"}, None),
         ({"n": 16, "variant": "slow"}, "cuda"), ({"n": 16, "variant": "default"}, "cpu"),
-        ({"n": 300, "dtype": Dtype()}, "cuda"),
+        ({"n": 300, "dtype": Dtype()}, "cuda"), ({"n": 300, "dtype": Dtype("float32")}, "cuda"),
+        ({"n": 300, "dtype": "torch.float32"}, "cuda"), ({"n": 300, "dtype": "f32"}, None),
     ]  # fmt: skip
     for how, device in asked:
         assert found.choose("matmul", **how) == device, how
     words([found.why("matmul", **how) for how, _ in asked])
     assert found.choose("../matmul", 16) is None
-    words([found.why("softmax", 16), found.why("../matmul", 16)])
+    words([found.why(operation, 16) for operation in ("softmax", "../matmul", "")])
 
 
 def test_a_dtype_object_is_looked_up_by_name_once() -> None:
@@ -100,6 +102,19 @@ def test_an_unknown_fact_is_not_compared() -> None:
     assert differences({**HERE, "gpu": "NVIDIA H200 MIG 1g.18gb"}, {**HERE, "gpu": "NVIDIA A2 + NVIDIA H200"}) == ()
 
 
+def test_a_gpu_whose_name_begins_alike_is_another_one() -> None:
+    for then, now in {"L40S": "L4", "A100-SXM4-80GB": "A10", "H200 NVL": "H200", "H200 MIG 1g": "H200 MIG 2g"}.items():
+        assert len(differences({"gpu": f"NVIDIA {then}"}, {"gpu": f"NVIDIA {now}"})) == 1
+
+
+def test_a_message_holds_no_escape_sequence() -> None:
+    hostile = "\x1b]0;title\x07\n"
+    with pytest.raises(ThresholdsError) as raised:
+        Thresholds(changed(version=hostile), HERE)
+    found = Thresholds({**with_entry(axis=hostile), "made": hostile, "machine": {"cpu": hostile}}, HERE)
+    assert all(map(str.isprintable, (str(raised.value), found.why("matmul", 1), found.made, found.entries[0].axis)))
+
+
 def test_a_simulated_file_is_for_tests_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
@@ -119,7 +134,9 @@ REFUSED: dict[str, object] = {
     "fractions": with_entry(faster=[["cpu", 1.5, 2]]),
     "truth": with_entry(faster=[["cpu", True, 2]]), "backwards": with_entry(faster=[["cpu", 9, 2]]),
     "overlap": with_entry(faster=[["cpu", 1, 9], ["cuda", 8, 10]]), "a device": with_entry(faster=[["tpu", 1, 2]]),
-    "no flag": with_entry(resident=1), "threads": with_entry(threads="all"),
+    "no flag": with_entry(resident=1), "threads": with_entry(threads="all"), "fewer threads": with_entry(threads=-1),
+    "shared end": with_entry(faster=[["cpu", 1, 9], ["cuda", 9, 10]]),
+    "beyond long long": with_entry(faster=[["cpu", 1, 2**63]]), "nothing": changed(thresholds=[]),
     "twice": changed(thresholds=ENTRIES[:1] * 2),
     "two best": changed(thresholds=[ENTRIES[0], {**ENTRIES[0], "variant": "other"}]), "large": " " * 10_000_001,
 }  # fmt: skip
@@ -181,3 +198,10 @@ def test_it_knows_this_machine_as_the_agent_does() -> None:
     assert here["cores"] == len(procfs.affinity_cores())
     assert here["driver"] == procfs.driver_version()
     assert here["torch"] == version("torch")
+
+
+def test_a_hidden_gpu_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thresholds, "_found", lambda *_: "580.95.05")
+    for value, driver in {"0": "580.95.05", "": None, "-1": None}.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", value)
+        assert this_machine()["driver"] == driver

@@ -138,6 +138,19 @@ def test_a_memory_cgroup_leaves_less_and_file_cache_counts_as_free(tree: Tree) -
     assert procfs.memory_total_bytes(tree.root) == 64 * GIB
 
 
+def test_a_limited_address_space_leaves_less(tree: Tree) -> None:
+    tree.write("proc/meminfo", MEMINFO)
+    tree.write("proc/self/status", f"Name:\tpython\nVmSize:\t{3 * GIB // 1024} kB\n")
+    tree.write(
+        "proc/self/limits", "Max data size  unlimited  unlimited  bytes\nMax address space  unlimited  unlimited\n"
+    )
+    assert procfs.available_memory_bytes(tree.root) == 48 * GIB
+    tree.write("proc/self/limits", f"Max address space         {4 * GIB}           {4 * GIB}           bytes     \n")
+    assert procfs.available_memory_bytes(tree.root) == GIB
+    tree.write("proc/self/limits", f"Max address space         {2 * GIB}           {4 * GIB}           bytes     \n")
+    assert procfs.available_memory_bytes(tree.root) == 0
+
+
 def test_memory_cgroup_v1(tree: Tree) -> None:
     tree.write("proc/meminfo", MEMINFO)
     tree.write("proc/self/cgroup", "9:memory:/job\n")

@@ -8,13 +8,23 @@ from typing import Any
 
 import pytest
 from tests.helpers.runs.planted_crossover import machine, record, search_plan, searched, true_crossings
-from tests.helpers.runs.recorder import QUICK, Recorder, state_of
+from tests.helpers.runs.recorder import QUICK, Recorder, state_events, state_of
 
 from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
-from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, CaseStarted, Found, Simulation
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    CaseFinished,
+    CasesChosen,
+    CaseStarted,
+    DeviceSampled,
+    Event,
+    Found,
+    Simulation,
+)
 from cpugpu_tui.model.plain_data import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -152,7 +162,7 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
     again = remaining.plan(None)
     assert again.cases == (chosen,)
     assert again.search is not None
-    told = {found.case.size: found for found in again.search.found}
+    told = {found.case.size: found for found in again.search.found if not found.moved}
     assert told[16].speedup == pytest.approx(state.rows[Case("matmul", 16).key].comparison.speedup)  # type: ignore[union-attr]
     assert told[10_000].speedup is None
     verdicts = {found.case.size: (found.low or 0) > 1 for found in told.values() if found.low}
@@ -163,10 +173,8 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
 def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
     plan = search_plan(CALM)
     assert plan.search is not None
-    found = [
-        Found(Case("matmul", size), *facts)
-        for size, facts in {100: (0.5, 0.49, 0.51, 8), 200: (2.0, 1.9, 2.1, 8), 500: (None,)}.items()
-    ]
+    lost, won = (0.5, 0.49, 0.51, 8, "cuda:0", CPU_WINS), (2.0, 1.9, 2.1, 8, "cuda:0", GPU_WINS)
+    found = [Found(Case("matmul", size), *facts) for size, facts in {100: lost, 200: won, 500: (None,)}.items()]
     again = replace(plan, cases=(), search=replace(plan.search, found=tuple(found)))
     _, recorder = searched(again)
     sizes = [case.size for event in recorder.of(CasesChosen) for case in event.cases]
@@ -174,10 +182,47 @@ def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
     assert all(100 < size < 200 for size in sizes)
 
 
+class Stopping(Recorder):
+    """Requests a stop after so many half-rounds."""
+
+    def __init__(self, half_rounds: int) -> None:
+        super().__init__()
+        self.control, self._left = Control(), half_rounds
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        self._left -= isinstance(event, DeviceSampled)
+        if not self._left:
+            self.control.obey("stop")
+
+
+@pytest.mark.parametrize("half_rounds", [25, 60, 120, 200, 260])
+def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds: int) -> None:
+    plan, stopped = search_plan(CALM), Stopping(half_rounds)
+    assert Scheduler(plan, SimulatedMachine(plan), stopped, stopped.control).run() == "stopped"
+    remaining, again = Remaining(plan), Recorder()
+    for event in state_events(plan, stopped):
+        if not isinstance(event, CaseFailed):  # those that it did not reach
+            remaining.note(event)
+            again.log.append(event)
+    rest = remaining.plan(None)
+    Scheduler(rest, SimulatedMachine(rest), again, Control()).run()
+    state = state_of(plan, again)
+    short = [row.comparison for row in state.rows.values() if row.case.size <= 1000]
+    assert all(comparison is not None and comparison.low is not None for comparison in short)
+    (answer,) = answers(state)
+    for found in (answer.evidence.measured, answer.evidence.worlds["end to end"]):
+        assert found.kind == RISES
+        assert found.ratio is not None
+        assert found.ratio <= 1.11
+    finished = [event.case for event in again.of(CaseFinished)]
+    assert len(finished) == len(set(finished)) <= 20
+
+
 def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:
     plan = search_plan(CALM)
     assert plan.search is not None
-    found = (Found(Case("matmul", 64), 0.5, 0.4, 0.6, 8), Found(Case("matmul", 128)))
+    found = (Found(Case("matmul", 64), 0.5, 0.4, 0.6, 8, "cuda:0", CPU_WINS, moved=True), Found(Case("matmul", 128)))
     plan = replace(plan, search=replace(plan.search, found=found))
     assert plan_from_json(json.dumps(to_plain(plan)).encode()) == plan
 

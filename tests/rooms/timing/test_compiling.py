@@ -179,6 +179,14 @@ def test_a_missing_compiler_is_named_with_what_to_install(words: GoldenWords, mo
     assert not scratch()
 
 
+def test_without_a_folder_for_temporary_files_the_compiler_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/proc/none")
+    found = failure(loaded())
+    assert found.kind == "unsupported"
+    assert "/proc/none" in found.message
+    assert "default" in found.remedy
+
+
 def test_a_device_without_memory_is_not_the_compilers_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "BACKEND", raising(torch.OutOfMemoryError, "CUDA out of memory."))
     with pytest.raises(torch.OutOfMemoryError):
@@ -221,7 +229,8 @@ def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> 
 
 @needs_compiler
 @pytest.mark.slow
-def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine) -> None:
+def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/proc/none")  # a person's folder is not used, and need not exist
     process = cpugpu.start("run", "softmax", "embedding", "--variant", "default,compiled", "--size", 8, "--device",
                            "cpu", "--rounds", 2, "--no-ceilings", "--no-save", "--json")  # fmt: skip
     events = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,7 +19,7 @@ from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
-from cpugpu_tui.ui.keys import COMMANDS, label
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, label
 from cpugpu_tui.ui.panes.footer import SELECTS
 from cpugpu_tui.ui.panes.lines import Lines
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -64,7 +63,9 @@ def check(pilot: Pilot[Any]) -> None:
     elif not isinstance(pilot.app.screen, MainScreen):
         assert shown == [], f"{pilot.app.screen} takes the keys that the footer below it still names"
     else:
-        actions = {label(command, state.situation): command.action for command in COMMANDS}
+        situation = state.situation._replace(zoomed=pilot.app.screen.has_class("-zoomed"))
+        actions = {label(command, situation): command.action for command in COMMANDS}
+        actions |= {"Keep": "submit", "Show all": COMMAND_BY_ID["back"].action}  # of the filter
         for key, says in shown:
             does = action_of(pilot, key)
             assert does == actions[says] or (says == "Open" and does in SELECTS), f"{key} {says}: it does {does!r}"
@@ -176,4 +177,4 @@ def test_the_situation_of_another_workload_says_run() -> None:
 
     ran = Situation(ran=True)
     assert label(COMMAND_BY_ID["run"], ran) == "Run again"
-    assert label(COMMAND_BY_ID["run"], replace(ran, other=True)) == "Run"
+    assert label(COMMAND_BY_ID["run"], ran._replace(other=True)) == "Run"

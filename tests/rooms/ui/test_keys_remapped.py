@@ -73,7 +73,7 @@ async def test_what_names_a_key_names_the_new_one() -> None:
         assert any(line.split()[:2] == ["f5", "Run"] for line in help_text.splitlines())
         assert "{" not in help_text, "every id in braces is one of a command"
         await pilot.press("escape", "f6")
-        assert "f7 measures" in text_of(pilot, "#page-title")
+        assert "f7 measure" in text_of(pilot, "#page-keys")
 
 
 async def test_open_on_another_key_opens_the_row_under_the_cursor() -> None:

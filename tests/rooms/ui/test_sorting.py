@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from tests.helpers.app.fake_run import finished, opened, reach_gap, rounds, settled, start_run
 from tests.helpers.app.looking import done_run, reads, shown, table_of
@@ -94,6 +93,6 @@ async def test_every_measure_sorts_by_its_own_value_and_names_both_directions() 
             assert order.by == name
             known = [value for key in in_order(run, keys, order) if (value := measure(run, run.rows[key])) is not None]
             assert known == sorted(known), name
-            assert order_text(order) != order_text(replace(order, is_reversed=True))
+            assert order_text(order) != order_text(order._replace(is_reversed=True))
         assert next_order(order) == AS_RAN
         assert in_order(run, keys, Order(is_reversed=True)) == keys[::-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.decide.stats import median
 
@@ -21,8 +21,7 @@ ENOUGH_ALIKE = 3
 """With fewer GPUs of a model there is no z-score, only the distance from their median."""
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """How a GPU compares with those of its model."""
 
     ratio: float

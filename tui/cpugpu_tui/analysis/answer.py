@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
 from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
@@ -28,8 +29,7 @@ MOST_NAMED = 3
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 
-@dataclass(frozen=True)
-class Printed:
+class Printed(NamedTuple):
     """Times by the paper's clock at one size, and the GPU's when that clock waits for it; ns."""
 
     size: int
@@ -130,13 +130,13 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
         f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
     )
     if found.kind == RISES:
-        return f"from {point_text(found, axis)}{bracket}{_end(found)}{_exceptions(found, GPU_WINS)}"
+        return f"from {point_text(found, axis)}{bracket}{_end(found)}{exceptions(found, GPU_WINS)}"
     if found.kind == FALLS:
-        return f"only up to {point_text(found, axis)}{bracket}{_exceptions(found, GPU_WINS)}"
+        return f"only up to {point_text(found, axis)}{bracket}{exceptions(found, GPU_WINS)}"
     if found.kind == ALWAYS:
-        return f"{_range(found)}{_exceptions(found)}"
+        return f"{_range(found)}{exceptions(found)}"
     if found.kind == NEVER:
-        return f"nowhere up to {_decided(found)[-1].size:,}"
+        return f"nowhere up to {_decided(found)[-1].size:,}{exceptions(found)}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
 
 
@@ -177,10 +177,10 @@ def _end(found: Crossover) -> str:
     """Return ` to 800` if a larger size contradicts the last winner; empty if the GPU wins without an upper end."""
     last = _decided(found)[-1]
     beyond = (point for point in found.points if point.size > last.size)
-    return f" to {last.size:,}" if any(_contradicts(point, last) for point in beyond) else ""
+    return f" to {last.size:,}" if any(contradicts(point, last) for point in beyond) else ""
 
 
-def _exceptions(found: Crossover, winner: str | None = None) -> str:
+def exceptions(found: Crossover, winner: str | None = None) -> str:
     """Return the sizes inside a range of wins (of `winner`, if named) that contradict it or are too close to call."""
     against: list[SweepPoint] = []
     inside: list[SweepPoint] = []
@@ -192,7 +192,7 @@ def _exceptions(found: Crossover, winner: str | None = None) -> str:
         same = before is not None and before.comparison.winner == after.comparison.winner
         if before is not None and same and winner in (None, before.comparison.winner):
             between = (point for point in inside if before.size < point.size < after.size)
-            against += [point for point in between if _contradicts(point, before)]
+            against += [point for point in between if contradicts(point, before)]
         before, inside = after, []
     if not against:
         return ""
@@ -202,7 +202,7 @@ def _exceptions(found: Crossover, winner: str | None = None) -> str:
     return f", except at {whose} ({', '.join(reasons) if len(reasons) == 1 else 'not judged or too close'})"
 
 
-def _contradicts(point: SweepPoint, decided: SweepPoint) -> bool:
+def contradicts(point: SweepPoint, decided: SweepPoint) -> bool:
     """Whether a size without a winner is too close to call, or points to the other device than `decided`."""
     same_side = (point.comparison.speedup > 1) == (decided.comparison.winner == GPU_WINS)
     return _is_close(point.comparison) or not same_side
@@ -239,6 +239,7 @@ def point_text(found: Crossover, axis: str) -> str:
 def named(axis: str, sign: str, size: int) -> str:
     """Return a size with the name of its axis: `n = 2,048`, `n ≈ 205`, `batch 32`, `≈ 4,096 hidden units`."""
     first, noun = axis.split(" ")[0], _noun(axis)
+    noun = noun.removesuffix("s") if size == 1 else noun
     sign = "" if sign == "=" and len(first) != 1 else sign
     return " ".join(filter(None, (sign, f"{size:,}", noun) if noun else (first, sign, f"{size:,}")))
 
@@ -285,7 +286,7 @@ def who_wins(found: Crossover, axis: str, subject: str = "", verb: str = "wins")
     decided = _decided(found)
     is_from_start = decided[0] is found.points[0]
     span = f"up to {named(axis, '=', decided[-1].size)}" if is_from_start else _range(found)
-    return f"{subject} {verb} {span}{_exceptions(found)}"
+    return f"{subject} {verb} {span}{exceptions(found)}"
 
 
 def _without_winner(points: Sequence[SweepPoint]) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from cpugpu_tui.model import Ceilings, place
 from cpugpu_tui.model.quantities import count_of, rate_text, significant, time_text
@@ -79,12 +79,12 @@ def _spelled(text: str) -> str:
     """Return text of the card with UTF-8 signs."""
     if text.startswith("#"):
         return text.replace("#", "█")
-    return re.sub(r"(?<=\d) us\b", " µs", text).replace(" x ", " × ")
+    return re.sub(r"(?<=\d) us\b", " µs", re.sub(r"(?<=\d)x ", "× ", text))
 
 
 def _wrapped(sentence: str, width: int, role: str) -> list[list[Part]]:
     """Return a sentence as lines, without a break between a number and its unit."""
-    glued = re.sub(r"(?<=\d) (?=(?:[num]?s|[GT](?:FLOP|B)/s|x \d)\b)", "\xa0", sentence)
+    glued = re.sub(r"(?<=\d) (?=(?:[num]?s|[GT](?:FLOP|B)/s)\b)", "\xa0", sentence)
     return [[(piece.replace("\xa0", " "), role)] for piece in textwrap.wrap(glued, width)]
 
 
@@ -100,7 +100,7 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _B
         ("memory bandwidth", [each.copy_bytes_per_s for each in both], _bytes),
     ):
         rate = rates[both.index(found)]
-        ratio = f", {significant(rate / rates[0])} x the CPU's" if found is gpu and cpu is not None and rates[0] else ""
+        ratio = f", {significant(rate / rates[0])}x the CPU's" if found is gpu and cpu is not None and rates[0] else ""
         lines.append(bar(label, rate, max(rates), f"{text(rate)}{ratio}", role))
     return lines
 
@@ -214,8 +214,7 @@ LAUNCH_SHARE = 0.5
 smallest call must take more than this share of it."""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(NamedTuple):
     """What an operation would need more of to be faster."""
 
     kind: str
@@ -264,8 +263,7 @@ def limit(
     return Limit(bound[0], share)
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(NamedTuple):
     """One `as_written` time, judged."""
 
     printed_ns: float

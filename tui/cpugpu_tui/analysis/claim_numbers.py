@@ -109,6 +109,12 @@ def winner(comparison: Comparison) -> str | None:
     return TIE if comparison.verdict == TIE else comparison.faster
 
 
+def speedup(point: TimedCase) -> float:
+    """Return CPU time divided by GPU time of a case that was timed on both devices."""
+    assert point.comparison is not None
+    return point.comparison.speedup
+
+
 def both_text(point: TimedCase) -> str:
     """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`, with the reason if it was not judged."""
     assert point.comparison is not None
@@ -202,9 +208,7 @@ def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
     if len(usable) < 2 or usable[-1].size < 4 * usable[0].size:
         return unmeasured(what)
     first, last = usable[0], usable[-1]
-    assert first.comparison is not None
-    assert last.comparison is not None
-    low, high = first.comparison.speedup, last.comparison.speedup
+    low, high = speedup(first), speedup(last)
     outcome = HOLDS if high >= GAIN * low else FAILS
     small, large = (named(axis, "=", point.size) for point in (first, last))
     text = f"At {small} the GPU is {faster(low)}, and at {large} it is {faster(high)}."

@@ -15,6 +15,7 @@ from cpugpu_tui.analysis.ceilings import COMPUTE, limit
 from cpugpu_tui.analysis.claim_numbers import (
     DEPENDS,
     FAILS,
+    GAIN,
     HOLDS,
     LITTLE,
     MAIN_SHARE,
@@ -32,6 +33,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     one_winner,
     rising,
     share_text,
+    speedup,
     unmeasured,
     winner,
 )
@@ -49,6 +51,9 @@ MATMUL_AXIS, DOT_AXIS, ADDITION_AXIS = "n", "elements", "numbers"
 MATMUL_CURVE = ("matmul", "default", P1_LARGE, MATMUL_AXIS, "matmul at three or more sizes")
 DOT_CURVE = ("vector-dot", "matmul", P2_LARGE, DOT_AXIS, "vector-dot matmul at three or more sizes")
 """Workload, variant, a large size, its axis, and what a judgement of the curve needs."""
+
+SAME_FLOPS = 0.05
+"""Two cases within this share of each other's FLOPs count as the same amount of arithmetic."""
 
 SMALL, WIDE = "mnist-mlp", "mnist-mlp-wide"
 """P5's networks."""
@@ -107,7 +112,7 @@ def _p1_addition(numbers: Numbers) -> Judgement:
     last = points[-1]
     wins = [p for p in points if p.comparison is not None and winner(p.comparison) == GPU_WINS]
     assert last.comparison is not None
-    text = f"At {named(ADDITION_AXIS, '=', last.size)} the GPU is {faster(last.comparison.speedup)}."
+    text = f"At {named(ADDITION_AXIS, '=', last.size)} the GPU is {faster(speedup(last))}."
     win = named(ADDITION_AXIS, "=", wins[0].size) if wins else ""
     if wins and wins[-1] is last:
         return Judgement(FAILS, f"{text} It wins from {win}." if len(points) > 1 else text, (wins[0], last))
@@ -231,6 +236,23 @@ def _p3_waiting(numbers: Numbers) -> Judgement:
     return main_reason(wait_ns / whole_ns, text, (point, *known[:1]))
 
 
+def _p3_convolutions(numbers: Numbers) -> Judgement:
+    """Compare convolutions with matrix products of as many FLOPs, so that only the kind of work differs."""
+    dense, layers = numbers.sweep("matmul", "default"), numbers.sweep("conv2d", "channels-last")
+    pairs = [(layer, product) for layer in layers for product in dense
+             if layer.flops and abs(product.flops / layer.flops - 1) <= SAME_FLOPS]  # fmt: skip
+    if not pairs:
+        return unmeasured("conv2d and matmul with as many FLOPs")
+    gains = [speedup(layer) >= GAIN * speedup(product) for layer, product in pairs]
+    layer, product = pairs[-1]
+    text = (
+        f"At {named(MATMUL_AXIS, '=', layer.size)} the GPU is {faster(speedup(layer))} at conv2d. At a matrix product "
+        f"of as many FLOPs it is {faster(speedup(product))}."
+    )
+    outcome = HOLDS if all(gains) else DEPENDS if any(gains) else FAILS
+    return Judgement(outcome, text, tuple(point for pair in pairs for point in pair))
+
+
 # ------------------------------------------------------------------ P4: multiply-add
 
 
@@ -327,8 +349,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim("p3-synchronise", "P3", "It is slower at batch 100 because of synchronisation.", _p3_waiting),
     Claim("p3-networks", "P3", "Bigger networks gain more from a GPU.", _of_sweep(
         gaining, "mnist-mlp-width", "eager", "hidden units", "mnist-mlp-width at two widths, at least 4× apart")),
-    Claim("p3-convolutions", "P3", "Convolutions gain more from a GPU.", lambda _: Judgement(
-        UNMEASURED, "No workload here compares networks with and without convolutions.")),
+    Claim("p3-convolutions", "P3", "Convolutions gain more from a GPU.", _p3_convolutions),
     Claim("p3-batches", "P3", "Bigger batches gain more from a GPU.", _of_sweep(
         gaining, "mnist-mlp", "eager", "batch", "mnist-mlp at two batches, at least 4× apart")),
     Claim("p4-times", "P4", "1000 multiply-adds of 100 million numbers: CPU 178.3 s, GPU 4.02 s.", _p4_times),

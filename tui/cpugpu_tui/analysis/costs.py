@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.decide.interval import median_interval
 
@@ -26,8 +26,7 @@ CAUSES = {
 """Term → its words in a sentence."""
 
 
-@dataclass(frozen=True)
-class Decomposition:
+class Decomposition(NamedTuple):
     """One call's time in parts."""
 
     measured_ns: float
@@ -88,8 +87,7 @@ RESIDENT, END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS, NO_LAUNCH, ONE_THREAD = 
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class WhatIf:
+class WhatIf(NamedTuple):
     """A hypothetical case with other costs."""
 
     key: str
@@ -111,8 +109,7 @@ WHAT_IFS: tuple[WhatIf, ...] = (
 """In the order in which a key cycles through them; the first was measured."""
 
 
-@dataclass(frozen=True)
-class GpuRounds:
+class GpuRounds(NamedTuple):
     """One GPU's times of one case, round by round, ns per call."""
 
     latency: Rounds
@@ -172,8 +169,7 @@ def calls_to_pay(compile_ns: float, eager_ns: float | None, compiled_ns: float |
     return math.ceil(compile_ns / (eager_ns - compiled_ns)) if eager_ns > compiled_ns else NEVER
 
 
-@dataclass(frozen=True)
-class CostRatio:
+class CostRatio(NamedTuple):
     """Time of a call with telemetry over its time without, with its 95 % interval."""
 
     ratio: float

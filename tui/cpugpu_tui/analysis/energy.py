@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.model import EnergyMeasured, Reading
 from cpugpu_tui.model.quantities import significant
@@ -25,8 +25,7 @@ SCOPE_WORDS = {
 """Scope of a counter → what it covers, in words; empty if it covers just the device."""
 
 
-@dataclass(frozen=True)
-class Energy:
+class Energy(NamedTuple):
     """Energy and power of a window, each as a value or a reason."""
 
     joules: Reading

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from cpugpu_tui.analysis.answer import Evidence, where
+from cpugpu_tui.analysis.answer import Evidence, contradicts, exceptions, where
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, NOTHING, Crossover
 from cpugpu_tui.decide.verdict import GPU_WINS
@@ -16,9 +16,11 @@ from cpugpu_tui.model.quantities import joined
 CPU, OPEN, RESIDENT, BOTH = "cpu", "open", "resident", "both"
 """Parts of an axis: the CPU wins; the bracket, or no winner; the GPU wins with its inputs there; also with copies."""
 
+DEPENDS, UNCLEAR = "depends on size", "no winner"
+"""Beside `ALWAYS` and `NEVER`, where the GPU wins: at some sizes, or no size has a winner."""
 
-@dataclass(frozen=True)
-class Part:
+
+class Part(NamedTuple):
     """A part of the axis of a workload."""
 
     start: float
@@ -67,39 +69,48 @@ def parts(evidence: Evidence) -> tuple[Part, ...]:
 
 
 def _winner(found: Crossover, low: int, high: int) -> str | None:
-    """Return the winner between two sizes; None if it changes there, or is not known."""
-    decided = [(point.size, point.comparison.winner) for point in found.points if point.comparison.winner is not None]
-    below = [winner for size, winner in decided if size <= low][-1:]
-    above = [winner for size, winner in decided if size >= high][:1]
-    return below[0] if below and below == above else None
+    """Return the winner between two sizes; None if it changes there, is not known, or an end contradicts it."""
+    decided = [point for point in found.points if point.comparison.winner is not None]
+    below = [point for point in decided if point.size <= low][-1:]
+    above = [point.comparison.winner for point in decided if point.size >= high][:1]
+    if not below or above != [below[0].comparison.winner]:
+        return None
+    ends = [point for point in found.points if point.size in (low, high) and point.comparison.winner is None]
+    return None if any(contradicts(point, below[0]) for point in ends) else above[0]
+
+
+def by_kind(found: Iterable[tuple[str, Crossover]]) -> dict[str, list[str]]:
+    """Return the names of workloads by where the GPU wins. Those without a size on both devices are left out."""
+    names: dict[str, list[str]] = {kind: [] for kind in (ALWAYS, NEVER, DEPENDS, UNCLEAR)}
+    for name, each in found:
+        kind = each.kind if each.kind in (ALWAYS, NEVER) else UNCLEAR
+        kind = DEPENDS if each.low is not None or exceptions(each) else kind
+        if each.points:
+            names[kind].append(name)
+    return names
 
 
 def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, str, str]:
     """Return what always belongs on the GPU, what never does, and what depends on the size. Takes (name, evidence)."""
-    always = [(name, copied(each)) for name, each in found if each.measured.kind == ALWAYS]
-    never = [name for name, each in found if each.measured.kind == NEVER]
-    first = f"Always faster on this GPU: {joined([name for name, _ in always])}{_with_copies(always)}" if always else (
-        "No workload is faster on this GPU at every size"
-    )  # fmt: skip
+    resident = by_kind((name, each.measured) for name, each in found)
+    moved = by_kind((name, copied(each)) for name, each in found)
+    first = "No workload is faster on this GPU at every size"
+    if always := resident[ALWAYS]:
+        first = f"Always faster on this GPU: {joined(always)}"
+        if any(copied(each).points for name, each in found if name in always):
+            won = [name for name in always if name in moved[ALWAYS]]
+            which = "all of them" if won == always else f"only {joined(won)}" if won else "none of them"
+            first += f"; including copies, {which}"
+    never = resident[NEVER]
     second = f"Never faster on it: {joined(never)}" if never else "No workload is slower on it at every size"
-    if lost := [name for name, each in found if name not in never and copied(each).kind == NEVER]:
-        second += f"; including copies, never {joined(lost)}"
-    sizes, unclear = [], []
+    if lost := [name for name in moved[NEVER] if name not in never]:
+        second += f"; never faster including copies: {joined(lost)}"
+    sizes = []
     for name, each in found:
-        if each.measured.kind == ALWAYS and copied(each).low is not None:
-            sizes.append(f"{name} including copies {where(copied(each))}")
-        elif each.measured.low is not None:
+        if name in resident[DEPENDS]:
             sizes.append(f"{name} {where(each.measured)}")
-        elif each.measured.kind not in (ALWAYS, NEVER):
-            unclear.append(name)
+        elif name in always and name in moved[DEPENDS]:
+            sizes.append(f"{name} including copies {where(copied(each))}")
     third = f"Depends on the size: {joined(sizes)}" if sizes else "Nothing depends on the size"
-    return f"{first}.", f"{second}.", f"{third}{f'; no winner: {joined(unclear)}' if unclear else ''}."
-
-
-def _with_copies(always: Sequence[tuple[str, Crossover]]) -> str:
-    """Return which of these workloads the GPU wins at every size with copies too; empty if no copies were timed."""
-    if not any(moved.points for _, moved in always):
-        return ""
-    won = [name for name, moved in always if moved.kind == ALWAYS]
-    which = "all of them" if len(won) == len(always) else f"only {joined(won)}" if won else "none of them"
-    return f"; including copies, {which}"
+    third += f"; no winner: {joined(resident[UNCLEAR])}" if resident[UNCLEAR] else ""
+    return f"{first}.", f"{second}.", f"{third}."

@@ -40,24 +40,27 @@ Statement = Annotated[
 Setup = Annotated[
     list[str] | None,
     typer.Option(
-        "--setup", "-s", help="Python code that makes the inputs. It runs once for each size. Repeat for more lines."
+        "--setup", "-s", metavar="CODE",
+        help="Python code that makes the inputs. It runs once for each size. Repeat for more lines.",
     ),
-]
+]  # fmt: skip
 CodeSizes = Annotated[
     str | None,
     typer.Option(
-        "--n", "--size", help="Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16)."
+        "--n", "--size", metavar="SIZES",
+        help="Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16).",
     ),
-]
+]  # fmt: skip
 Lets = Annotated[
     list[str] | None,
-    typer.Option("--let", help="Further parameter as NAME=VALUE. With k=1,2 each value is timed in turn."),
+    typer.Option("--let", metavar="NAME=VALUE", help="Further parameter. With k=1,2 each value is timed in turn."),
 ]
 Startup = Annotated[
     str | None,
     typer.Option(
+        metavar="COMMAND",
         help="A second command that does only the start-up part of the timed command. Its time is shown as "
-        "start-up time. For a Python command, the default is a command that only imports torch."
+        "start-up time. For a Python command, the default is a command that only imports torch.",
     ),
 ]
 CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=opt.DTYPE_HELP, show_default="float32")]

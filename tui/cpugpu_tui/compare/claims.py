@@ -50,6 +50,8 @@ REQUESTS: Mapping[str, PlanRequest] = {
     "p3-copies": _JACOBIAN,
     "p3-synchronise": _JACOBIAN,
     "p3-networks": PlanRequest(("mnist-width",), sizes="32,512,4096", variant="eager"),
+    # conv2d 9 and 72 have as many FLOPs as matmul 144 and 576.
+    "p3-convolutions": PlanRequest(("conv2d", "matmul"), sizes="9,72,144,576"),
     "p3-batches": PlanRequest(("mnist-batch",), sizes="32,512,4096", variant="eager"),
     "p4-times": _MULTIPLY_ADD,
     "p4-reason": _MULTIPLY_ADD,

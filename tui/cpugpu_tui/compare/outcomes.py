@@ -27,9 +27,9 @@ class Outcome:
     """The result of one saved run."""
 
     answer: str = ""
-    """`GPU from ≈ 205`, `CPU 3.1× at 64`, `CPU 4.1 ms at 2,048`; empty without times."""
+    """`GPU from ≈ 205`, `CPU 3.1× at 64`, `CPU 4.1 ms at 2,048`; of several workloads `GPU wins 18 of 20`; or empty."""
     sweeps: int = 0
-    """Number of sweeps; the answer is that of the first one with a winner."""
+    """Number of sweeps if the answer is only that of the first one with a winner."""
     before: int | None = None
     """Number of the run before: same name, same machine, a case in common."""
     changes: Mapping[str, float] = field(default_factory=dict)
@@ -74,9 +74,14 @@ def outcome_of(mine: RoundTimes, before: int | None, times: Mapping[int, RoundTi
     for key, devices in mine.items():
         workload, size, dtype, threads = key.rsplit("/", 3)  # workload and variant
         sweeps.setdefault((workload, dtype, threads), []).append((int(size), devices))
-    told = [answer for answer in map(_answer, sweeps.values()) if answer]
+    answers = {sweep: answer for sweep, cases in sweeps.items() if (answer := _answer(cases))}
+    told = list(answers.values())
     first = next((answer for answer in told if answer[:3] in ("GPU", "CPU")), told[0] if told else "")
     changes = _changes(times[before], mine) if before is not None else {}
+    if len({name.partition("/")[0] for name, _, _ in sweeps}) > 1:
+        compared = [sweep for sweep, cases in sweeps.items() if any("cpu" in each and _gpu(each) for _, each in cases)]
+        wins = sum(answers.get(sweep, "").startswith("GPU") for sweep in compared)
+        return Outcome(f"GPU wins {wins} of {len(compared)}" if compared else first, before=before, changes=changes)
     return Outcome(first, len(sweeps), before, changes)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from cpugpu_tui.workloads import Preset
@@ -15,8 +14,7 @@ Value = bool | str | float | tuple[str, ...]
 FILE_NAME = "config.toml"
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """A setting."""
 
     name: str
@@ -54,8 +52,7 @@ KEYS = (
 """All settings, in the order of `config show`. Sizes, dtypes and threads are set by presets instead."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """A value and its origin."""
 
     value: Value | None
@@ -64,8 +61,7 @@ class Setting:
     """`environment CPUGPU_DB`, `config.toml line 3`, `default`."""
 
 
-@dataclass(frozen=True)
-class KeyLine:
+class KeyLine(NamedTuple):
     """A line of the table `[keys]`: a command of the app and its keys, which the app checks."""
 
     command: str
@@ -76,8 +72,7 @@ class KeyLine:
     """None if it is not known."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(NamedTuple):
     """Content of a config file."""
 
     values: Mapping[str, Value]

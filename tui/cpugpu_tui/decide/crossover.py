@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison
 
@@ -21,16 +21,14 @@ the GPU wins at every decided size; the CPU wins at every one; the CPU wins up t
 reverse; the winner changes more than once."""
 
 
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
+class SweepPoint(NamedTuple):
     """One size of a sweep with its comparison."""
 
     size: int
     comparison: Comparison
 
 
-@dataclass(frozen=True)
-class Crossover:
+class Crossover(NamedTuple):
     """Where the winner changes for the last time, and how often it changes."""
 
     kind: str
@@ -105,7 +103,7 @@ def _sure(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
 
 def _open(point: SweepPoint) -> SweepPoint:
     verdict = TOO_FEW if point.comparison.low is None else UNDECIDED
-    return replace(point, comparison=replace(point.comparison, verdict=verdict))
+    return point._replace(comparison=point.comparison._replace(verdict=verdict))
 
 
 def _weight(point: SweepPoint) -> tuple[int, str]:

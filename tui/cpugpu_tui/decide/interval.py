@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -101,8 +100,7 @@ class Pool:
 # ------------------------------------------------------------------ interval
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A median with its 95 % confidence interval."""
 
     center: float

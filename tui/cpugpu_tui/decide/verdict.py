@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.decide.interval import LEVEL, NONE, TAIL, Correlation, Interval, correlation, median_interval
 from cpugpu_tui.decide.stats import median, quantile
@@ -33,8 +33,7 @@ LOOKS = 2
 it, 7 % of simulated searches with equal devices named a winner at a correlation of 0.8."""
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Speedup of the GPU over the CPU: time(CPU) / time(GPU)."""
 
     speedup: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from pathlib import Path
 
 from cpugpu_tui.errors import UsageError
@@ -96,9 +97,11 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
         from cpugpu_tui.export.chart import picture
 
         return picture(runs, name)
-    if name == THRESHOLDS:  # of several runs of a plan, the last one's
+    if name == THRESHOLDS:
         from cpugpu_tui.export import thresholds
 
-        return [thresholds.rendered("json", thresholds.thresholds_of(runs[-1].state)).encode()]
+        first, *others = {run.started.series_id: run.state for run in runs}.values()  # of a series, the last run
+        found = reduce(thresholds.extended, others, thresholds.thresholds_of(first))
+        return [thresholds.rendered("json", found).encode()]
     plain = {"json": json_document.json_document, "ndjson": ndjson, "markdown": markdown.markdown}
     return plain[name](runs)

@@ -22,9 +22,11 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
 from cpugpu_tui.render.answers import axis_of, usable, world
+from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.thresholds import (
     CPU,
+    FACTS,
     FORMAT,
     GPU,
     NAME,
@@ -85,7 +87,9 @@ def thresholds_of(run: RunState) -> Thresholds:
     if not found:
         raise UnfitError(
             "No thresholds: no size has a clear winner.",
-            run.no_gpu or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
+            run.no_gpu
+            or " ".join(no_core_lines(run))
+            or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
     names, best = operations(run.run.plan.codes, [each.sweep[0] for each in found]), _best_variants(found)
     entries = [
@@ -97,10 +101,17 @@ def thresholds_of(run: RunState) -> Thresholds:
 
 
 def _thresholds(machine: Mapping[str, Any], made: str, entries: Sequence[Threshold]) -> Thresholds:
-    """Return the content of a file, checked by its reader."""
+    """Return the content of a file, checked by its reader.
+
+    Raises:
+        UsageError: the run comes from elsewhere, and has a name that no file may hold.
+    """
     document = {"format": FORMAT, "version": VERSION, "machine": machine, "made": made,
                 "thresholds": [each._asdict() for each in entries]}  # fmt: skip
-    return Thresholds(document, {})
+    try:
+        return Thresholds(document, {})
+    except ThresholdsError as error:
+        raise UsageError(f"No file can hold these thresholds. {error}", "Measure them again on this machine.") from None
 
 
 def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str, str]:
@@ -114,7 +125,8 @@ def operations(codes: Sequence[OwnCode], workloads: Collection[str]) -> dict[str
     for name in found.values():
         remedy = "Name an expression by an assignment, as in 'product = x @ x'."
         if not NAME.fullmatch(name):
-            raise UsageError(f"Invalid name {name!r}.", f"Use letters, digits, dots, dashes and underscores. {remedy}")
+            allowed = "Use at most 60 letters, digits, dots, dashes and underscores."
+            raise UsageError(f"Invalid name {name!r}.", f"{allowed} {remedy}")
         if list(found.values()).count(name) > 1 or name in others:
             raise UsageError(f"Two operations are named {name!r}.", remedy)
     return found
@@ -235,10 +247,16 @@ def added_to(path: Path, run: RunState) -> Thresholds:
         UsageError: the file cannot be read.
         UnfitError: the file is of another machine, or the run has no winner.
     """
+    return extended(read(path), run) if path.is_file() else thresholds_of(run)
+
+
+def extended(old: Thresholds, run: RunState) -> Thresholds:
+    """Return the thresholds of a run, and the older ones that it did not measure.
+
+    Raises:
+        UnfitError: the older ones are of another machine, or the run has no winner.
+    """
     new = thresholds_of(run)
-    if not path.exists():
-        return new
-    old = read(path)
     require_machine(old, machine_of(run))
     measured = {_form(each) for each in new.entries}
     return _thresholds(
@@ -310,13 +328,9 @@ def _identifier(each: Threshold, variant: str) -> str:
 
 def _facts(thresholds: Thresholds) -> Mapping[str, str]:
     """Return the facts of the file as harmless text: they come from a file, and end in comments and strings."""
-    found = {
-        name: "yes" if value is True else str(value)
-        for name, value in thresholds.machine.items()
-        if value not in (None, False)
-    }
-    return {re.sub(r"\W", "_", name): re.sub(r"[^\w .,:()@+-]", "?", text, flags=re.ASCII)
-            for name, text in {"made": thresholds.made, **found}.items()}  # fmt: skip
+    facts = {"made": thresholds.made, **{name: thresholds.machine.get(name) for name in (*FACTS, "simulated")}}
+    return {name: "yes" if value is True else re.sub(r"[^\w .,:()@+-]", "_", str(value), flags=re.ASCII)
+            for name, value in facts.items() if value not in (None, False)}  # fmt: skip
 
 
 _CHOOSE = """\

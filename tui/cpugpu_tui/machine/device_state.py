@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cpugpu_tui.model import GpuProcess, Reading
 
@@ -27,8 +28,7 @@ class Edge:
     """Whether the power is an average over 1 s, as with drivers before about 535."""
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Costly values at one edge of a case."""
 
     readings: Mapping[str, Reading]
@@ -99,8 +99,7 @@ def counted(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str
     return {word: after[word] - before[word] for word in both if after[word] >= before[word]} if both else None
 
 
-@dataclass(frozen=True)
-class Throttle:
+class Throttle(NamedTuple):
     """One reason for low clocks."""
 
     word: str
@@ -133,8 +132,7 @@ def throttles_seen(marks: Mapping[str, int], half_rounds: int) -> tuple[Throttle
 # ------------------------------------------------------------------ power
 
 
-@dataclass(frozen=True)
-class PowerPoint:
+class PowerPoint(NamedTuple):
     """The power at one moment."""
 
     at_ns: float
@@ -160,8 +158,7 @@ def power_inside(points: Iterable[PowerPoint], started_ns: float, ended_ns: floa
 # ------------------------------------------------------------------ company
 
 
-@dataclass(frozen=True)
-class Company:
+class Company(NamedTuple):
     """Other users of a GPU."""
 
     others: tuple[GpuProcess, ...]

@@ -254,10 +254,18 @@ def memory_used_bytes(root: str = "/") -> int | None:
     return None if total is None or available is None else total - available
 
 
+def _address_rooms_bytes(root: str) -> Iterator[int]:
+    """Yield the rest of this process's address space, if that is limited (`ulimit -v`)."""
+    limit = re.search(r"^Max address space +(\d+)", file_text(root, "proc/self/limits") or "", re.MULTILINE)
+    used_kib = _whole(_fields(file_text(root, "proc/self/status")).get("VmSize", "").partition(" ")[0])
+    if limit is not None and used_kib is not None:
+        yield max(0, int(limit[1]) - used_kib * 1024)
+
+
 def available_memory_bytes(root: str = "/") -> int | None:
-    """Return the memory that this process can still use: MemAvailable, or its cgroup's rest if that is less."""
+    """Return the memory that this process can still use: the least of MemAvailable and what its limits leave."""
     available = _meminfo_bytes(root, "MemAvailable")
-    return None if available is None else min([available, *_cgroup_rooms_bytes(root)])
+    return None if available is None else min([available, *_cgroup_rooms_bytes(root), *_address_rooms_bytes(root)])
 
 
 # ------------------------------------------------------------------ processes

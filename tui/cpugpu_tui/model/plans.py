@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
 
@@ -121,7 +122,7 @@ def work_name(sweep: SweepKey) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """Result at one size from an earlier agent of the same search, which died."""
+    """Result at one size from an earlier agent of the same search, which died or was stopped."""
 
     case: Case
     speedup: float | None = None
@@ -132,6 +133,10 @@ class Found:
     rounds: int = 0
     device: str | None = None
     """Name of the GPU; None for the first of the run (as in old versions)."""
+    verdict: str = ""
+    """Verdict of the comparison (`decide.verdict`); empty if the case failed."""
+    moved: bool = False
+    """Whether the GPU's calls include copies."""
 
 
 @dataclass(frozen=True)
@@ -252,6 +257,11 @@ class Plan:
     def times_commands(self) -> bool:
         """Return whether a call is a whole process."""
         return any(code.argv for code in self.codes)
+
+
+def typed_name(workload: str, codes: Iterable[OwnCode]) -> str:
+    """Return what a person calls a workload: typed code by its statement, others by their name."""
+    return next((code.statement for code in codes if code.name == workload), workload)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cpugpu_tui import model
@@ -60,10 +60,31 @@ def is_survey(run: RunState) -> bool:
 @once
 def survey_lines(run: RunState) -> tuple[str, ...]:
     """Return what always belongs on the GPU, what never does and what depends on the size; empty without a survey."""
-    if not is_survey(run) or not (found := leading_answers(run)):
-        return ()
-    lines = survey.sentences([(named_on(answer), answer.evidence) for answer in found])
-    return tuple(_live(run, line) for line in (*lines, *_left_out(run)))
+    lines = [
+        f"{gpu}: {line}" if gpu else line for gpu, found in _surveyed(run).items() for line in survey.sentences(found)
+    ]
+    return tuple(_live(run, line) for line in (*lines, *_left_out(run))) if lines else ()
+
+
+def survey_data(run: RunState) -> list[dict[str, Any]]:
+    """Return a survey's result on each GPU as JSON values: workloads by where it wins, and sentences; else nothing."""
+    return [
+        {
+            "gpu": gpu or (run.gpu.name if run.gpu is not None else None),
+            "resident": survey.by_kind((name, each.measured) for name, each in found),
+            "with_copies": survey.by_kind((name, survey.copied(each)) for name, each in found),
+            "sentences": survey.sentences(found),
+        }
+        for gpu, found in _surveyed(run).items()
+    ]
+
+
+def _surveyed(run: RunState) -> dict[str, list[tuple[str, Evidence]]]:
+    """Return GPU (empty if the run has only one) → workloads of a survey with their evidence."""
+    found: dict[str, list[tuple[str, Evidence]]] = {}
+    for answer in leading_answers(run) if is_survey(run) else ():
+        found.setdefault(answer.gpu.name if answer.gpu is not None else "", []).append((answer.name, answer.evidence))
+    return found
 
 
 def _left_out(run: RunState) -> tuple[str, ...]:
@@ -220,7 +241,7 @@ def as_data(run: RunState) -> list[dict[str, Any]]:
 
 def crossover_data(found: Crossover) -> dict[str, Any]:
     """Return a crossover as JSON values, with the span of judged sizes in place of its points."""
-    data = asdict(found)
+    data = found._asdict()
     del data["points"]
     reasons = {point.size: not_judged(point.comparison) for point in found.points}
     judged = [size for size, reason in reasons.items() if not reason]

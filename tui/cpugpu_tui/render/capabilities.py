@@ -7,8 +7,7 @@ import sys
 from codecs import lookup
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Colours = Literal["truecolor", "256", "16", "none"]
 """How many colours a terminal shows."""
@@ -20,8 +19,7 @@ _TRUECOLOR_TERMS = ("alacritty", "foot", "xterm-kitty", "xterm-ghostty", "wezter
 _UNICODE_CODECS = {"utf-8", "utf-8-sig"}
 
 
-@dataclass(frozen=True)
-class Capabilities:
+class Capabilities(NamedTuple):
     """What a terminal can show, derived from its environment."""
 
     colours: Colours

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
@@ -67,8 +67,7 @@ COLD, WARM = "cold kernels", "warm kernels"
 """Headings of kernel time, by the state of the caches."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of the tables of runs."""
 
     key: str

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.analysis.survey import Part, copied, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
-from cpugpu_tui.model import PAGEABLE, SweepKey, work_name
+from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, micro
 from cpugpu_tui.render.answers import (
     axis_of,
@@ -31,8 +31,7 @@ from cpugpu_tui.state.state import Row, RunState
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """Times of one device over sizes."""
 
     sign: str
@@ -44,8 +43,7 @@ class Curve:
     """(size, ns), sizes rising."""
 
 
-@dataclass(frozen=True)
-class SweepChart:
+class SweepChart(NamedTuple):
     """What a chart of one sweep shows. A sweep of one size has curves of one point."""
 
     name: str
@@ -70,8 +68,7 @@ class SweepChart:
         return len({size for curve in self.curves for size, _ in curve.points}) > 1
 
 
-@dataclass(frozen=True)
-class SurveyBar:
+class SurveyBar(NamedTuple):
     """One workload in the picture of a survey."""
 
     name: str
@@ -82,8 +79,7 @@ class SurveyBar:
     """Where the GPU wins: `always`, `from n ≈ 169, with copies from 432`."""
 
 
-@dataclass(frozen=True)
-class SurveyChart:
+class SurveyChart(NamedTuple):
     """What the picture of a survey shows."""
 
     name: str
@@ -183,7 +179,7 @@ def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
     if several(run):
         leaders = [names[0] for names in grouped(models_of(run)).values()]
         gpus = [gpu.name for gpu in run.gpus if gpu.name not in leaders]
-        known += [replace(curve, role=f"{curve.role} {index}") for index, name in enumerate(leaders[1:], 2)
+        known += [curve._replace(role=f"{curve.role} {index}") for index, name in enumerate(leaders[1:], 2)
                   for curve in _of_gpu(rows, name)]  # fmt: skip
         others = [curve for name in gpus for curve in _of_gpu(rows, name) if curve.role == "gpu"]
     answered = (each.sentences for each in leading_answers(run) if each.rows[0].case.sweep == sweep)
@@ -206,7 +202,6 @@ def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
     """Return the workload, or the code that was typed, with variant, dtype and CPU threads."""
     workload, variant, dtype, asked = sweep
     codes = run.run.plan.codes if run.run is not None else ()
-    typed = next((code.statement for code in codes if code.name == workload), workload)
     threads = threads_of(rows) or asked
-    name = f"{work_name((typed, variant, dtype, asked))} {dtype}"
+    name = f"{work_name((typed_name(workload, codes), variant, dtype, asked))} {dtype}"
     return f"{name}, {count_of(threads, 'CPU thread')}" if threads else name

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, time_text_on
@@ -15,8 +16,7 @@ THREADS = "cpu-"
 """Prefix of the keys of columns with CPU times at other thread counts."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """A line of a table: a row of the run, or its part for one GPU."""
 
     run: RunState
@@ -38,8 +38,7 @@ class Line:
         return ", ".join(filter(None, (remark(self.run, self.row, common), self.slow)))
 
 
-@dataclass(frozen=True)
-class RunTable:
+class RunTable(NamedTuple):
     """The table of a run."""
 
     headings: Mapping[str, str]

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis import ceilings
 from cpugpu_tui.errors import UsageError
@@ -40,8 +39,7 @@ ALIKE = (
 """Fields of a plan that decide how long it takes; `likeness` adds the limits of a search."""
 
 
-@dataclass(frozen=True)
-class Earlier:
+class Earlier(NamedTuple):
     """Times of earlier runs on this machine."""
 
     runs: Mapping[str, tuple[int, int]]
@@ -54,8 +52,7 @@ NOTHING_EARLIER = Earlier({}, {})
 NEVER_TIMED = ("", None, None)
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """Expected time and memory of a plan."""
 
     seconds: float | None

@@ -11,8 +11,8 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError
@@ -22,8 +22,7 @@ from cpugpu_tui.workloads import PRESETS, Preset, catalogue
 from cpugpu_tui.workloads.own_code import info_of
 
 
-@dataclass(frozen=True)
-class OwnWorkloads:
+class OwnWorkloads(NamedTuple):
     """Presets and workloads beside the built-in ones."""
 
     presets: tuple[Preset, ...] = ()
@@ -91,7 +90,7 @@ def learn(
         agents.close()
     built_in = {info.name for info in catalogue()}
     workloads = tuple(info for info in hello.catalogue if info.source and info.name not in built_in)
-    return replace(own, workloads=workloads, files=hello.own_files, is_installed=installed), hello.refused
+    return own._replace(workloads=workloads, files=hello.own_files, is_installed=installed), hello.refused
 
 
 def offers_installed() -> bool:

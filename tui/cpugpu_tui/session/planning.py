@@ -263,7 +263,7 @@ def _cases(
     asked = [name.strip() for name in request.variant.split(",")] if request.variant else []
     for name in asked:
         if not any(_has(known[part.workload], name) for part in parts):
-            _named(known[parts[0].workload], name)  # raises
+            _named(known[parts[0].workload], name, request)  # raises
     cases = []
     for part in parts:
         is_first = known[part.workload].axis == axis
@@ -275,7 +275,7 @@ def _cases(
         variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
     if searched and len({case.size for case in cases if known[case.workload].axis == axis}) == 1:
-        raise _nothing_to_search(preset, cases[0].size)
+        raise _nothing_to_search(preset, cases[0].size, request)
     # One sweep after the other; the sort is stable and keeps the order of sizes.
     place = {sweep: index for index, sweep in enumerate(dict.fromkeys(case.sweep for case in cases))}
     return sorted(cases, key=lambda case: place[case.sweep]) if searched else cases
@@ -291,15 +291,16 @@ def nth_plan(plan: model.Plan, number: int) -> model.Plan:
     return replace(plan, simulation=replace(plan.simulation, seed=plan.simulation.seed + number - 1))
 
 
-def _nothing_to_search(preset: Preset, size: int) -> FieldError:
+def _nothing_to_search(preset: Preset, size: int, request: PlanRequest) -> FieldError:
     """Return the error for a search with one size, which has nothing to search between."""
     workload = preset.parts[0].workload
+    larger = "" if request.own.codes else ", or the larger one with --max-size"  # `time` has no such option
     akin = [other.name for other in PRESETS.values() if other.name != SURVEY
             for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
     others = f" Presets with several sizes: {', '.join(dict.fromkeys(akin))}." if akin else ""
     return FieldError(
-        "sizes", f"Cannot search: {preset.name} has only one size, {size:,}.",
-        f"Set both ends with --size, for example {size},{32 * size}, or the larger one with --max-size.{others}",
+        "sizes", f"Cannot search: {model.typed_name(preset.name, request.own.codes)} has only one size, {size:,}.",
+        f"Set both ends with --size, for example {size},{32 * size}{larger}.{others}",
     )  # fmt: skip
 
 
@@ -322,7 +323,7 @@ def _part_cases(
     asked = (request.dtype,) if request.dtype else preset.dtypes or ("float32",)
     dtypes = [check_dtype(info, dtype) for dtype in asked]
     threads = parse_threads(request.threads) if request.threads is not None else preset.threads or (0,)
-    named = [_named(info, variant) for variant in variants]
+    named = [_named(info, variant, request) for variant in variants]
     return [
         model.Case(info.name, size, dtype, count, variant)
         for size in sizes
@@ -332,7 +333,7 @@ def _part_cases(
     ]
 
 
-def _named(info: model.WorkloadInfo, variant: str) -> str:
+def _named(info: model.WorkloadInfo, variant: str, request: PlanRequest) -> str:
     """Return a variant's own name, so that `default` and this name do not become two rows.
 
     Raises:
@@ -340,8 +341,9 @@ def _named(info: model.WorkloadInfo, variant: str) -> str:
     """
     if not _has(info, variant):
         raise FieldError(
-            "variant", f"Workload {info.name!r} has no variant {variant!r}.", f"Use one of: {', '.join(info.variants)}."
-        )
+            "variant", f"Workload {model.typed_name(info.name, request.own.codes)!r} has no variant {variant!r}.",
+            f"Use one of: {', '.join(info.variants)}.",
+        )  # fmt: skip
     return info.variants[0] if variant == "default" else variant
 
 

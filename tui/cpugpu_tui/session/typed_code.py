@@ -85,7 +85,7 @@ def request_of(fields: CodeFields, base: PlanRequest) -> PlanRequest:
     if sizes is None and any(compiled(code).uses_size for code in codes):
         raise FieldError("sizes", "The code uses n.", "Enter sizes: 512, 16,64,256, or 16:4096 to search between both.")
     names = tuple(code.name for code in codes)
-    return replace(base, names=names, sizes=sizes, own=replace(base.own, codes=codes))
+    return replace(base, names=names, sizes=sizes, own=base.own._replace(codes=codes))
 
 
 @contextmanager

@@ -6,8 +6,7 @@ An unknown value has a reason.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpugpu_tui.analysis.energy import Energy, above_idle, energy
 from cpugpu_tui.decide.stats import median
@@ -34,8 +33,7 @@ NOT_READ = Reading(None, "not-asked")
 """Reading in runs of older versions, which did not read machines."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(NamedTuple):
     """Condition of the machine during one case on one device."""
 
     sm_clock_mhz: Reading

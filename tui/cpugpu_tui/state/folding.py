@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.interval import NONE
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import Case, Event, GpuTelemetry, Plan, TelemetryRead
@@ -88,12 +89,15 @@ class Remaining:
 
 
 def _found(state: RunState, case: model.Case) -> list[model.Found]:
-    """Return the findings of a settled case, one for each GPU compared with the CPU."""
+    """Return the findings of a settled case, with and without copies, for each GPU compared with the CPU."""
     row = state.rows.get(case.key)
-    known = row.comparisons if row is not None and row.status == "ok" else {}
-    return [model.Found(case, c.speedup, c.low, c.high, c.rounds, gpu) for gpu, c in known.items()] or [
-        model.Found(case)
-    ]
+    known = {gpu: row.on(gpu).in_worlds for gpu in row.gpus} if row is not None and row.status == "ok" else {}
+    return [
+        model.Found(case, c.speedup, c.low, c.high, c.rounds, gpu, c.verdict, moved=key == END_TO_END)
+        for gpu, worlds in known.items()
+        for key in (RESIDENT, END_TO_END)
+        if (c := worlds.get(key)) is not None
+    ] or [model.Found(case)]
 
 
 # ------------------------------------------------------------------ measured

@@ -57,10 +57,12 @@ def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) ->
         around = partial(on_default_device, device=device) if op.workload.makes_tensors else around
     with explained(), _nameless(op.inputs):
         if device not in _loaded:
-            _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
+            with _empty_cache():
+                _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
             _loaded.add(device)
         _restore(op)
-        op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait, around)
+        with _empty_cache():
+            op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait, around)
     _restore(op)
     op.compiled_for = torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32
     return CodeCompiled(
@@ -101,13 +103,6 @@ def _compiled(
 ) -> tuple[Callable[..., Any], tuple[CodeType, CodeType], float, bool]:
     """Return a compiled function, its code and form, ns of its first call, and whether the compiler made own code."""
     import torch
-    import torch._inductor.config
-
-    # In this process: a pool of compilers would outlive the row. Before anything else of the compiler is imported.
-    torch._inductor.config.compile_threads = 1
-    # They would be kept in a folder that all processes share: 150 MB, and times that depend on who was first.
-    if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):  # not in torch 2.6
-        torch._inductor.config.cpp_cache_precompile_headers = False
     from torch._dynamo.utils import counters
     from torch._inductor import metrics
 
@@ -120,12 +115,11 @@ def _compiled(
     own = _with_own_code(eager)
     step = around(torch.compile(own, backend=BACKEND, fullgraph=True, dynamic=False))
     graphs, kernels = counters["stats"]["unique_graphs"], metrics.generated_kernel_count
-    with _empty_cache():
-        started = perf_counter_ns()
-        step(*inputs)
-        if wait is not None:
-            wait()
-        elapsed_ns = float(perf_counter_ns() - started)
+    started = perf_counter_ns()
+    step(*inputs)
+    if wait is not None:
+        wait()
+    elapsed_ns = float(perf_counter_ns() - started)
     forms = _forms(own.__code__)
     if counters["stats"]["unique_graphs"] != graphs + 1 or len(forms) != 1:
         raise ran_eagerly()
@@ -178,15 +172,22 @@ def ran_eagerly() -> CaseError:
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    """Keep the compiler's files in a new folder, and remove it."""
-    from torch._inductor.utils import clear_inductor_caches
-
+    """Load the compiler, keep its files in a new folder, and remove it."""
     folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
     wanted = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
-    clear_inductor_caches()  # those in memory
     try:
+        import torch._inductor.config  # here, because the import already writes to the folder
+
+        # In this process: a pool of compilers would outlive the row. Before anything else of the compiler is imported.
+        torch._inductor.config.compile_threads = 1
+        # They would be kept in a folder that all processes share: 150 MB, and times that depend on who was first.
+        if hasattr(torch._inductor.config, "cpp_cache_precompile_headers"):  # not in torch 2.6
+            torch._inductor.config.cpp_cache_precompile_headers = False
+        from torch._inductor.utils import clear_inductor_caches
+
+        clear_inductor_caches()  # those in memory
         yield
     finally:
         for name, value in before.items():
@@ -228,7 +229,7 @@ def explained() -> Iterator[None]:
                 raise cause from None
         for name in kinds & MISSING.keys():
             raise CaseError("unsupported", *MISSING[name]) from error
-        if "TorchDynamoException" in kinds:
+        if kinds & {"TorchDynamoException", "OSError"}:  # without a folder for temporary files it is an OSError alone
             raise CaseError("unsupported", f"torch.compile failed: {_reason(causes[-1])}.", EAGER_REMEDY) from error
         raise
 

@@ -321,11 +321,15 @@ class Scheduler:
         )  # fmt: skip
 
     def _wind_up(self) -> str:
-        """End early: finish cases that have a complete round, skip all others."""
+        """End early: finish cases that have a complete round, skip all others.
+
+        A stopped search skips those with too few rounds for an interval: when it goes on, it would not time them again.
+        """
         stopped = self._control.stopping
         why = STOP_REQUESTED if stopped else "The time limit of the run was over before this case."
+        least = self._plan.rounds if stopped and self._search is not None else 1
         for case_run in (*self._waiting, *self._active):
-            if case_run.rounds_complete >= 1:
+            if case_run.rounds_complete >= least or (case_run.rounds_complete and case_run.done):
                 self._finish(case_run)
             else:
                 self._skip(case_run.case, why)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_hopeless, next_size
-from cpugpu_tui.decide.verdict import TOO_FEW, Comparison, word
+from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
@@ -35,8 +35,8 @@ class _Tried:
     tried: dict[int, Case] = field(default_factory=dict)
     runs: dict[int, CaseRun] = field(default_factory=dict)
     """Cases of this process, active or finished."""
-    found: dict[str, dict[int, Comparison]] = field(default_factory=lambda: defaultdict(dict))
-    """GPU → results of a process that died."""
+    found: dict[tuple[str, bool], dict[int, Comparison]] = field(default_factory=lambda: defaultdict(dict))
+    """GPU and whether with copies → results of an earlier process."""
     estimates: dict[int, float] = field(default_factory=dict)
     """Size → speedup estimated by warm-up."""
 
@@ -61,12 +61,11 @@ class SizeSearch:
         sweep.tried[size] = found.case
         if found.speedup is None:
             return
-        verdict = TOO_FEW
-        if found.low is not None and found.high is not None:
-            verdict = word(math.log(found.low), math.log(found.high))
         device = found.device or next(iter(self._gpus), "")
-        sweep.found[device][size] = Comparison(found.speedup, found.low, found.high, found.rounds, verdict)
-        sweep.estimates[size] = min(found.speedup, sweep.estimates.get(size, found.speedup))
+        comparison = Comparison(found.speedup, found.low, found.high, found.rounds, found.verdict)
+        sweep.found[device, found.moved][size] = comparison
+        if not found.moved:
+            sweep.estimates[size] = min(found.speedup, sweep.estimates.get(size, found.speedup))
 
     @property
     def most_left(self) -> int:
@@ -168,7 +167,7 @@ class SizeSearch:
             comparison = (case_run.moved_comparisons if moved else case_run.comparisons).get(gpu)
             if comparison is not None:
                 points.append(SweepPoint(size, comparison))
-        found = {} if moved else sweep.found.get(gpu, {})
+        found = sweep.found.get((gpu, moved), {})
         return points + [SweepPoint(size, comparison) for size, comparison in found.items()]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.errors import CpuGpuError
@@ -66,8 +66,7 @@ class AppOptions(FleetOptions):
     """Speed of the playback relative to the recording; None for the demo's default."""
 
 
-@dataclass(frozen=True)
-class AppResult:
+class AppResult(NamedTuple):
     """What the app returns when it ends."""
 
     run: RunState
@@ -91,8 +90,7 @@ class Own:
     ceilings: tuple[Ceilings, ...] = ()
 
 
-@dataclass(frozen=True)
-class SavedRunView:
+class SavedRunView(NamedTuple):
     """A saved run that is shown in the panes of a live one."""
 
     summary: RunSummary
@@ -117,8 +115,7 @@ class SavedRunView:
         return f"run {self.summary.number}, {self.age}"
 
 
-@dataclass(frozen=True)
-class ParentRun:
+class ParentRun(NamedTuple):
     """A run of which one row is re-run alone, restored afterwards."""
 
     run: RunState
@@ -235,4 +232,4 @@ class AppState:
         """Return the state with changes of this terminal's own run, also while a saved run is shown."""
         if self.past is None:
             return replace(self, **changes)
-        return replace(self, past=replace(self.past, own=replace(self.past.own, **changes)))
+        return replace(self, past=self.past._replace(own=replace(self.past.own, **changes)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import ClassVar
 
 from textual.binding import BindingType
@@ -70,7 +69,7 @@ class FleetRunning:
     def look(self) -> None:
         """Show the current state; ring the bell when the last host is done."""
         before, state = self._port.state.situation, self.fleet_state
-        situation = replace(before, live=not self.is_over, stopping=self._fleet.stopping)
+        situation = before._replace(live=not self.is_over, stopping=self._fleet.stopping)
         if self._shown is state and situation == before:
             return
         if before.live and not situation.live:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -23,8 +23,7 @@ from textual.filter import LineFilter, NoColor
 from cpugpu_tui.render.capabilities import Capabilities
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(NamedTuple):
     """One set of characters, each one cell wide unless noted."""
 
     bars: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
@@ -42,8 +42,7 @@ ALIASES = {"esc": "escape", "return": "enter", "del": "delete", "pgup": "pageup"
 _MODIFIERS = ("ctrl", "alt", "shift")
 
 
-@dataclass(frozen=True)
-class Keymap:
+class Keymap(NamedTuple):
     """The keys in force."""
 
     keys: Mapping[str, tuple[str, ...]]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from textual.binding import Binding
@@ -15,8 +14,7 @@ GROUPS = (RUN, LOOK, COMPARE, TAKE_AWAY, GO)
 """Groups of keys, in the order in which help and docs/keys.md list them."""
 
 
-@dataclass(frozen=True)
-class Situation:
+class Situation(NamedTuple):
     """Which commands are possible now, and how they are labelled."""
 
     live: bool = False
@@ -35,6 +33,9 @@ class Situation:
     demo: bool = False
     """Recorded runs are played; `replay` is set too, and there is no measurement to disturb."""
 
+    zoomed: bool = False
+    """One pane has the whole screen."""
+
     @property
     def may_start(self) -> bool:
         """Whether something can be run or measured."""
@@ -50,8 +51,7 @@ def _always(_: Situation) -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """One thing a person can do."""
 
     id: str
@@ -180,6 +180,8 @@ def label(command: Command, situation: Situation) -> str:
         return "Stop now"
     if command.id == "history" and situation.past:
         return "Present"
+    if command.id == "zoom" and situation.zoomed:
+        return "Zoom out"
     return command.label
 
 
@@ -190,14 +192,14 @@ def impossible(command: Command, situation: Situation) -> str:
     """
     if command.possible(situation):
         return ""
-    if situation.demo and not command.possible(replace(situation, live=not situation.live, ran=True)):
+    if situation.demo and not command.possible(situation._replace(live=not situation.live, ran=True)):
         return DEMO
     if situation.demo:
         return PLAYING if situation.live else "nothing is playing; press {run} to play the demo."
     if situation.replay:
         return "a replay is shown; start cpugpu-tui without --replay."
     for changes, reason in REASONS:
-        if command.possible(replace(situation, **changes)):
+        if command.possible(situation._replace(**changes)):
             return reason
     return "not now."
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.decide.stats import median
@@ -42,8 +41,7 @@ NOT_SAVED = "*"
 """Mark before the name of a finished case that is not in the history."""
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(NamedTuple):
     """How the rows of a run are named at the current width."""
 
     is_short: bool = False
@@ -214,8 +212,7 @@ ROUND_RANGE = 0.1
 """Bars of rounds span ± 10 % about the device's median, so that a quiet machine draws a level line."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """Settings shared by all rows of a run."""
 
     varying: frozenset[str]

@@ -93,7 +93,7 @@ class Shell(WatchedApp[Result]):
         """Change the state and show it on all screens. While the gate is held, nothing is painted."""
         self.state = replace(self.state, **changes)
         if self.state.situation.other != self.state.is_other:
-            self.state = replace(self.state, situation=replace(self.state.situation, other=self.state.is_other))
+            self.state = replace(self.state, situation=self.state.situation._replace(other=self.state.is_other))
         if not self.is_running:
             return
         for screen in self.screen_stack:
@@ -104,7 +104,7 @@ class Shell(WatchedApp[Result]):
 
     def situate(self, **changes: Any) -> None:
         """Change the situation, which decides the possible commands."""
-        self.change(situation=replace(self.state.situation, **changes))
+        self.change(situation=self.state.situation._replace(**changes))
 
     def say(self, text: str, *, stays: bool = False) -> None:
         """Show the result of a key press for a while, in the status line or a page's last line.

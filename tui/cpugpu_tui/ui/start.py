@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,7 +33,7 @@ def run_app(options: AppOptions) -> AppResult:
         lambda glyphs, **looks: CpuGpuApp(options, glyphs, **looks), found, options.log_path, mouse=options.mouse
     )
     result = result or AppResult(app.state.run, None, app.state.notice, app.return_code or 1)
-    return replace(result, outbox=app.bridge.backend.outbox)
+    return result._replace(outbox=app.bridge.backend.outbox)
 
 
 def run_fleet_app(fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions) -> None:

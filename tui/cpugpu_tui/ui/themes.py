@@ -13,9 +13,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import tomllib
 from textual.color import Color, ColorParseError
@@ -46,8 +45,7 @@ class BrokenTheme(UsageError):
         """The same without the folder, for the status line."""
 
 
-@dataclass(frozen=True)
-class ThemeChoices:
+class ThemeChoices(NamedTuple):
     """Content of the list of themes."""
 
     themes: tuple[tuple[str, str], ...]

@@ -7,9 +7,8 @@ Nothing imports torch at module level, so that listing workloads stays fast.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import COMPILED, DTYPES, ITEMSIZE_BYTES, WorkloadInfo
@@ -30,8 +29,7 @@ CLOCK_WRONG, SCOPE, CLOCK_FAIR = "clock wrong", "scope", "clock fair"
 """Classes of a publication's clock: it did not wait for the device; it timed more than the call; neither."""
 
 
-@dataclass(frozen=True)
-class AsWritten:
+class AsWritten(NamedTuple):
     """The timing code of a publication, described so that the harness can reproduce its scope and order."""
 
     publication: str
@@ -63,8 +61,7 @@ class AsWritten:
         return variant in self.variants and (not sizes or size in sizes)
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Settings of a plan that every workload of the process can read."""
 
     scale: str = "full"
@@ -73,8 +70,7 @@ class Setting:
     """Folder with the user's MNIST idx files; None generates digits."""
 
 
-@dataclass(frozen=True)
-class Costs:
+class Costs(NamedTuple):
     """FLOPs, memory traffic and memory of one call of a variant."""
 
     flops: float

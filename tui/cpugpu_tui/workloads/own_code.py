@@ -12,10 +12,9 @@ import re
 import stat
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
@@ -106,8 +105,7 @@ def hash_of_file(path: str) -> str:
         raise UsageError(f"Cannot read {path}: {reason}.", remedy) from None
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Compiled(NamedTuple):
     """Code that is fit to run."""
 
     setup: CodeType

@@ -10,10 +10,10 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES, ITEMSIZE_BYTES, MAX_SIZE, OwnFile, Refused, WorkloadInfo
@@ -41,8 +41,7 @@ OnLoading = Callable[[str], None]
 """Called with each file or package before it is loaded."""
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """Workloads and files that were loaded, and those that were refused."""
 
     infos: tuple[WorkloadInfo, ...] = ()
@@ -58,16 +57,16 @@ def load(files: Iterable[str], on_loading: OnLoading, *, installed: bool = False
         try:
             infos, file = load_file(path)
         except UsageError as error:
-            found = replace(found, refused=(*found.refused, Refused(path, error.message, error.remedy)))
+            found = found._replace(refused=(*found.refused, Refused(path, error.message, error.remedy)))
         else:
-            found = replace(found, infos=found.infos + infos, files=(*found.files, file))
+            found = found._replace(infos=found.infos + infos, files=(*found.files, file))
     for point in installed_points() if installed else ():
         source = source_of(point)
         on_loading(source)
         try:
-            found = replace(found, infos=found.infos + load_entry_point(point, source))
+            found = found._replace(infos=found.infos + load_entry_point(point, source))
         except UsageError as error:
-            found = replace(found, refused=(*found.refused, Refused(source, error.message, error.remedy)))
+            found = found._replace(refused=(*found.refused, Refused(source, error.message, error.remedy)))
     return found
 
 

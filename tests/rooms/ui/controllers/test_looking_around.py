@@ -37,6 +37,7 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
         await pilot.press("/", *"gpu")
         assert len(shown(pilot)) == 5
         assert all("▲ GPU" in line for line in shown(pilot))
+        assert text_of(pilot, "#keys").split() == ["enter", "Keep", "esc", "Show", "all"]
         await pilot.press("enter")
         assert pilot.app.focused is table_of(pilot)
         assert len(shown(pilot)) == 5
@@ -57,10 +58,21 @@ async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> Non
         assert not screen.query_one("#workload").display
         # Table and answer have all that status line and keys leave.
         assert timings.outer_size.height + answer.outer_size.height == screen.size.height - 2
+        assert "z Zoom out" in text_of(pilot, "#keys")
         await pilot.press("escape")
         await settled(pilot, lambda: timings.outer_size.height == before)
         assert screen.query_one("#telemetry").display
         assert screen.query_one("#workload").display
+        assert "Zoom out" not in text_of(pilot, "#keys")
+
+
+async def test_zoom_shows_more_rows_of_the_table_also_in_16_lines() -> None:
+    async with opened(size=(60, 16)) as pilot:
+        await done_run(pilot)
+        before = table_of(pilot).size.height
+        await pilot.press("z")
+        await settled(pilot, lambda: table_of(pilot).size.height > before)
+        assert "z Zoom out" in text_of(pilot, "#keys")
 
 
 async def test_tab_goes_through_the_panes() -> None:
@@ -99,7 +111,7 @@ async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWo
         await finish(pilot, session)
         await pilot.press("home", "j", "j", "enter")
         assert isinstance(pilot.app.screen, DetailScreen)
-        assert f"{case.workload} {case.size}" in text_of(pilot, "#page-title")
+        assert text_of(pilot, "#page-title").startswith(f"{case.workload} {case.size} ")
         detail = text_of(pilot, "#page-text")
         assert "95 % interval" in detail
         assert "starved: " in detail

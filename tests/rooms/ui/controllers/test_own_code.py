@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.app.fake_port import FakeBridge, FakePort
 from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled
 from tests.helpers.app.fuzz import send_at_once
-from tests.helpers.app.looking import screen_lines
+from tests.helpers.app.looking import screen_lines, text_of
 from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
 from textual.events import Paste
 from textual.pilot import Pilot
@@ -157,7 +157,9 @@ async def test_tab_completes_paths_and_functions(tmp_path: Path, monkeypatch: py
     (tmp_path / "my_model.py").write_text("def forward(x): ...\ndef backward(x): ...\n")
     async with opened(size=(80, 24)) as pilot:
         form = await open_form(pilot)
-        await pilot.press(*"my", "tab", "f", "tab")
+        await pilot.press(*"my")
+        await settled(pilot, lambda: text_of(pilot, "#offers").split() == ["suggestions", "my_model.py:"])
+        await pilot.press("tab", "f", "tab")
         assert form.query_one("#code", Input).value == "my_model.py:forward"
         await pilot.press("tab")
         assert form.focused is form.query_one("#setup")

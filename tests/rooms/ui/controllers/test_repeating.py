@@ -179,6 +179,15 @@ def store(tmp_path: Path) -> Any:
     store.close()
 
 
+async def test_without_room_for_changes_the_title_does_not_announce_them() -> None:
+    async with opened(new_app(REQUEST), (60, 24)) as pilot:
+        await whole_run(pilot)
+        await whole_run(pilot)
+        assert "change" not in title_of(pilot)
+        await pilot.resize_terminal(100, 24)
+        await settled(pilot, lambda: "change: " in title_of(pilot))
+
+
 async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store: Store) -> None:
     plan = build_plan(replace(REQUEST, gaps=True))
     for index in range(2):

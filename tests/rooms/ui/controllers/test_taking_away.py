@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -133,7 +134,9 @@ async def test_thresholds_of_another_machine_stay_as_they_are(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    other = {"format": FORMAT, "version": VERSION, "made": "", "machine": {"cpu": "Z80"}, "thresholds": []}
+    other = {"format": FORMAT, "version": VERSION, "made": "", "machine": {"cpu": "Z80"},
+             "thresholds": [{"operation": "matmul", "variant": "default", "dtype": "float32", "threads": 0,
+                             "resident": True, "best": True, "faster": [["cpu", 1, 2]]}]}  # fmt: skip
     Path("thresholds.json").write_text(json.dumps(other))
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await settled(pilot, lambda: pilot.app.state.thresholds is not None)
@@ -144,6 +147,20 @@ async def test_thresholds_of_another_machine_stay_as_they_are(
         await settled(pilot, lambda: pilot.app.state.problem is not None)
         assert isinstance(pilot.app.state.problem, UnfitError)
     assert json.loads(Path("thresholds.json").read_text()) == other
+
+
+async def test_a_pipe_in_the_place_of_thresholds_is_not_waited_for(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("thresholds.json")
+    async with opened(new_app(backend=SavingBackend(store))) as pilot:
+        await done_run(pilot)
+        keep_search(store, pilot, (16, 64, 256, 1024), "matmul")
+        await ask(pilot, Path("thresholds.json"))
+        await pilot.press("enter")
+        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        assert isinstance(pilot.app.state.problem, UnfitError)
 
 
 async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> None:

@@ -47,10 +47,12 @@ def shown(
     cursor: str = "",
     glyphs: Glyphs = UNICODE,
     file: Thresholds | None = None,
+    *,
+    is_zoomed: bool = False,
 ) -> list[str]:
     """Return the pane's lines that are not empty."""
     state = AppState(run=run, situation=Situation(ran=True), cursor=cursor, thresholds=file)
-    return [text for line in pane_lines(state, *size, glyphs) if (text := plain(line))]
+    return [text for line in pane_lines(state, *size, glyphs, is_zoomed=is_zoomed) if (text := plain(line))]
 
 
 def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away() -> None:
@@ -123,7 +125,8 @@ def file_with(**changes: object) -> Thresholds:
     return Thresholds(document, {})
 
 
-IN_FILE, CONTRADICTS = "This plan is in thresholds.json.", "This run contradicts thresholds.json. Press e to renew it."
+IN_FILE = "thresholds.json covers this run."
+CONTRADICTS = "This run contradicts thresholds.json. Press e to update the file."
 
 
 @pytest.mark.parametrize("size", [SMALL, TALL, WIDE])
@@ -162,3 +165,7 @@ def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -
     assert all("▓" in line for line in lines[1:4])
     assert " ".join(lines[4:]) == " ".join(survey_lines(run))
     assert len(shown(run, SMALL)) <= 4
+    small, zoomed = (" ".join(shown(run, SMALL, is_zoomed=is_zoomed)) for is_zoomed in (False, True))
+    assert "2 more. Press z to enlarge the pane." in small
+    assert "2 more." in zoomed
+    assert "Press z" not in zoomed

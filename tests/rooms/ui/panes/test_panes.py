@@ -34,7 +34,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
 from cpugpu_tui.ui.panes.footer import keys_line
-from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
+from cpugpu_tui.ui.panes.lines import Spans, fitted, plain, width_of
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
@@ -275,6 +275,13 @@ def test_keys_that_do_nothing_now_make_room_for_those_that_do() -> None:
     assert "space Pause" in shown
     assert "Own code" not in shown
     assert "Pause" not in plain(keys_line(Situation(ran=True), 80))
+
+
+def test_a_line_that_is_cut_ends_in_an_ellipsis_and_keeps_its_start() -> None:
+    line = (("Claims ", "title"), ("1 holds, 2 do not", "text"))
+    assert fitted(line, 24, UNICODE) == line
+    assert [plain(fitted(line, width, UNICODE)) for width in (12, 7, 3)] == ["Claims 1 ho…", "Claims…", "Cl…"]
+    assert plain(fitted(line, 12, ASCII)) == "Claims 1 ho>"
 
 
 def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:

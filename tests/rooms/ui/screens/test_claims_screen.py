@@ -214,7 +214,7 @@ async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measur
         assert pilot.app.backend.sessions == [session]
         assert isinstance(pilot.app.screen, ClaimsScreen)
         await finish(pilot, session)
-        await pilot.press(*["j"] * IDS.index("p3-convolutions"), "enter", "enter")
+        await pilot.press(*["j"] * IDS.index("old-variables"), "enter", "enter")
         await pilot.pause()
         assert pilot.app.backend.sessions == [session]
         assert isinstance(pilot.app.screen, ClaimsScreen)

@@ -127,11 +127,28 @@ def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -
     why = "not timed on this device in the base series and mismatch in the new series"
     pairs = [Pair("one", "CPU", *sides, sweep, 1024), Pair("two", "GPU", {}, {}, sweep, 100_000, why),
              Pair("one", "GPU", *sides, sweep, 1024, metric=DEVICE)]  # fmt: skip
-    lines = ["".join(text for text, _ in line) for line in table_lines(judge(pairs), 80, UNICODE)]
+    lines = [plain(line) for line in table_lines(judge(pairs), 80, UNICODE)]
     assert lines[1].split()[:4] == ["vector-dot", "float64", "1,024", "CPU"]
-    assert all(len(lines[index]) <= 80 for index in (0, 1, 3))
+    assert max(map(len, lines)) <= 80
     assert lines[3].split()[3:5] == ["GPU", "kernels"]
-    assert re.split("  +", lines[2]) == ["vector-dot float64 100,000", "GPU", f"NOT COMPARABLE: {why}"]
+    name, device, reason = re.split("  +", lines[2])
+    assert (name, device) == ("vector-dot float64 100,000", "GPU")
+    assert f"NOT COMPARABLE: {why}".startswith(reason.removesuffix("…"))
+    assert plain(table_lines(judge(pairs), 140, UNICODE)[2]).endswith(f"NOT COMPARABLE: {why}")
+
+
+@pytest.mark.parametrize("width", [36, 56])
+def test_below_80_columns_the_verdicts_stay_whole(width: int) -> None:
+    sides = ({"a": 100.0}, {"d": 101.0})
+    sweep = ("matmul", "default", "float32", 0)
+    pairs = [Pair("one", "CPU", *sides, sweep, 2048), Pair("two", "CPU", {}, {}, sweep, 405, "not in the new series"),
+             Pair("one", "GPU", *sides, sweep, 2048)]  # fmt: skip
+    lines = [plain(line) for line in table_lines(judge(pairs), width, UNICODE)]
+    assert max(map(len, lines)) <= width
+    assert [lines[1], lines[4]] == ["CPU", "GPU"]
+    assert lines[2].endswith("TOO FEW RUNS")
+    assert "2,048" in lines[5]
+    assert ("not in the new series" in lines[3]) == (width == 56)
 
 
 async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:

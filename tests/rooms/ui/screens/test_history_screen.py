@@ -205,7 +205,7 @@ async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are
         for key, page in (("g", ChartScreen), ("enter", DetailScreen), ("K", ClaimsScreen)):
             await pilot.press(key)
             await settled(pilot, lambda page=page: isinstance(pilot.app.screen, page))
-            assert text_of(pilot, "#page-title").replace(",", " ").split()[:2] == ["run", "1"]
+            assert " run 1, " in text_of(pilot, "#page-title")
             await pilot.press("escape")
         assert pilot.app.state.past is not None
         await pilot.press("escape")

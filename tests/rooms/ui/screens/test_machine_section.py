@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.helpers.golden import GoldenWords
-from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, timed
+from tests.rooms.ui.screens.test_detail import ALL, GPU_NS, half, read, run_of, section, squeezed, timed
 
-from cpugpu_tui.model import LATENCY, DeviceSampled, EnergyMeasured, GpuProcess, MachineRead, Reading
+from cpugpu_tui.model import LATENCY, DeviceSampled, EnergyMeasured, GpuProcess, MachineRead, Reading, Simulation
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 
 CALM = {
@@ -53,6 +54,19 @@ def facts(text: str, *names: str) -> list[str]:
 def test_clock_throttling_heat_and_company_stand_in_words(words: GoldenWords) -> None:
     text = said(watched_half(watched_ns=2e9, power_capped=0.8e9), edge("end", temperature_c=52.0))
     words(facts(text, "clock", "throttled", "temperature", "others"))
+
+
+def test_a_simulated_gpu_without_sensors_does_not_list_them() -> None:
+    started, *rest = timed()
+    unknown = dict.fromkeys(("sm_clock_mhz", "temperature_c", "energy_mj"), Reading(None, "not-supported"))
+    edges = [edge(name) for name in ("begin", "end")]
+    begin, end = (replace(each, readings={**each.readings, **unknown}) for each in edges)
+    run = run_of(started, begin, *rest, end)
+    assert run.run is not None
+    planted = replace(run, run=replace(run.run, plan=replace(run.run.plan, simulation=Simulation())))
+    real, simulated = (squeezed(section(read(each), "cuda:0")) for each in (run, planted))
+    assert {"clock", "temperature", "power"} <= {line.partition(" ")[0] for line in real}
+    assert not any("not supported" in line for line in simulated)
 
 
 def test_a_calm_gpu_was_never_throttled_whatever_its_counters_had_before() -> None:

@@ -37,10 +37,11 @@ def print_event(event: Event) -> None:
 def print_answer(state: RunState, **host: str) -> None:
     """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
     from cpugpu_tui.model.quantities import with_micro
-    from cpugpu_tui.render.answers import as_data
+    from cpugpu_tui.render.answers import as_data, survey_data
     from cpugpu_tui.state.condition import conditions_data
 
-    answer = with_micro({**host, "event": "Answer", "sweeps": as_data(state), "machine": conditions_data(state)})
+    found = {"sweeps": as_data(state), "survey": survey_data(state), "machine": conditions_data(state)}
+    answer = with_micro({**host, "event": "Answer", **found})
     sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
 
 

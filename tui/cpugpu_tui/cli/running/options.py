@@ -27,7 +27,7 @@ def with_own(request: PlanRequest, files: Iterable[str], python: str | None) -> 
         UsageError: the config or a file is wrong, or a file ended the agent.
         UnfitError: the interpreter cannot run an agent.
     """
-    own = replace(request.own, presets=config.load().presets)
+    own = request.own._replace(presets=config.load().presets)
     paths = named_files(files)
     if paths:
         own, refused = learn(own, paths, python, installed=False)

@@ -23,6 +23,13 @@ SurveyDtype = Annotated[
 ResumeSurvey = Annotated[
     bool, typer.Option("--resume", help="Finish the newest interrupted survey. Sizes without a result are timed.")
 ]
+SurveySeconds = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS", help="Time limit of the whole survey. Sizes not started by then are skipped.",
+        show_default="300, or 120 without a GPU",
+    ),
+]  # fmt: skip
 
 
 @commands.command()
@@ -33,7 +40,7 @@ def survey(
     dtype: SurveyDtype = None,
     threads: opt.Threads = None,
     device: opt.DeviceNames = None,
-    max_seconds: opt.MaxSeconds = None,
+    max_seconds: SurveySeconds = None,
     case_timeout: opt.CaseTimeout = None,
     json: opt.Json = False,
     database: opt.Database = None,
@@ -46,20 +53,24 @@ def survey(
 ) -> None:
     """Find the crossover of every workload, in at most 5 minutes.
 
-    Prints one line for each workload, sorted by how early the GPU wins. A bar shows its sizes, smallest to largest:
-    where the CPU wins, where the GPU wins with its inputs there, and where it wins with copies too. The workloads
-    share the time. Without a GPU, only the CPU is timed.
+    Prints one line for each workload, sorted by how early the GPU wins. Its bar shows the sizes, smallest to largest:
+    where the CPU wins, where the GPU wins if the inputs are there already, and where it also wins with copies. The
+    workloads share the time. Without a GPU, only the CPU is timed, in at most 2 minutes.
     """
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.workloads.presets import SURVEY
 
     if resume:
         raise typer.Exit(modes.resume_run(context, SURVEY))
+    names = tuple(filter(None, map(str.strip, (only or "").split(","))))
+    if only is not None and not names:
+        raise UsageError(f"--only {only!r} names no workload.", "Leave --only out to run all of them.")
     request = PlanRequest(
-        names=(SURVEY,), only=tuple(filter(None, map(str.strip, (only or "").split(",")))), dtype=dtype,
+        names=(SURVEY,), only=names, dtype=dtype,
         threads=threads, devices=tuple(device or ["auto"]), max_seconds=max_seconds, case_timeout_s=case_timeout,
         simulation=simulation(simulate),
     )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.time import CodeSizes, InPlace, Lets, Setup
-from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_INTERRUPTED, EXIT_OK, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.thresholds import Thresholds
@@ -55,7 +56,10 @@ def make(
     variant: opt.Variant = None,
     run_name: FromRun = None,
     out: Out = None,
-    format_name: Annotated[str, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP)] = "json",
+    format_name: Annotated[
+        str | None,
+        typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, show_default="by the name of the file"),
+    ] = None,
     against: Against = None,
     max_seconds: opt.MaxSeconds = None,
     database: opt.Database = None,
@@ -72,6 +76,7 @@ def make(
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
     from cpugpu_tui.cli.history.past_runs import reading
+    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, subjects
     from cpugpu_tui.export import target
@@ -88,8 +93,9 @@ def make(
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.state.folding import folded
 
-    usual = Path(f"thresholds{SUFFIXES[checked_format(format_name)]}")
-    path = out or usual
+    by_suffix = {suffix: name for name, suffix in SUFFIXES.items()}
+    format_name = checked_format(format_name or by_suffix.get(out.suffix if out else "", "json"))
+    path = out or Path(f"thresholds{SUFFIXES[format_name]}")
     if str(path) != "-":
         target.check_file(path)
     old = read(against) if against is not None else None
@@ -99,9 +105,11 @@ def make(
             state, code = folded(store.load(store.find(run_name))), EXIT_OK
     else:
         words, codes = subjects(names or (), setup or (), let or (), in_place=in_place)
+        if codes and n is None:
+            raise UsageError("Code has no sizes of its own to search.", "Give a range, for example --n 16:4096.")
         request = PlanRequest(
             sizes=n, dtype=dtype, threads=threads, variant=variant, max_seconds=max_seconds,
-            simulation=simulation(simulate), full=True, own=OwnWorkloads(codes=tuple(codes)),
+            simulation=simulation(simulate), own=OwnWorkloads(codes=tuple(codes)),
         )  # fmt: skip
         options = run_options(
             worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
@@ -110,7 +118,7 @@ def make(
         if old is not None:
             check_here(old, options, is_simulated=request.simulation is not None)
         state, code = measured(request, options, words)
-    if code >= EXIT_INTERRUPTED:
+    if code > 128:  # stopped by a key or a signal
         remedy = "" if no_save else " Add `--run latest` to take what was measured."
         print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
@@ -124,7 +132,8 @@ def make(
         print_notice(f"Wrote {path}")
     if old is not None:
         require_machine(old, machine_of(state))
-        code = _compare(old, made) or code
+        # With `-o -` the file alone is on stdout.
+        code = _compare(old, made, print_notice if str(path) == "-" else tell) or code
     raise typer.Exit(code)
 
 
@@ -132,19 +141,19 @@ OF_THE_FILE = ("run_name", "out", "format_name", "against", "database")
 """Parameters that can be used with --run."""
 
 
-def _compare(old: Thresholds, new: Thresholds) -> int:
-    """Print which thresholds of an older file have moved, and return the exit code.
+def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> int:
+    """Say which thresholds of an older file have moved, and return the exit code.
 
     Raises:
         UsageError: it has none of the new ones.
     """
-    from cpugpu_tui.cli.output.table_style import plain, tell
+    from cpugpu_tui.cli.output.table_style import plain
     from cpugpu_tui.export.thresholds import moved
 
     sentences, count = moved(old, new)
     if not count:
         raise UsageError("The older file has none of these thresholds.", "Compare files of the same operations.")
     for sentence in sentences:
-        tell(plain(sentence))
-    tell(f"{len(sentences)} of {count} thresholds moved out of their brackets.")
+        say(plain(sentence))
+    say(f"{len(sentences)} of {count} thresholds moved out of their brackets.")
     return EXIT_CHECK_SAID_NO if sentences else EXIT_OK

@@ -15,6 +15,7 @@ from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import operations, require_machine
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model import typed_name
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -59,6 +60,8 @@ def subjects(
 def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) -> tuple[RunState, int]:
     """Search the crossovers of these presets and workloads, and of the request's code; see `run_plan`.
 
+    Sizes in a list or in steps are timed as they are.
+
     Raises:
         CpuGpuError: the request cannot be run.
     """
@@ -66,9 +69,13 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
         names = (presets.SURVEY,)
-    is_range = request.sizes is not None and request.sizes.count(":") == 1 and "," not in request.sizes
+    sizes = request.sizes or ""
+    is_list = "," in sizes or sizes.count(":") > 1
     # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
-    request = replace(request, names=(*names, *codes), own=own, devices=DEVICES, find_crossover=not is_range)
+    request = replace(
+        request, names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
+        find_crossover=not is_list and ":" not in sizes,
+    )  # fmt: skip
     return run_plan(build_plan(request), own, options)
 
 
@@ -92,7 +99,8 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     say_why(finished)
     failed = {row.case: row.failure for row in state.rows.values() if row.failure and row.failure.kind != "skipped"}
     for case, failure in list(failed.items())[:MOST_FAILURES]:
-        print_notice(f"{case.workload} {case.size:,} failed: {failure.message} {failure.remedy}".strip())
+        name = f"{typed_name(case.workload, plan.codes)} {case.size:,}"
+        print_notice(f"{name} failed: {failure.message} {failure.remedy}".strip())
     if len(failed) > MOST_FAILURES:
         print_notice(f"{len(failed) - MOST_FAILURES} more sizes failed.")
     return state, code

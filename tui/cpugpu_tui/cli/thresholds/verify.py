@@ -11,7 +11,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.thresholds.show import File
 from cpugpu_tui.cli.time import InPlace, Lets, Setup
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
@@ -79,7 +79,7 @@ def verify(
     wanted = _wanted(thresholds, (*words, *own))
     plan, cases = _plan(request, wanted, {name: name for name in request.own.infos()} | own)
     state, code = run_plan(plan, request.own, options)
-    if code >= EXIT_INTERRUPTED:
+    if code > 128:  # stopped by a key or a signal
         raise typer.Exit(code)
     require_machine(thresholds, machine_of(state))
     found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}

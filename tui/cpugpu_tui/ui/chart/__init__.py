@@ -34,6 +34,10 @@ class ChartScreen(Page, inherit_bindings=False):
         """Return the status line, because the run continues."""
         return status_line(self.state, max(self.size.width - 2, 0), self.glyphs)
 
+    def page_tags(self) -> Spans:
+        """Return nothing: the status line has them."""
+        return ()
+
     def draw_body(self) -> None:
         """Draw the chart if it has changed."""
         self.query_one(ChartPane).show_state(self.state)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.model.quantities import size_text, tick_text
 
@@ -19,8 +19,7 @@ MOST_SIZES = 16
 """More timed sizes than this are not labelled one by one."""
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """A range of positive values over a row of cells, the first cell for the lowest value."""
 
     low: float

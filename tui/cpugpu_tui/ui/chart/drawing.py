@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import itemgetter
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.answer import named, where
 from cpugpu_tui.analysis.costs import RESIDENT
@@ -24,7 +24,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import marked_row, what_if_sentence
-from cpugpu_tui.ui.panes.lines import Spans, spelled, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, width_of, wrapped
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""
@@ -42,8 +42,7 @@ Cell = tuple[str, str]
 """Sign and role."""
 
 
-@dataclass(frozen=True)
-class ChartOptions:
+class ChartOptions(NamedTuple):
     """What to draw, and on which axes."""
 
     what_if: str = RESIDENT
@@ -67,7 +66,7 @@ def chart_lines(
     rows = finished_rows(run, sweep)
     found = [curve for curve in curves(run, rows, options.what_if) if curve.points]
     is_low = not options.in_words and height < LOW
-    title = [] if is_low else [_title(sweep, rows, options, width)]
+    title = [] if is_low else [_title(sweep, rows, options, width, glyphs)]
     sentence = what_if_sentence(run, sweep, rows, options.what_if) if options.in_words else ""
     role = "strong" if options.what_if != RESIDENT else "text"
     below = wrapped(spelled(sentence, glyphs), width, role, lines=2)
@@ -97,7 +96,7 @@ def crossing_shown(run: RunState, sweep: SweepKey, options: ChartOptions) -> Cro
     return world(run, rows, options.what_if)
 
 
-def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int) -> Spans:
+def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int, glyphs: Glyphs) -> Spans:
     *_, dtype, threads = sweep
     known = threads_of(rows) or threads
     rival = count_of(known, "CPU thread")
@@ -105,7 +104,7 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
     axes = [word for word, on in (("linear sizes", options.linear_sizes), ("linear times", options.linear_times)) if on]
     scale = f", {' and '.join(axes) or 'both axes logarithmic'}"
     title: Spans = ((work_name(sweep), "title"), (f" {dtype}{against}", "text"), (scale, "muted"))
-    return title if width_of(title) <= width else title[:-1]
+    return fitted(title if width_of(title) <= width else title[:-1], width, glyphs)
 
 
 def _legend(
@@ -224,7 +223,7 @@ def _drawn(
         if len(curve.points) == 1:
             continue
         marker = curve.sign.lower() if glyphs is ASCII else "braille"
-        thinned = replace(curve, points=tuple(_thinned(curve.points, horizontal)))
+        thinned = curve._replace(points=tuple(_thinned(curve.points, horizontal)))
         for row, signs in zip(cells, _line(thinned, horizontal, vertical, marker), strict=True):
             for column, sign in enumerate(signs):
                 if not sign.isspace():

@@ -123,7 +123,8 @@ class Exporting:
 
     def read_thresholds(self, _: object = None) -> None:
         """Read the file of thresholds in the current folder, if there is one. A damaged one counts as none."""
-        if not THRESHOLDS.exists() and self._port.state.thresholds is None:
+        # A pipe would be waited for, and in a folder without permission `Path.exists` raises.
+        if not os.path.isfile(THRESHOLDS) and self._port.state.thresholds is None:
             return
 
         def body() -> Thresholds | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from textual.timer import Timer
@@ -81,7 +80,7 @@ class History:
         port.change(
             **first, run=opened.run, telemetry=opened.telemetry, ceilings=ceilings,
             past=SavedRunView(opened.summary, age, state.own, before.notice if before else state.notice),
-            situation=replace(state.situation, past=True, ran=True),
+            situation=state.situation._replace(past=True, ran=True),
         )  # fmt: skip
         if before is None and isinstance(port.screen, MainScreen):
             port.screen.focus_timings()
@@ -130,7 +129,7 @@ class History:
     def _show_age(self, now_ns: int) -> None:
         past = self._port.state.past
         if past is not None and past.age != (age := ago(past.summary.started_wall_ns, now_ns)):
-            self._port.change(past=replace(past, age=age))
+            self._port.change(past=past._replace(age=age))
 
     def return_to_present(self) -> bool:
         """Show this terminal's run again; return False if it is shown already."""
@@ -142,7 +141,7 @@ class History:
         self._port.change(
             past=None, run=own.run, telemetry=own.telemetry, ceilings=own.ceilings,
             what_if=RESIDENT, cursor=None, problem=None,
-            situation=replace(state.situation, past=False, ran=own.run.run is not None),
+            situation=state.situation._replace(past=False, ran=own.run.run is not None),
         )  # fmt: skip
         return True
 

@@ -54,7 +54,7 @@ class Live:
         if any(isinstance(event, RunStarted) for event in message.events):
             self._gate.hold()
         changes = self._folded(message.events)
-        situation = replace(self._port.state.situation, ran=changes["run"].run is not None)
+        situation = self._port.state.situation._replace(ran=changes["run"].run is not None)
         changes["changes"] = self._compared(changes["run"])
         self._port.change(**changes, situation=situation, repeat_number=self._bridge.repeat_number)
         self.gap_s = time.monotonic()

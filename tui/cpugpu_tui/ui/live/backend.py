@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
@@ -167,7 +166,7 @@ class Backend:
 
         assert self._agents is not None
         # An agent may run typed code only for a plan that has some; `Consent` let it through.
-        self._agents.use(replace(self._options.request.own, codes=plan.codes).words())
+        self._agents.use(self._options.request.own._replace(codes=plan.codes).words())
         facts = {"argv": sys.argv[1:], "face": "app"}
         session = Session(
             plan, self._agents, self.outbox, series_id, case_timeout_s, facts=facts, ceilings=self._options.ceilings

@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
 from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
@@ -33,8 +32,7 @@ NO_HISTORY = StoreError(
 )
 
 
-@dataclass(frozen=True)
-class OpenedRun:
+class OpenedRun(NamedTuple):
     """A saved run with the state after all its events."""
 
     summary: RunSummary

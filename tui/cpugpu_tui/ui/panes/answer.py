@@ -12,7 +12,7 @@ from textual.widget import Widget
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
-from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.model import SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.answers import (
     answer_lines,
@@ -134,15 +134,19 @@ class AnswerPane(StatePane):
         if live is None or live != self._live:
             self._live, self._height = live, 0
         around = self.parent.size.height if isinstance(self.parent, Widget) else 0
+        is_zoomed = isinstance(self.parent, Widget) and self.parent.has_class("-zoom")
         least, most = (None if limit is None else limit.cells or int(limit.value * around / 100)
                        for limit in (self.styles.min_height, self.styles.max_height))  # fmt: skip
         most = most or least or 1
-        lines = pane_lines(state, size.width, max(least or 1, min(self._height, most)), most, self.glyphs)
+        least = max(least or 1, min(self._height, most))
+        lines = pane_lines(state, size.width, least, most, self.glyphs, is_zoomed=is_zoomed)
         self._height = len(lines)
         return lines
 
 
-def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyphs) -> list[Spans]:
+def pane_lines(
+    state: AppState, width: int, least: int, most: int, glyphs: Glyphs, *, is_zoomed: bool = False
+) -> list[Spans]:
     """Return failures, answer and hints: `least` lines, or up to `most` for failures and long answers."""
     lines: list[Spans] = []
     for text, role in _failures(state, glyphs):
@@ -159,7 +163,7 @@ def pane_lines(state: AppState, width: int, least: int, most: int, glyphs: Glyph
     whole = len(table) + (below or min(first, 1)) if table else first
     whole += sum(role == "warn" for _, role in sentences)
     height = max(least, min(len(lines) + 1 if lines else whole, most))
-    lines += _shortened(state, table, height - len(lines) - min(first, 1))
+    lines += _shortened(state, table, height - len(lines) - min(first, 1), is_zoomed=is_zoomed)
     for index, (text, role) in enumerate(sentences):
         is_first = index == 0
         lines += _whole_sentences(spelled(text, glyphs), width, role, height - len(lines), is_first=is_first)
@@ -182,7 +186,7 @@ def _table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
     return [((head, "muted"),), *(((row, "strong"),) for row in rows)] if rows else []
 
 
-def _shortened(state: AppState, table: list[Spans], room: int) -> list[Spans]:
+def _shortened(state: AppState, table: list[Spans], room: int, *, is_zoomed: bool) -> list[Spans]:
     """Return a table in at most `room` lines, starting at the highlighted sweep, and the number of hidden answers."""
     if len(table) <= room or room < 3:
         return table[:room]
@@ -191,7 +195,8 @@ def _shortened(state: AppState, table: list[Spans], room: int) -> list[Spans]:
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
     count = room - 2
     first = min(first, len(rows) - count)
-    more = state.keymap.with_keys(f"{len(rows) - count} more. Press {{zoom}} to enlarge the pane.")
+    hint = "Move to a row of another workload to see it." if is_zoomed else "Press {zoom} to enlarge the pane."
+    more = state.keymap.with_keys(f"{len(rows) - count} more. {hint}")
     return [head, *rows[first : first + count], ((more, "muted"),)]
 
 
@@ -208,7 +213,8 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
         found.append((text, "bad" if run.status == "failed" else "warn"))
     row = run.rows.get(state.cursor or "")
     if row is not None and row.failure is not None and row.failure.kind != "skipped" and not situation.live:
-        name = f"{row.case.workload} {size_text(row.case.size)}"
+        codes = run.run.plan.codes if run.run is not None else ()
+        name = f"{typed_name(row.case.workload, codes)} {size_text(row.case.size)}"
         found.append((f"{glyphs.no} {name}: {row.failure.message} {row.failure.remedy}".strip(), "bad"))
     if state.unsaved and state.past is None:
         found.append((state.unsaved.text, "warn"))
@@ -260,8 +266,8 @@ def _in_file(state: AppState) -> tuple[str, str]:
 
     is_in_file, moves = standing(state.run, state.thresholds)
     if not moves:
-        return ("This plan is in thresholds.json." if is_in_file else ""), ""
-    remedy = state.keymap.with_keys("Press {export} to renew it.")
+        return ("thresholds.json covers this run." if is_in_file else ""), ""
+    remedy = state.keymap.with_keys("Press {export} to update the file.")
     return "", f"This run contradicts thresholds.json. {remedy} {moves[0]}"
 
 

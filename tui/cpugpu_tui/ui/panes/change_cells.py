@@ -91,17 +91,24 @@ def _spelled(text: str, glyphs: Glyphs) -> str:
 # ------------------------------------------------------------------ title
 
 
-def title_parts(changes: Changes, run: RunState, *, alone: bool) -> list[str]:
+def title_parts(changes: Changes, run: RunState, *, alone: bool, has_change: bool = True) -> list[str]:
     """Return the parts of the pane's title, most important first.
 
-    They name the compared run, the spread of the series, and the number of runs that a verdict needs.
+    They name the compared run, the spread of the series, and the number of runs that a verdict needs. `has_change`
+    tells whether the table has room for changes.
     """
     parts = ["one row re-run", "esc back to all"] if alone else []
-    if changes.base is not None:
+    has_change = has_change and changes.base is not None
+    if has_change:
         parts.append(f"change: {changes.against}")
     if changes.is_over and (widest := changes.widest(run)) is not None:
         parts.append(f"spread of {len(changes.new)} runs up to {100 * widest:.1f} %")
-    if changes.is_over and changes.base is not None and min(len(changes.base.runs), len(changes.new)) < MIN_RUNS:
+    if (
+        changes.is_over
+        and has_change
+        and changes.base is not None
+        and min(len(changes.base.runs), len(changes.new)) < MIN_RUNS
+    ):
         parts.append(f"verdicts need {MIN_RUNS} runs each")
     return parts
 

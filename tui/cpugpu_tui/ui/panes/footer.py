@@ -34,9 +34,13 @@ class KeysPane(StatePane):
         self.add_class("keys")
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the line."""
+        """Return the line; while the filter has the focus, its keys."""
+        if self.is_mounted and self.screen.focused is not None and self.screen.focused.id == "filter":
+            back = state.keymap.of("back")
+            return (((" enter", "key"), (" Keep  ", "text"), (back, "key"), (" Show all", "text")),)
         working = working_keys(self.screen, state.keymap) if self.is_mounted else None
-        return (keys_line(state.situation, size.width, state.keymap, working),)
+        situation = state.situation._replace(zoomed=self.screen.has_class("-zoomed"))
+        return (keys_line(situation, size.width, state.keymap, working),)
 
 
 SELECTS = ("select", "select_cursor")
@@ -76,8 +80,8 @@ def keys_line(
         working = {command.id: keymap.of(command.id) for command in COMMANDS}
     fitting: list[Command] = []
     used = 1
-    # With a saved run on the screen, the key that leaves it comes first.
-    first = ("history",) if situation.past else ()
+    # The keys that leave a saved run and the zoom come first.
+    first = (*(("history",) if situation.past else ()), *(("zoom",) if situation.zoomed else ()))
     names = dict.fromkeys((*first, *(IN_SMALL if width < SMALL_WIDTH else ()), *IMPORTANCE))
     commands = [COMMAND_BY_ID[name] for name in names if name in working]
     for command in sorted(commands, key=lambda command: not command.possible(situation)):

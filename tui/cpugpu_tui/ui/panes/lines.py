@@ -195,7 +195,7 @@ def visible(text: str) -> str:
 
 
 _NO_BREAK = "\u00a0"
-_UNIT_GAP = re.compile(r"(?<=[±≈~]) |(?<=\+-) | (?=[%≈~])")
+_UNIT_GAP = re.compile(r"(?<=[±≈~]) (?=\d)|(?<=\+-) | (?=%|[≈~] ?\d)")
 """Spaces at which no line may break: `± 18 %`, `n ≈ 193`."""
 
 
@@ -204,6 +204,20 @@ def cut(text: str, width: int, glyphs: Glyphs) -> str:
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     return set_cell_size(text, max(width - len(glyphs.ellipsis), 0)) + glyphs.ellipsis
+
+
+def fitted(spans: Spans, width: int, glyphs: Glyphs) -> Spans:
+    """Return a line in at most `width` cells; an ellipsis stands for what does not fit."""
+    if width_of(spans) <= width:
+        return spans
+    kept: list[tuple[str, str]] = []
+    left = width - len(glyphs.ellipsis)
+    for text, role in spans:
+        kept.append((set_cell_size(text, min(cell_len(text), max(left, 0))), role))
+        left -= cell_len(text)
+        if left <= 0:
+            break
+    return (*kept, (glyphs.ellipsis, "muted"))
 
 
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:

@@ -11,7 +11,7 @@ from cpugpu_tui.model.quantities import count_of, duration, size_text
 from cpugpu_tui.render.sentences import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, StatePane, plain, spelled, width_of
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, fitted, plain, spelled, width_of
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 
 SMALL_WIDTH = 60
@@ -58,10 +58,7 @@ def _whole_parts(line: Spans, width: int, glyphs: Glyphs) -> Spans:
 
 def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the result of the last key press, cut to fit beside the tags. It replaces everything else."""
-    text, room = spelled(state.key_result, glyphs), width - width_of(tags(state)) - 1
-    if len(text) > room > len(glyphs.ellipsis):
-        text = text[: room - len(glyphs.ellipsis)] + glyphs.ellipsis
-    return ((text, "strong"),)
+    return fitted(((spelled(state.key_result, glyphs), "strong"),), width - width_of(tags(state)) - 1, glyphs)
 
 
 def tags(state: AppState) -> Spans:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from cpugpu_tui.model import ENERGY
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
@@ -51,6 +51,8 @@ The last one is for names so long that they take the room of the times.
 
 SPREAD_WIDTH = 9
 """Cells of two spreads in percent: `0.8, 12.1`."""
+CHANGES = {Key.CHANGE, Key.CHANGE_CPU, Key.CHANGE_GPU}
+"""Columns of a comparison with another run."""
 WORDS_WIDTH = 23
 """Cells of a change with the longest verdict, `+14.0% no clear change`."""
 
@@ -85,8 +87,7 @@ def tiers_beside(comparisons: frozenset[str]) -> tuple[dict[str, int], ...]:
     return (*({key: cells for key, cells in tier.items() if key not in hidden} for tier in CHANGE_TIERS), *TIERS)
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """Properties of a run that decide the columns."""
 
     gpus: tuple[str, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.render.columns import COLUMNS, Key
@@ -15,8 +15,7 @@ Value = tuple[str, float] | None
 """Sort key: a word, then a number. Rows without one (None) come last in both directions."""
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(NamedTuple):
     """A sort order."""
 
     by: str = ""
@@ -77,12 +76,12 @@ BY_COLUMN = {
 def next_order(order: Order) -> Order:
     """Return the order by the next measure; after the last one, run order."""
     names = ["", *MEASURES]
-    return replace(order, by=names[(names.index(order.by) + 1) % len(names)])
+    return order._replace(by=names[(names.index(order.by) + 1) % len(names)])
 
 
 def reverse_order(order: Order) -> Order:
     """Return the reversed order."""
-    return replace(order, is_reversed=not order.is_reversed)
+    return order._replace(is_reversed=not order.is_reversed)
 
 
 def order_text(order: Order) -> str:

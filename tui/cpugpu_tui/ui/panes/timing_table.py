@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from rich.segment import Segment
 from rich.style import Style
@@ -36,8 +36,7 @@ MOST_WITH_CELLS = 300
 """Rows whose cells stay in memory: more than any terminal shows."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of fixed width."""
 
     key: str

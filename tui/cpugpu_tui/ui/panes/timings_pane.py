@@ -24,7 +24,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
-from cpugpu_tui.ui.panes.timing_columns import WORDS_WIDTH, columns, shape_of, width_beside
+from cpugpu_tui.ui.panes.timing_columns import CHANGES, WORDS_WIDTH, columns, shape_of, width_beside
 from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.rows import BARS, LESS_CERTAIN, legend, signs_of
@@ -88,7 +88,7 @@ class TimingsPane(Vertical):
             self._shown = None
         self._keymap = state.keymap
         self._show_rows()
-        self._show_title(is_alone=state.parent is not None)
+        self._show_title()
         current = state.run.current
         if current is not None and current.case:
             self.table.follow(current.case)
@@ -102,6 +102,7 @@ class TimingsPane(Vertical):
     def on_resize(self) -> None:
         """Lay the columns out for the new width."""
         self._show_rows()
+        self._show_title()
         self._show_chart()
 
     def restyle(self) -> None:
@@ -223,7 +224,7 @@ class TimingsPane(Vertical):
         cells = rows.cells(row, look, run) | rows.change_cells(self._changes, row, run, self._glyphs, wide=wide)
         return {name: rich_text(self, spans) for name, spans in cells.items()}
 
-    def _show_title(self, *, is_alone: bool) -> None:
+    def _show_title(self) -> None:
         """Show sort order and comparison in the title, which every layout has."""
         title = " ".join([TITLE, order_text(self._order)]).rstrip()
         if len(self._run.gpus) > 1 and not rows.gpu_only(self._run):
@@ -231,7 +232,8 @@ class TimingsPane(Vertical):
         if self._changes is not None and self._changes.run_id == _run_id(self._run):
             from cpugpu_tui.ui.panes.change_cells import title_parts
 
-            parts = title_parts(self._changes, self._run, alone=is_alone)
+            has_change = self._shown is None or any(column.key in CHANGES for column in self._shown[5])
+            parts = title_parts(self._changes, self._run, alone=self._state.parent is not None, has_change=has_change)
             compared = escape("".join(f" {self._glyphs.dot} {part}" for part in parts))
             title += f"[not reverse not bold]{compared}[/]" if compared else ""
         # Setting a title repaints the whole pane, even if it is the same.
@@ -250,8 +252,7 @@ class TimingsPane(Vertical):
         if not self.filtering:
             sign = Lines(id="filter-sign")
             sign.show([(("/", "key"),)])
-            hint = "name, size or verdict; enter keep, esc show all"
-            field = LineField(placeholder=hint, id="filter", select_on_focus=False)
+            field = LineField(placeholder="name, size or verdict", id="filter", select_on_focus=False)
             await self.query_one("#rows").mount(Horizontal(sign, field, Lines(id="filter-count"), id="filter-line"))
         self.query_one("#filter").focus()
 

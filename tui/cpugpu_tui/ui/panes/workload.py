@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
@@ -35,8 +36,7 @@ NAMES_ONLY_WIDTH = 60
 """A pane narrower than this lists only names."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of the list."""
 
     request: PlanRequest
@@ -66,7 +66,7 @@ def entries(asked: PlanRequest) -> dict[str, Entry]:
         known.setdefault(info.name, entry)
     own = Entry(asked, "as given on the command line")
     if own.name in known:
-        return {**known, own.name: replace(known[own.name], request=asked)}
+        return {**known, own.name: known[own.name]._replace(request=asked)}
     return {own.name: own, **known}
 
 
@@ -80,7 +80,7 @@ def bare(asked: PlanRequest) -> PlanRequest:
     """Return the parts of a command line that apply to every entry: where to run, not what."""
     return PlanRequest(
         devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps,
-        own=replace(asked.own, codes=()),
+        own=asked.own._replace(codes=()),
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ class WorkloadPane(Vertical):
     def change(self, request: PlanRequest) -> None:
         """Give the highlighted entry other parameters."""
         name = self.entry.name
-        self._entries[name] = replace(self._entries[name], request=request)
+        self._entries[name] = self._entries[name]._replace(request=request)
         self.post_message(self.Highlighted(request))
 
     def highlight(self, request: PlanRequest) -> None:

@@ -23,7 +23,6 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
 from cpugpu_tui.ui.panes.estimate_lines import seconds_text
 from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
-from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.screens.page import Page
 
 ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]
@@ -126,7 +125,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def page_title(self) -> Spans:
         """Return the number of claims by outcome."""
         state = "reading the saved runs" if self._reading else tally(self.judged)
-        return (*tags(self.state), ("Claims  ", "title"), (state, "text"))
+        return (("Claims ", "title"), (f" {state}", "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return one line per claim."""

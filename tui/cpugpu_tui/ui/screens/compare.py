@@ -18,6 +18,7 @@ from cpugpu_tui.render.comparison import (
     NEW,
     NOTHING_DIFFERS,
     RUNS,
+    TIME,
     cells,
     said,
     summary,
@@ -25,12 +26,13 @@ from cpugpu_tui.render.comparison import (
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
-from cpugpu_tui.ui.panes.status import tags
+from cpugpu_tui.ui.panes.lines import Spans, cut, fitted, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Page
 
-LEAST_WITH_INTERVAL = 56
+LEAST_WITH_INTERVAL = 50
 """Cells of the narrowest table with intervals and names of workloads."""
+GROUPED = 60
+"""Below this width the cases of CPU and GPU are groups with a heading each, instead of a column."""
 WIDE = 110
 """Columns from which both times and the number of runs are shown beside the change."""
 
@@ -97,8 +99,8 @@ class CompareScreen(Page):
         text = "reading the saved runs" if compared is None else ""
         if compared is not None and compared.found is not None:
             text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
-        which = f"{compared.place + 1} of {compared.count}  " if compared is not None and compared.count > 1 else ""
-        return (*tags(self.state), (" Compare  ", "title"), (which, "muted"), (spelled(text, self.glyphs), "text"))
+        which = f" {compared.place + 1} of {compared.count} " if compared is not None and compared.count > 1 else ""
+        return (("Compare ", "title"), (which, "muted"), (spelled(f" {text}", self.glyphs), "text"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return differences, verdicts and summary."""
@@ -150,12 +152,17 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
 
 
 def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Spans]:
-    """Return the heading and one line per case; narrow terminals omit times and runs, then intervals."""
-    is_narrow = width < LEAST_WITH_INTERVAL
-    omitted = () if width >= WIDE else (BASE, NEW, RUNS, *([INTERVAL] if is_narrow else []))
+    """Return the heading and one line per case.
+
+    Narrow terminals omit both times and the runs. Narrower ones name CPU or GPU once, above its cases, and the
+    narrowest omit intervals.
+    """
+    omitted = {BASE, NEW, RUNS} if width < WIDE else set()
+    omitted |= ({TIME} if width < GROUPED else set()) | ({INTERVAL} if width < LEAST_WITH_INTERVAL else set())
     head = tuple(name for name in COMPARED if name not in omitted)
+    names = 1 if TIME in omitted else 2
     rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
-    if is_narrow and len({row[0].partition(" ")[0] for row in rows}) == 1:
+    if INTERVAL in omitted and len({row[0].partition(" ")[0] for row in rows}) == 1:
         rows = [(row[0].partition(" ")[2] or row[0], *row[1:]) for row in rows]  # the size matters more
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width
@@ -164,11 +171,15 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
         timed = [row for each, row in zip(judged, rows, strict=True) if each.change is not None]
         widths = [widths[0], *_widths((head, *timed))[1:]]
     widths[0] = max(8, min(widths[0], width - sum(widths[1:]) - 2 * (len(widths) - 1)))
-    lines: list[Spans] = [((_line(head, widths, glyphs), "muted"),)]
+    lines: list[Spans] = [((_line(head, names, widths, glyphs), "muted"),)]
+    label = ""
     for each, row in zip(judged, rows, strict=True):
-        texts = (*row[:2], "") if is_tight and each.change is None else (*row[:-1], "")
-        line = _line(texts, [*widths[: len(texts) - 1], 0], glyphs)
-        lines.append(((line, "text"), (row[-1], ROLES.get(each.verdict, "warn"))))
+        if TIME in omitted and each.label != label:
+            label = each.label
+            lines.append(((label, "strong"),))
+        texts = (*row[:names], "") if is_tight and each.change is None else (*row[:-1], "")
+        line = _line(texts, names, [*widths[: len(texts) - 1], 0], glyphs)
+        lines.append(fitted(((line, "text"), (row[-1], ROLES.get(each.verdict, "warn"))), width, glyphs))
     return lines
 
 
@@ -176,7 +187,8 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], glyphs: Glyphs) -> str:
-    """Return a table row: names and verdict left-aligned, numbers right-aligned."""
-    numbers = [f"{cell:>{room}}" for cell, room in zip(cells[2:-1], widths[2:-1], strict=True)]
-    return "  ".join([cut(cells[0], widths[0], glyphs), f"{cells[1]:<{widths[1]}}", *numbers, cells[-1]])
+def _line(cells: Sequence[str], names: int, widths: Sequence[int], glyphs: Glyphs) -> str:
+    """Return a table row: `names` words and the verdict left-aligned, numbers right-aligned."""
+    words = [cut(cell, room, glyphs) for cell, room in zip(cells[:names], widths, strict=False)]
+    numbers = [f"{cell:>{room}}" for cell, room in zip(cells[names:-1], widths[names:-1], strict=True)]
+    return "  ".join([*words, *numbers, cells[-1]])

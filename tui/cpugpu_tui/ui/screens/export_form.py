@@ -41,7 +41,8 @@ class ExportForm(LineBox[Path]):
         # `Path.expanduser` raises for an unknown user; this does not.
         path, asked, self._asked = Path(os.path.expanduser(text)), self._asked, None
         suffixes = ", ".join(formats.SUFFIXES.values())
-        told, role = f"The suffix sets the format: {suffixes}. thresholds.json: crossovers for programs.", "muted"
+        told = f"The suffix sets the format: {suffixes}. A file named thresholds.json gets crossovers for programs."
+        role = "muted"
         try:
             name = formats.required_format_of(path) if text or is_final else ""
             if is_final:

@@ -237,10 +237,13 @@ class FleetList(ListPage):
 
     def page_title(self) -> Spans:
         """Return the state of the fleet."""
-        is_simulated = any(each.run.simulated for each in self.fleet.hosts.values())
-        tag: Spans = ((" SIMULATED ", "tag"), (" ", "text")) if is_simulated else ()
         text = title_text(self.fleet, self.size.width, stopping=self.state.situation.stopping)
-        return (*tag, ("Fleet  ", "title"), (text, "text"))
+        return (("Fleet ", "title"), (f" {text}", "text"))
+
+    def page_tags(self) -> Spans:
+        """Return the tag of a simulated fleet."""
+        is_simulated = any(each.run.simulated for each in self.fleet.hosts.values())
+        return ((" SIMULATED ", "tag"),) if is_simulated else ()
 
     def about_lines(self, width: int) -> list[Spans]:
         """Return the facts of the host under the cursor."""

@@ -11,7 +11,6 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, by_group
 from cpugpu_tui.ui.panes.lines import Spans, labelled, respelled, wrapped
-from cpugpu_tui.ui.panes.status import replay_tag
 from cpugpu_tui.ui.screens.page import Page
 
 
@@ -319,7 +318,7 @@ class HelpScreen(Page):
     def page_title(self) -> Spans:
         """Return which pane this is the help of."""
         what = f"{'All keys, and the words' if self._is_second else 'Keys'} of {PANES[self._topic].name}"
-        return (*replay_tag(self.state), ("Help  ", "title"), (what, "strong"))
+        return (("Help ", "title"), (f" {what}", "strong"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the lines of the page that is shown."""

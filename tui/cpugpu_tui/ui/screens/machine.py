@@ -6,13 +6,15 @@ import time
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.ceilings import age, card
-from cpugpu_tui.ui.panes.lines import Spans, spelled, wrapped
-from cpugpu_tui.ui.panes.status import calibration_step, tags
+from cpugpu_tui.ui.keys import COMMAND_BY_ID
+from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, wrapped
+from cpugpu_tui.ui.panes.status import calibration_step
 from cpugpu_tui.ui.screens.page import Page
 
 EMPTY = (
     "This machine has not been measured yet. The card will show the peak rates of CPU, GPU and PCIe and the time of "
-    "one launch and one copy. After that, each row of the table also shows what limits it."
+    "one launch and one copy. After that, each row of the table also shows what limits it. "
+    "Press {measure} to measure CPU and GPU (about 20 s)."
 )
 
 
@@ -22,27 +24,34 @@ class MachineScreen(Page):
     TOPIC = "machine"
 
     def page_title(self) -> Spans:
-        """Return the age of the card and the key for measuring."""
-        return (*tags(self.state), ("Machine card  ", "title"), *self._state())
+        """Return the age of the card, or the step of the measurement."""
+        return (("Machine card ", "title"), *self._state())
 
     def _state(self) -> Spans:
-        state, measure = self.state, self.state.keymap.of("measure")
+        state = self.state
         if state.calibrating:
-            return (("measuring: ", "strong"), calibration_step(state))
+            return ((" measuring: ", "strong"), calibration_step(state))
         if state.situation.demo:
-            return (("of the recorded machine", "text"),)
+            return ((" of the recorded machine", "text"),)
         if state.situation.live:
-            return (("a run is in progress: measure when it has ended", "warn"),)
+            return ((" a run is in progress: measure when it has ended", "warn"),)
         if not state.ceilings:
-            return ((measure, "key"), (" measures this machine, CPU and GPU (about 20 s)", "text"))
+            return ()
         measured = age(min(found.measured_wall_ns for found in state.ceilings), time.time_ns())
-        return ((f"measured {measured}  ", "text"), (measure, "key"), (" measures again (takes 20 s)", "text"))
+        return ((f" measured {measured}", "text"),)
+
+    def page_keys(self) -> Sequence[tuple[str, str]]:
+        """Return the keys of a page, and the one that measures."""
+        back, *others = super().page_keys()
+        can_measure = COMMAND_BY_ID["measure"].possible(self.state.situation)
+        again = " again" if self.state.ceilings else ""
+        return (back, *([("{measure}", f"measure{again} (20 s)")] if can_measure else []), *others)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return why a device is missing, and the card or its description."""
         known, remark = self.state.ceilings, self.state.calibration_remark
         lines = wrapped(spelled(remark, self.glyphs), width, "warn") if remark else []
         if not known:
-            return [*lines, *wrapped(EMPTY, width, "text")]
-        unicode = self.glyphs.times == "×"
-        return [*lines, *(tuple(line) for line in card(known, width, time.time_ns(), unicode=unicode))]
+            return [*lines, *wrapped(self.state.keymap.with_keys(EMPTY), width)]
+        lines += map(tuple, card(known, width, time.time_ns(), unicode=self.glyphs.times == "×"))
+        return [fitted(line, width, self.glyphs) for line in lines]

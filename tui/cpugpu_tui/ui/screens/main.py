@@ -11,6 +11,7 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
+from cpugpu_tui.render.answers import survey_lines
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
@@ -86,6 +87,7 @@ class MainScreen(Screen[None]):
         self._state = state
         self._show_welcome(state)
         self._show_too_small()
+        self.query_one("#centre").set_class(not state.situation.live and bool(survey_lines(state.run)), "-survey")
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
             # Brackets in a title are markup.
@@ -180,3 +182,4 @@ class MainScreen(Screen[None]):
             self.query_one(f"#{name}").set_class(name == pane, "-zoom")
         self.query_one("#centre").set_class(pane == "timings", "-zoom")
         self._share_lines()
+        self._show_keys()

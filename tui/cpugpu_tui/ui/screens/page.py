@@ -14,7 +14,8 @@ from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, press, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, fitted, press, width_of, wrapped
+from cpugpu_tui.ui.panes.status import tags
 
 LEAVING = ("back", "cancel", "all", "quit")
 """Labels of the keys that leave a page or its mode; they stay when a narrow terminal has no room for all keys."""
@@ -36,8 +37,12 @@ class Page(Screen[None]):
         self.state, self.glyphs = state, glyphs
 
     def page_title(self) -> Spans:
-        """Return the first line, which does not scroll."""
+        """Return the first line, which does not scroll: the name, then the rest, most important first."""
         raise NotImplementedError
+
+    def page_tags(self) -> Spans:
+        """Return the tags behind the name."""
+        return tags(self.state)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the lines for this width."""
@@ -67,7 +72,9 @@ class Page(Screen[None]):
     def draw(self) -> None:
         """Write body, title and keys (or the notice of a key press); unchanged lines are not repainted."""
         self.draw_body()
-        self.query_one("#page-title", Lines).show([self.page_title()])
+        name, *rest = self.page_title()
+        title = fitted((name, *self.page_tags(), *rest), self.size.width - 2, self.glyphs)
+        self.query_one("#page-title", Lines).show([title])
         result = self.state.key_result
         line: Spans = ((f" {result}", "strong"),) if result else self._keys_line()
         self.query_one("#page-keys", Lines).show([line])

@@ -138,7 +138,7 @@ class PaletteScreen(WheelMoves, Box[Entry | None]):
     def compose(self) -> ComposeResult:
         """Yield the field and the entries."""
         with Vertical(id="box"):
-            yield LineField(placeholder="type to find a command, a preset or a theme")
+            yield LineField(placeholder="find a command, preset or theme")
             yield Lines(id="found")
             yield Lines(id="about")
             yield Lines(id="hint", classes="keys")

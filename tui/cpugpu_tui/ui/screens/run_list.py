@@ -218,7 +218,11 @@ class RunList(ListPage):
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
         where = f"  {self.index + 1:,} of {len(self._shown):,}" if len(self._shown) > self.height else ""
-        return (*replay_tag(self.state), ("History  ", "title"), (f"{count}{narrowed}", "text"), (where, "muted"))
+        return (("History ", "title"), (f" {count}{narrowed}", "text"), (where, "muted"))
+
+    def page_tags(self) -> Spans:
+        """Return the tag of a replay alone: the listed runs are neither that on the screen nor all simulated."""
+        return replay_tag(self.state)
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the visible runs, or why the list is empty."""

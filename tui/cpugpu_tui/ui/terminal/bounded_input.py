@@ -17,8 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from textual import events
 from textual.app import App
@@ -56,8 +55,7 @@ _CODES = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Paste:
+class Paste(NamedTuple):
     """Text that the terminal marked as pasted."""
 
     text: str

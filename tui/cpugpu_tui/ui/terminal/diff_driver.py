@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -31,8 +32,7 @@ FEW_CELLS = 3
 """Cells that take no more bytes than a move of the cursor."""
 
 
-@dataclass(frozen=True)
-class Pen:
+class Pen(NamedTuple):
     """The terminal's current style: attributes such as `1` (bold), and colours as their codes."""
 
     attributes: frozenset[str] = frozenset()

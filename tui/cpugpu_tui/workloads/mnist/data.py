@@ -9,10 +9,9 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads.contract import Setting
@@ -205,8 +204,7 @@ SEED = 5
 """Seed of the generated digits: all runs share one data set, so that losses are comparable."""
 
 
-@dataclass(frozen=True)
-class Digits:
+class Digits(NamedTuple):
     """Images as input of the network: float32 in 0..1, flat. Scaling them is never timed."""
 
     train_images: torch.Tensor

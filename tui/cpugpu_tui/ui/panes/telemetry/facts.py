@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 
@@ -28,8 +28,7 @@ SHOWN_PROCESSES = 4
 """Processes that the pane lists; the GPU page lists all."""
 
 
-@dataclass(frozen=True)
-class Fact:
+class Fact(NamedTuple):
     """A label with its text and, for some, a history."""
 
     label: str
@@ -59,8 +58,7 @@ class Fact:
         return self.text if self.short is None else self.short
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """A GPU or the host."""
 
     label: str

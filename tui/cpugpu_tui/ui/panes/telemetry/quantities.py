@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.model import Reading
 from cpugpu_tui.model.quantities import gib, significant
@@ -22,8 +22,7 @@ NVLINK_BYTES_PER_S = 25e9
 Readings = Mapping[str, Reading]
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """How one key of `readings` is shown."""
 
     label: str

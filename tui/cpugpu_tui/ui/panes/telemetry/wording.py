@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -17,8 +17,7 @@ UNRESOLVED = "outside namespace"
 """Note at a process that this container or user cannot see: the driver reports only its pid."""
 
 
-@dataclass(frozen=True)
-class Worded:
+class Worded(NamedTuple):
     """A reading as text."""
 
     value: float | None
@@ -112,8 +111,7 @@ NAMELESS = "unknown to this version. Run `nvidia-smi -q -d PERFORMANCE` to see t
 _NAMELESS_BITS = re.compile(r"unknown 0x[0-9a-f]{1,16}")
 
 
-@dataclass(frozen=True)
-class Throttle:
+class Throttle(NamedTuple):
     """One reason, active now or at some time since the last reading."""
 
     word: str

@@ -18,7 +18,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, plan_of, time_words
 from cpugpu_tui.ui.panes.fields import Choice, LineField
-from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, visible, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, labelled, visible, wrapped
 from cpugpu_tui.ui.screens.form import LABEL_WIDTH, Form
 
 FIELDS: dict[str, tuple[str, str]] = {
@@ -125,7 +125,7 @@ class CodeForm(Form[Typed | None]):
     def below(self, name: str) -> Iterator[Widget]:
         """Yield the offers under the code."""
         if name == "code":
-            yield Lines(id="offers", classes="hint")
+            yield Lines(id="offers")
 
     def on_mount(self) -> None:
         """Set the title."""
@@ -185,7 +185,7 @@ class CodeForm(Form[Typed | None]):
         lines = [self._offer_line(place) for place in range(top, min(top + MOST_OFFERS, len(self._offers)))]
         left = len(self._offers) - top - len(lines)
         lines += [((f"  and {left} more", "muted"),)] if left > 0 else []
-        self.query_one("#offers", Lines).show_any(lines)
+        self.query_one("#offers", Lines).show_any(labelled("suggestions", lines, LABEL_WIDTH))
 
     def _offer_line(self, place: int) -> Spans:
         offer, width = self._offers[place], self.width - LABEL_WIDTH

@@ -15,7 +15,6 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
-from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.rows import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens.detail import device_times, machine, meaning
 from cpugpu_tui.ui.screens.page import Page
@@ -69,13 +68,12 @@ class DetailScreen(Page):
     def page_title(self) -> Spans:
         """Return the case and its verdict."""
         row = self.state.run.rows.get(self._key)
-        tag = tags(self.state)
         if row is None:
-            return (*tag, (f"{self._key} ", "title"), ("is not part of this run", "muted"))
+            return ((f"{self._key} ", "title"), (" is not part of this run", "muted"))
+        name = case_text(row.case, frozenset({"variant"}))
+        others = case_text(row.case, frozenset({"variant", "dtype", "threads"})).removeprefix(name)
         look = rows.look_of(self.state.run, self.glyphs, 9)
-        telling = {"dtype", "threads"} | ({"variant"} if row.case.variant != "default" else set())
-        case = case_text(row.case, frozenset(telling))
-        return (*tag, (f"{case}  ", "title"), *rows.verdict(row, look))
+        return ((f"{name} ", "title"), (" ", "text"), *rows.verdict(row, look), (f" {others}", "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the details of the row."""

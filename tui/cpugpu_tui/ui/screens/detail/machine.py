@@ -36,11 +36,16 @@ def machine_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyph
     if not times.edges:  # a run of an older version has at most clocks
         known = _named("clock", _clock(found, times), width, "text") if times.clocks_mhz else []
         return [*known, *(_throttled(found, width, glyphs) if found.throttles else [])]
+
+    def has(reading: Reading) -> bool:
+        """Whether to show a reading: a simulated machine has only those sensors that its settings plant."""
+        return not (run.simulated and reading.reason == "not-supported")
+
     return [
-        *_named("clock", _clock(found, times), width, "text"),
+        *(_named("clock", _clock(found, times), width, "text") if has(found.sm_clock_mhz) else []),
         *_throttled(found, width, glyphs),
-        *_named("temperature", _temperature(found), width, "text"),
-        *_energy(found, width, glyphs),
+        *(_named("temperature", _temperature(found), width, "text") if has(found.temperature_begin_c) else []),
+        *(_energy(found, width, glyphs) if has(found.watts) else []),
         *_company(found, width),
     ]
 

@@ -185,7 +185,9 @@ def _has(times: DeviceTimes, metric: str) -> bool:
 
 def _taken_apart(how: str, found: costs.Decomposition, kernels_ns: float, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return a heading with the total, a line for each part, and the rest or the overlap."""
-    lines: list[Spans] = [((f"  {how}: ", "text"), (f"{time_text(found.measured_ns)} a call", "strong"))]
+    total = f"{time_text(found.measured_ns)} a call"
+    how = how if len(how) + len(total) + 4 <= width else how.partition(" (")[0]
+    lines: list[Spans] = [((f"  {how}: ", "text"), (total, "strong"))]
     for name, part_ns in found.parts:
         remark = HIDDEN if name == costs.KERNELS and part_ns < 0.95 * kernels_ns else REMARKS[name]
         lines.append(_part(name, part_ns, found, remark, "gpu", width, glyphs))

@@ -11,7 +11,6 @@ from textual.containers import VerticalScroll
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, width_of
-from cpugpu_tui.ui.panes.status import tags
 from cpugpu_tui.ui.panes.telemetry import nothing_yet
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.screens.gpu.overview import overview_lines
@@ -37,7 +36,9 @@ class GpuScreen(Page):
 
     def page_title(self) -> Spans:
         """Return the names of the pages, with the open one marked."""
-        return (*tags(self.state), *page_tabs(pages(self.state), self._page, self.size.width - 2, self.glyphs))
+        name = ("Telemetry ", "title")
+        room = self.size.width - 2 - width_of((name, *self.page_tags()))
+        return (name, *page_tabs(pages(self.state), self._page, room, self.glyphs))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the open page, or a sentence if its GPU has disappeared."""
