@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import SERIES, Band, Database, Json
+from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import UnfitError, UsageError
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ def compare(
     time, each with a verdict. At the end it prints the geometric mean of the changes.
     """
     from cpugpu_tui.cli.history.past_runs import series_in
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.tables import show_comparison
     from cpugpu_tui.compare.comparison import compare_series, usual_bands
     from cpugpu_tui.config.parsing import parse_bands
@@ -65,7 +65,6 @@ def baseline(
     `compare` and `gate` take the name. Without RUN, nothing is changed.
     """
     from cpugpu_tui.cli.history.past_runs import reading
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.compare.series import checked_baseline
 
     if name is not None and run_name is not None:
@@ -85,7 +84,6 @@ def baseline(
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
     from cpugpu_tui.cli.history.past_runs import writing
-    from cpugpu_tui.cli.output.table_style import plain, tell
     from cpugpu_tui.compare.series import checked_baseline, series_of_id
     from cpugpu_tui.render.comparison import left_out, said
 
@@ -117,8 +115,6 @@ def _require_times(series: Series) -> None:
 
 
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import plain, tell
     from cpugpu_tui.compare.series import series_of_id
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.render.comparison import said

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from cpugpu_tui.cli.output.json_lines import print_answer, print_line
-from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.output.printing import plain, print_answer, print_line
+from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import ProgressLine, facts, signals_stop
 from cpugpu_tui.cli.running.saving import Outputs
 from cpugpu_tui.compare.series import numbers_text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, in_range
+from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def history(
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.model.quantities import count_of, megabytes
 
     with reading(database) as store:
@@ -102,8 +102,7 @@ def prune(
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading, writing
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.model.quantities import count_of, megabytes
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
@@ -146,8 +145,6 @@ def merge(
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import writing
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.model.quantities import count_of
     from cpugpu_tui.store.maintenance import merge as merge_runs
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, Json
+from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError
 
 STDIN = Path("-")
@@ -28,8 +29,6 @@ def import_runs(files: Files, database: Database = None, json: Json = False) -> 
     Runs that are already in the history are not changed.
     """
     from cpugpu_tui.cli.history.past_runs import writing
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.export.reading import read_runs
 
     runs = {run.started.run_id: run for path in files for run in read_runs(_content(path), _name(path))}

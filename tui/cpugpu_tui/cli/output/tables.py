@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cpugpu_tui.analysis.compare import Judged
-from cpugpu_tui.cli.output.table_style import console, plain, print_lines, table_of
+from cpugpu_tui.cli.output.printing import plain, print_lines
+from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answers import answer_lines, is_survey, lines_beside_table, survey_lines
