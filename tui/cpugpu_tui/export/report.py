@@ -192,7 +192,7 @@ def _line(row: Row, found: costs.Decomposition, columns: int) -> _BreakdownRow:
 
 def _card(state: RunState) -> dict[str, Any]:
     """Return the peak rates that the run knows."""
-    known = newest(state.run.plan.ceilings) if state.run is not None else ()
+    known = newest(state.plan.ceilings)
     cpu = next((each for each in known if each.device == "cpu"), None)
     gpu = next((each for each in known if each.device != "cpu"), None)
     return {
@@ -204,8 +204,7 @@ def _card(state: RunState) -> dict[str, Any]:
 
 def _claims(state: RunState) -> dict[str, Any]:
     """Return the claims that this run decides, and how many it does not."""
-    ceilings = state.run.plan.ceilings if state.run is not None else ()
-    judged = judge_all(numbers_of(points_of(state), (), newest(ceilings), simulated=state.simulated))
+    judged = judge_all(numbers_of(points_of(state), (), newest(state.plan.ceilings), simulated=state.simulated))
     known = [each for each in judged if each.outcome != OUTDATED and not each.is_open and each.sources]
     lines = [(each.claim.publication, each.claim.sentence, each.outcome, micro(each.here)) for each in known]
     return {"claims": lines, "open_claims": sum(each.is_open for each in judged)}

@@ -53,7 +53,7 @@ def answers(run: RunState) -> tuple[Answer, ...]:
 
 def is_survey(run: RunState) -> bool:
     """Whether a run searches many workloads, which share its time."""
-    search = run.run.plan.search if run.run is not None else None
+    search = run.plan.search
     return search is not None and search.device_s is not None and has_sweeps(run)
 
 
@@ -89,7 +89,7 @@ def _surveyed(run: RunState) -> dict[str, list[tuple[str, Evidence]]]:
 
 def _left_out(run: RunState) -> tuple[str, ...]:
     """Return which workloads of a survey do not exist in its dtype, in a sentence."""
-    plan = run.run.plan if run.run is not None else model.Plan("", ())
+    plan = run.plan
     dtypes, had = {case.dtype for case in plan.cases}, {case.workload for case in plan.cases}
     names = {part.workload for part in PRESETS[plan.name].parts} if plan.name in PRESETS else had
     lacking = sorted(name for name in names - had if not dtypes & set(REGISTRY[name].dtypes))
@@ -290,7 +290,7 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
 def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     name = rows[0].case.workload if rows else ""
-    if run.run is not None and any(code.name == name for code in run.run.plan.codes):
+    if any(code.name == name for code in run.plan.codes):
         return SIZE
     workload = REGISTRY.get(name)
     return workload.axis if workload is not None else ""

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cpugpu_tui.analysis.ceilings import Limit
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
@@ -82,7 +83,7 @@ class Column(NamedTuple):
 
 def kernels_heading(run: RunState) -> str:
     """Return the heading of kernel time in a run."""
-    return WARM if run.run is not None and run.run.plan.cache == "warm" else COLD
+    return WARM if run.plan.cache == "warm" else COLD
 
 
 def time_text_on(row: Row, times: DeviceTimes | None) -> str:
@@ -145,9 +146,8 @@ def _faster(_run: RunState, row: Row) -> str:
     return winner(row.comparison)
 
 
-def _limited_by(run: RunState, row: Row) -> str:
-    """Return what limits the row, with the share of that peak rate: `memory 95 %`, `launch`."""
-    found = row_limit(run, row)
+def limit_text(found: Limit | None) -> str:
+    """Return what limits a row, with the share of that peak rate: `memory 95 %`, `launch`."""
     if found is None:
         return NONE
     return found.kind if found.share is None else f"{found.kind} {percent(found.share)} %"
@@ -211,7 +211,7 @@ def _columns() -> Iterator[Column]:
     )  # fmt: skip
     yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in pageable host memory.")
     yield Column(
-        Key.LIMIT, "limited by", _limited_by,
+        Key.LIMIT, "limited by", lambda run, row: limit_text(row_limit(run, row)),
         "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."
         " transfer: PCIe. launch, call: starting the work takes longer than the work.", is_words=True,
     )  # fmt: skip
@@ -265,8 +265,7 @@ def is_words(key: str) -> bool:
 @once
 def has_paper(run: RunState) -> bool:
     """Whether the plan times any case by the paper's clock."""
-    plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
-    return plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
+    return AS_WRITTEN in run.plan.metrics and any(_is_published(case, run.plan.scale) for case in run.plan.cases)
 
 
 def _is_published(case: Case, scale: str) -> bool:

@@ -93,7 +93,7 @@ class SurveyChart(NamedTuple):
 def survey_chart(run: RunState) -> SurveyChart | None:
     """Return the picture of a survey; None for other runs, and before a workload was timed on both devices."""
     lines = survey_lines(run)
-    if not lines or run.run is None:
+    if not lines:
         return None
     bars = []
     for answer in leading_answers(run):
@@ -102,7 +102,7 @@ def survey_chart(run: RunState) -> SurveyChart | None:
         words += f", with copies {where(moved)}" if moved.low is not None else ""
         ends = found.points[0].size, found.points[-1].size
         bars.append(SurveyBar(named_on(answer), ends, parts(answer.evidence), words))
-    return SurveyChart(run.run.plan.name, tuple(bars), (micro(" ".join(lines[:2])),))
+    return SurveyChart(run.plan.name, tuple(bars), (micro(" ".join(lines[:2])),))
 
 
 def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
@@ -201,7 +201,6 @@ def _of_gpu(rows: Sequence[Row], name: str) -> list[Curve]:
 def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
     """Return the workload, or the code that was typed, with variant, dtype and CPU threads."""
     workload, variant, dtype, asked = sweep
-    codes = run.run.plan.codes if run.run is not None else ()
     threads = threads_of(rows) or asked
-    name = f"{work_name((typed_name(workload, codes), variant, dtype, asked))} {dtype}"
+    name = f"{work_name((typed_name(workload, run.plan.codes), variant, dtype, asked))} {dtype}"
     return f"{name}, {count_of(threads, 'CPU thread')}" if threads else name

@@ -80,7 +80,7 @@ def gpu_sentences(run: RunState) -> tuple[str, ...]:
 
 def _shared(run: RunState) -> str:
     """Return the warning about a parallel run; empty for other runs."""
-    if run.run is None or not run.run.plan.parallel:
+    if not run.plan.parallel:
         return ""
     return (
         f"{len(run.gpus)} GPUs ran at the same time. They share power, PCIe and CPU cores, "
@@ -248,7 +248,7 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
 def _why_none(run: RunState) -> tuple[str, ...]:
     """Return why a parallel run has no copies between GPUs: each agent has only one."""
     is_wanted = any(row.case.workload == WORKLOAD for row in run.rows.values())
-    if run.run is None or not run.run.plan.parallel or not is_wanted:
+    if not run.plan.parallel or not is_wanted:
         return ()
     return ("Copies between GPUs are not timed with --parallel. Run again without it.",)
 

@@ -14,8 +14,7 @@ from cpugpu_tui.workloads.caller_code import CALLER
 
 def code_lines(run: RunState) -> list[str]:
     """Return the typed code of a run, a line for each statement and one for the setup."""
-    codes = run.run.plan.codes if run.run is not None else ()
-    return list(dict.fromkeys(code_text(code) for code in codes))
+    return list(dict.fromkeys(map(code_text, run.plan.codes)))
 
 
 def code_text(code: OwnCode) -> str:
@@ -43,8 +42,8 @@ def run_receipt(run: RunState) -> list[str]:
 
 def caller_lines(run: RunState) -> list[str]:
     """Return why code ran in the process that asked for the run; nothing for the usual process of its own."""
-    codes = run.run.plan.codes if run.run is not None else ()
-    return [f"Ran in the caller's process: {code.target[1]}." for code in codes if code.target[:1] == (CALLER,)]
+    callers = [code for code in run.plan.codes if code.target[:1] == (CALLER,)]
+    return [f"Ran in the caller's process: {code.target[1]}." for code in callers]
 
 
 def receipt_lines(row: Row) -> list[str]:

@@ -24,6 +24,7 @@ from cpugpu_tui.render.answers import (
     usable,
     world,
 )
+from cpugpu_tui.render.columns import NONE, limit_text
 from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.verdicts import mark_lines, row_limit
 from cpugpu_tui.session.planning import scale_text
@@ -38,7 +39,7 @@ WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 
 def heading(run: RunState) -> str:
     """Return processors, threads, torch and unusual settings; simulated runs are marked first."""
-    facts = run.run.environment if run.run is not None else {}
+    facts = run.facts
     host = facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
@@ -51,11 +52,9 @@ def heading(run: RunState) -> str:
 
 def settings(run: RunState) -> list[str]:
     """Return the settings of a run that differ from the defaults: TF32, caches, the worker."""
-    if run.run is None:
-        return []
-    parts = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
-    parts += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
-    return [*parts, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
+    parts = ["TF32 on"] if run.facts.get("tf32_matmul") else []
+    parts += [f"caches {run.plan.cache}"] if run.plan.cache != "cold" else []
+    return [*parts, *(["worker: thread"] if run.facts.get("worker") == "thread" else [])]
 
 
 def when(run: RunState) -> str:
@@ -85,13 +84,12 @@ def notes(run: RunState) -> list[str]:
 
 def small_scale(run: RunState) -> str:
     """Return what the small scale of a run changes; empty for the full scale."""
-    is_small = run.run is not None and run.run.plan.scale == "small"
-    return f"Small scale: {scale_text(run.run.plan)}." if is_small and run.run is not None else ""
+    return f"Small scale: {scale_text(run.plan)}." if run.plan.scale == "small" else ""
 
 
 def inherited(run: RunState) -> str:
     """Return the environment variables that may slow the CPU down; empty without any."""
-    found = (run.run.environment.get("inherited") if run.run is not None else None) or {}
+    found = run.facts.get("inherited") or {}
     names = ", ".join(f"{name}={value}" for name, value in found.items())
     return f"Warning: inherited {names}, which can slow the CPU down." if names else ""
 
@@ -117,7 +115,7 @@ def energy_lines(run: RunState) -> list[str]:
             disputed = sum(each.is_disputed for each in known)
             if disputed:
                 lines.append(f"In {disputed} of these rows the polled power differs from the counter by over 10 %.")
-        elif found and run.run is not None and ENERGY in run.run.plan.metrics:
+        elif found and ENERGY in run.plan.metrics:
             reasons = dict.fromkeys(REASONS.get(each.joules_per_call.reason or "", "unknown") for each in found)
             lines.append(f"No {name} energy: {', '.join(reasons)}.")
     return lines
@@ -125,8 +123,8 @@ def energy_lines(run: RunState) -> list[str]:
 
 def cut_short(run: RunState) -> str:
     """Return what a search did not reach within its time limit, as a sentence; empty if it finished."""
-    plan = run.run.plan if run.run is not None else None
-    if plan is None or plan.search is None or run.status != "done":
+    plan = run.plan
+    if plan.search is None or run.status != "done":
         return ""
     if plan.max_seconds is None and plan.search.device_s is None:
         return ""
@@ -165,10 +163,10 @@ SOON_S = 1.0
 
 def most_cases_of(run: RunState) -> int:
     """Return the number of cases of the run, or the largest number that a search may reach."""
-    plan = run.run.plan if run.run is not None else None
-    if plan is None or plan.search is None or _is_over(run) or (run.devices and run.gpu is None):
+    search = run.plan.search
+    if search is None or _is_over(run) or (run.devices and run.gpu is None):
         return len(run.rows)
-    return max(plan.search.most_cases * len(run.sweeps), len(run.rows))
+    return max(search.most_cases * len(run.sweeps), len(run.rows))
 
 
 def done_text(run: RunState) -> str:
@@ -177,7 +175,7 @@ def done_text(run: RunState) -> str:
         done = f"{run.settled} of {len(run.rows)}" if run.settled < len(run.rows) else f"{run.settled}"
         return f"{done} case{'' if len(run.rows) == 1 else 's'}"
     most = most_cases_of(run)
-    if _is_search(run):
+    if run.plan.search is not None:
         return f"{run.settled} of at most {most} cases"
     return f"{run.settled} of {most} case{'' if most == 1 else 's'}"
 
@@ -186,17 +184,13 @@ def left_text(run: RunState, seconds_left: float | None) -> str:
     """Return `0:12 left`, during a search `at most 0:12 left`; empty if unknown."""
     if seconds_left is None or seconds_left < SOON_S or _is_over(run):
         return ""
-    return f"{'at most ' if _is_search(run) else ''}{duration(seconds_left)} left"
+    return f"{'at most ' if run.plan.search is not None else ''}{duration(seconds_left)} left"
 
 
 def bar(run: RunState, full: str, rest: str) -> tuple[str, str]:
     """Return the bar's two parts, done and rest, of `BAR_CELLS` together."""
     cells = round(BAR_CELLS * run.settled / most_cases_of(run)) if run.rows else 0
     return full * cells, rest * (BAR_CELLS - cells)
-
-
-def _is_search(run: RunState) -> bool:
-    return run.run is not None and run.run.plan.search is not None
 
 
 def _is_over(run: RunState) -> bool:
@@ -223,7 +217,8 @@ OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
 """The same for a survey, which alone has the picture."""
 
-NONE, GAP = "–", 2
+GAP = 2
+"""Blanks between columns."""
 
 
 def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -329,10 +324,7 @@ def _moved(moved: Crossover) -> str:
 
 
 def _limit(run: RunState, answer: Answer) -> str:
-    """Return what limits the largest size, with the share of that peak rate."""
+    """Return what limits the largest size."""
     state = run.on(answer.gpu.name) if answer.gpu is not None else run
     timed = [row for row in answer.rows if row.comparison is not None]
-    found = row_limit(state, max(timed, key=lambda row: row.case.size)) if timed else None
-    if found is None:
-        return NONE
-    return found.kind if found.share is None else f"{found.kind} {percent(found.share)} %"
+    return limit_text(row_limit(state, max(timed, key=lambda row: row.case.size)) if timed else None)

@@ -112,6 +112,9 @@ class Row:
 prime(Row(model.Case("", 1)))
 
 
+_NO_PLAN = model.Plan("", ())
+
+
 @dataclass(frozen=True)
 class RunState:
     """A live or saved run, as far as its events are known."""
@@ -136,6 +139,16 @@ class RunState:
     """Correlation of the rounds of all finished cases."""
 
     @property
+    def plan(self) -> model.Plan:
+        """The plan of the run; one without cases before it has begun."""
+        return self.run.plan if self.run is not None else _NO_PLAN
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The environment of the run; empty before it has begun."""
+        return self.run.environment if self.run is not None else {}
+
+    @property
     def status(self) -> str:
         """`idle`, `running`, `done`, `stopped` or `failed`."""
         if self.finished is not None:
@@ -155,7 +168,7 @@ class RunState:
     @property
     def simulated(self) -> bool:
         """Whether a simulated machine made the numbers."""
-        return self.run is not None and self.run.plan.simulation is not None
+        return self.plan.simulation is not None
 
     @property
     def gpu(self) -> model.Device | None:
