@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
-from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.line_costs import CodeCompiled, CodeTraced, LinesProfiled
+from cpugpu_tui.model.plain_data import Event
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 

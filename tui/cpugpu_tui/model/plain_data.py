@@ -1,9 +1,22 @@
-"""Convert dataclasses to plain data for JSON and the database."""
+"""What data types share: the base class of events, and conversion to plain data for JSON and the database."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """Base class of all events. Both clocks are read when the event is emitted."""
+
+    seq: int = 0
+    """Position in the run's stream, from 1."""
+    wall_ns: int = 0
+    """CLOCK_REALTIME, ns."""
+    mono_ns: int = 0
+    """CLOCK_MONOTONIC of the machine that emitted the event, ns."""
+
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 """Cached field names by class: calling `dataclasses.fields` each time doubled the cost of an event."""

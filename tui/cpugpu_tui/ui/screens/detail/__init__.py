@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import count_of, factor, joined
-from cpugpu_tui.render.compiled import compiled_lines
-from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
