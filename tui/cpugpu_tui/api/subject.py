@@ -158,17 +158,13 @@ def _why_not_importable(what: object) -> str:
     name = name_of(what)
     if name.startswith("lambda"):
         return "a lambda cannot be imported"
-    if not _is_function(what):
+    if not hasattr(what, "__qualname__"):
         return f"{_article(type(what).__name__)} cannot be imported"
     if "<locals>" in str(getattr(what, "__qualname__", "")):
         return f"{name} is defined inside another function"
     if getattr(what, "__module__", "") == "__main__":
         return f"{name} is defined in __main__"
     return f"{name} cannot be imported from {getattr(what, '__module__', None) or 'its module'}"
-
-
-def _is_function(what: object) -> bool:
-    return hasattr(what, "__qualname__")
 
 
 def _stands_beside(inputs: object, what: object) -> bool:

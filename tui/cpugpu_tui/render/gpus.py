@@ -200,7 +200,8 @@ def matrices(run: RunState) -> tuple[Matrix, ...]:
         _matrix(run, "Latency of the smallest copy, µs (until both GPUs have finished)", _wait),
     ]
     if len({each.has_access for each in run.peers.values()}) > 1:
-        found.append(_matrix(run, "Peer access", _access))
+        words = {True: "yes", False: "no", None: "?"}
+        found.append(_matrix(run, "Peer access", lambda pair: words[pair.has_access]))
     return tuple(found)
 
 
@@ -221,10 +222,6 @@ def _rate(found: PeerMeasured) -> str:
 def _wait(found: PeerMeasured) -> str:
     wait_ns = latency_ns(found)
     return FAILED_COPY if found.problem else NO_COPY if wait_ns is None else significant(wait_ns / 1e3)
-
-
-def _access(found: PeerMeasured) -> str:
-    return {True: "yes", False: "no", None: "?"}[found.has_access]
 
 
 def peer_sentences(run: RunState) -> tuple[str, ...]:

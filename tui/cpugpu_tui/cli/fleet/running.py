@@ -34,7 +34,7 @@ from cpugpu_tui.render.gpus import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.render.verdicts import common_marks
 from cpugpu_tui.session.fleet_running import AT_ONCE, Fleet, FleetPlan
-from cpugpu_tui.session.fleet_state import FleetState, HostChanged, HostState, Told
+from cpugpu_tui.session.fleet_state import FleetState, HostChanged, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.launchers import with_resources
 from cpugpu_tui.transport.wire import encode
@@ -194,13 +194,11 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
 def hosts_table(state: FleetState) -> Table:
     """Return a table with one row per host: state, GPUs, cases and saved runs."""
     columns = [(name, name != "cases") for name in ("host", "state", "GPUs", "cases", "saved as")]
-    return table_of(columns, map(host_cells, state.hosts.values()))
-
-
-def host_cells(each: HostState) -> list[str]:
-    """Return the cells of a host's row."""
-    texts = (machine_text(each), cases_text(each), numbers_text(numbers_of(each)))
-    return [each.host.host, each.state, *(text or NONE for text in texts)]
+    cells = (
+        (each.host.host, each.state, machine_text(each), cases_text(each), numbers_text(numbers_of(each)))
+        for each in state.hosts.values()
+    )
+    return table_of(columns, ([text or NONE for text in row] for row in cells))
 
 
 def trouble_lines(state: FleetState) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,6 @@ from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.outcomes import Outcome
-    from cpugpu_tui.store import RunSummary, Store
 
 LISTED = 20
 """Maximum number of runs in the list of a dry run."""
@@ -54,7 +52,11 @@ def history(
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
-        results = _results(store, runs) if runs and not json else {}
+        results: dict[int, Outcome] = {}
+        if runs and not json:
+            from cpugpu_tui.compare.outcomes import affordable, outcomes  # 15 ms, which an empty list does without
+
+            results = outcomes(store, affordable(runs))
     if json:
         for run in runs:
             print_json(msgspec.to_builtins(run))
@@ -72,13 +74,6 @@ def history(
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
         tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")
-
-
-def _results(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
-    """Return the outcomes of the newest runs. Its imports take 15 ms, which an empty list does without."""
-    from cpugpu_tui.compare.outcomes import affordable, outcomes
-
-    return outcomes(store, affordable(runs))
 
 
 @commands.command()
