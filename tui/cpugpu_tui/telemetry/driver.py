@@ -99,11 +99,6 @@ AGAIN_S = 5.0
 """Shortest interval between queries of missing versions, because each opens a session."""
 
 
-def versions() -> tuple[str | None, str | None]:
-    """Return the versions of driver and NVML, or None. Call it before another session opens."""
-    return Versions().known(PATIENCE_S)
-
-
 class Versions:
     """The versions of driver and NVML, which a hung driver reports late or never."""
 
