@@ -6,7 +6,7 @@ T = copy to the GPU + launch + kernels + wait + copy back + rest (method.md), ea
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from cpugpu_tui.decide.interval import median_interval
@@ -118,25 +118,6 @@ class GpuRounds(NamedTuple):
     device: Rounds
 
 
-def gpu_rounds(key: str, measured: GpuRounds) -> Rounds:
-    """Return the GPU's times under a `WhatIf`; empty if they need a metric that was not measured."""
-    match key:
-        case "resident" | "one thread":
-            return measured.latency
-        case "end to end":
-            return measured.pageable
-        case "pinned":
-            return measured.pinned
-        case "10 calls":
-            return _amortised(measured, 10)
-        case "100 calls":
-            return _amortised(measured, 100)
-        case "no launch cost":
-            return measured.device
-        case _:
-            return {}
-
-
 def _amortised(measured: GpuRounds, calls: int) -> Rounds:
     """Return latency plus its share of the copies' time, for the rounds that have both."""
     both = [index for index in measured.pageable if index in measured.latency]
@@ -144,6 +125,19 @@ def _amortised(measured: GpuRounds, calls: int) -> Rounds:
         index: measured.latency[index] + max(0.0, measured.pageable[index] - measured.latency[index]) / calls
         for index in both
     }
+
+
+_ROUNDS: Mapping[str, Callable[[GpuRounds], Rounds]] = {
+    RESIDENT: lambda measured: measured.latency, ONE_THREAD: lambda measured: measured.latency,
+    END_TO_END: lambda measured: measured.pageable, PINNED: lambda measured: measured.pinned,
+    TEN_CALLS: lambda measured: _amortised(measured, 10), HUNDRED_CALLS: lambda measured: _amortised(measured, 100),
+    NO_LAUNCH: lambda measured: measured.device,
+}  # fmt: skip
+
+
+def gpu_rounds(key: str, measured: GpuRounds) -> Rounds:
+    """Return the GPU's times under a `WhatIf`; empty if they need a metric that was not measured."""
+    return _ROUNDS[key](measured) if key in _ROUNDS else {}
 
 
 # ------------------------------------------------------------------ cost ratio

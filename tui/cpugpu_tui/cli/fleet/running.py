@@ -151,25 +151,21 @@ def print_fleet(state: FleetState) -> None:
     """Print cases, hosts, the answer of each host, and the reasons of hosts that failed."""
     out = console()
     is_piped = not out.is_terminal  # a pipe has no width, and a terminal would break words
-    simulated = any(each.run.simulated for each in state.hosts.values())
-    out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
+    if any(each.run.simulated for each in state.hosts.values()):
+        out.print("SIMULATED: no number here was measured.")
     rows = fleet_rows(state)
     standing = standing_of(rows)
     if rows:
         out.print(cases_table(state, rows, standing))
     out.print(hosts_table(state))
-    for each in state.hosts.values():
+    told = {
         # Copies between GPUs are not cases, so no table above has them. `show` prints their matrix.
-        sentences = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
-        if sentence := " ".join(filter(None, sentences)):
-            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=is_piped)
-    for sentence in standing.sentences:
-        out.print(plain(sentence), soft_wrap=is_piped)
-    for sentence in state.crowded:
-        out.print(plain(sentence), soft_wrap=is_piped)
-    for line in trouble_lines(state):
+        each.host.host: dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
+        for each in state.hosts.values()
+    }
+    answers = (f"{host}: {' '.join(filter(None, each))}" for host, each in told.items() if any(each))
+    for line in (*answers, *standing.sentences, *state.crowded, *trouble_lines(state), state.sentence):
         out.print(plain(line), soft_wrap=is_piped)
-    out.print(plain(state.sentence), soft_wrap=is_piped)
 
 
 def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
