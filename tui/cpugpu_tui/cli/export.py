@@ -185,7 +185,7 @@ def import_runs(files: Files, database: Database = None, json: Json = False) -> 
     Runs that are already in the history are not changed.
     """
     from cpugpu_tui.cli.history.past_runs import writing
-    from cpugpu_tui.export.reading import read_runs
+    from cpugpu_tui.export.json_document import read_runs
 
     runs = {run.started.run_id: run for path in files for run in read_runs(_content(path), _name(path))}
     with writing(database, keep_aside=True) as store:
