@@ -35,7 +35,7 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,=-]{0,59}")
 SIMULATE = "CPUGPU_SIMULATE"
 """Variable that must be set to use a file that was made with `--simulate`, for example in tests."""
 
-MOST_BYTES = 10_000_000
+MOST_BYTES = 1_000_000
 """Larger files are not of this format."""
 
 MOST = 2**63 - 1
