@@ -79,7 +79,7 @@ def _step(torch: Any, name: str) -> Callable[[], None]:
 def record(name: str, path: Path) -> None:
     """Record one load."""
     sweeps: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
-    found = Versions().known(PATIENCE_S)
+    found = Versions().known(PATIENCE_S)  # before the sampler opens a session
     pids: set[int] = set()
     sampler = Sampler(INTERVAL_S, sweeps.put, lambda: pids)
     sampler.start()

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import fmean
-from typing import TypeVar
+from typing import NamedTuple
 
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY, SweepKey
-
-Found = TypeVar("Found")
 
 LOOKS = {5: 0.05, 7: 0.15, 10: 0.8}
 """Number of pairs of a duet at a look → its share of the level. Together 1.
@@ -32,20 +30,6 @@ VISITS = 4
 
 FIRST_LOOK, MOST_PAIRS = min(LOOKS), max(LOOKS)
 """Least and most pairs of agents: at most 40 visits to each side."""
-
-
-def first_word(pairs: int, judge: Callable[[int, float], Found], is_open: Callable[[Found], bool]) -> Found:
-    """Return the result of the first look that is not open, or of the last look, with at least `FIRST_LOOK` pairs.
-
-    `judge` is called with the number of pairs to judge, in order of time, and with the look's share of the level. So
-    pairs that come after a decision never change it.
-    """
-    looks = [(count, share) for count, share in LOOKS.items() if count <= pairs]
-    for count, share in looks[:-1]:
-        found = judge(count, share)
-        if not is_open(found):
-            return found
-    return judge(*looks[-1])
 
 
 FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"
@@ -257,18 +241,13 @@ def _means(sides: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {run: fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)}
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(NamedTuple):
     """How often a verdict may be false, each on one side of its interval or on both together."""
 
     shared: float
     """Share of `FALSE_WORDS` for this verdict, in a duet for this look."""
     single: float = SINGLE
     """`SINGLE`, in a duet the part of it for this look."""
-
-    def of_look(self, share: float) -> Levels:
-        """Return the levels of one look of a duet."""
-        return Levels(self.shared * share, self.single * share)
 
     def p(self, p: float) -> float:
         """Return a p-value that accounts for all verdicts and looks."""
@@ -303,18 +282,22 @@ def judge(
 
 
 def _at_looks(each: Judged, band: float, levels: Levels, decide: Decide) -> Judged:
-    """Return the verdict of the first look that decides; later pairs of agents do not count."""
+    """Return the verdict of the first look that decides, or of the last one; later pairs of agents do not count."""
     assert each.change is not None
-
-    def look(count: int, share: float) -> Judged:
+    for count, share in LOOKS.items():
+        if count > each.change.base_runs:
+            break
         pairs = tuple(pair.first(count) for pair in each.pairs)
         found = together(pairs)
         assert found is not None
         if found.low is None:
-            return Judged(pairs, found, TOO_FEW)
-        return decide(replace(each, pairs=pairs), found, band, levels.of_look(share))
-
-    return first_word(each.change.base_runs, look, lambda found: found.verdict in (UNDECIDED, TOO_FEW))
+            judged = Judged(pairs, found, TOO_FEW)
+        else:
+            spent = Levels(levels.shared * share, levels.single * share)
+            judged = decide(replace(each, pairs=pairs), found, band, spent)
+        if judged.verdict not in (UNDECIDED, TOO_FEW):
+            break
+    return judged
 
 
 def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:

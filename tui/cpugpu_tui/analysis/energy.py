@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cpugpu_tui.model import EnergyMeasured, Reading
+from cpugpu_tui import model
+from cpugpu_tui.model import Reading
 from cpugpu_tui.model.quantities import significant
 
 LEAST_NS = 1e9
@@ -53,7 +54,7 @@ def missing(reason: str, scope: str = "gpu") -> Energy:
     return Energy(reading, reading, reading, scope=scope)
 
 
-def energy(window: EnergyMeasured | None) -> Energy:
+def energy(window: model.EnergyMeasured | None) -> Energy:
     """Return the energy of a window; `not-asked` without one."""
     if window is None:
         return missing("not-asked")
@@ -68,7 +69,7 @@ def energy(window: EnergyMeasured | None) -> Energy:
     )  # fmt: skip
 
 
-def _why_not(window: EnergyMeasured) -> str | None:
+def _why_not(window: model.EnergyMeasured) -> str | None:
     if window.reason is not None:
         return window.reason
     if window.begin_mj is None or window.end_mj is None:
@@ -81,7 +82,7 @@ def _why_not(window: EnergyMeasured) -> str | None:
     return "window-too-short" if window.end_mj == window.begin_mj else None
 
 
-def above_idle(window: EnergyMeasured | None, idle: EnergyMeasured | None) -> Reading:
+def above_idle(window: model.EnergyMeasured | None, idle: model.EnergyMeasured | None) -> Reading:
     """Return the joules of a call above the idle power, or the reason why they are not known."""
     found, waiting = energy(window), energy(idle)
     if window is None or found.joules.value is None or not window.calls:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.compare import (
     FIRST_LOOK,
@@ -24,8 +25,7 @@ from cpugpu_tui.analysis.compare import (
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 
 
-@dataclass(frozen=True)
-class Gated:
+class Gated(NamedTuple):
     """One verdict of the gate."""
 
     judged: Judged

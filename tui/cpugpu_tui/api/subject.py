@@ -8,8 +8,8 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
@@ -18,8 +18,7 @@ from cpugpu_tui.workloads.code_target import load_target, parse_target
 from cpugpu_tui.workloads.own_code import DEVICE, SIZE, own_code
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """Code to time."""
 
     code: OwnCode

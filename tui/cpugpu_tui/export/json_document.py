@@ -19,7 +19,7 @@ from cpugpu_tui import __version__
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, case_results, exported
 from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data

@@ -6,14 +6,24 @@ interpreter that has torch. Names end with their unit (`elapsed_ns`). Import any
 
 from __future__ import annotations
 
-from cpugpu_tui.model.devices import *
-from cpugpu_tui.model.events import *
+from typing import TYPE_CHECKING, Any
 
 # ruff: noqa: F403 - lists of all these names would be second copies of them
-from cpugpu_tui.model.line_costs import CodeCompiled as CodeCompiled
-from cpugpu_tui.model.line_costs import CodeTraced as CodeTraced
-from cpugpu_tui.model.line_costs import LineCost as LineCost
-from cpugpu_tui.model.line_costs import LinesProfiled as LinesProfiled
-from cpugpu_tui.model.plain_data import Event as Event
+from cpugpu_tui.model.devices import *
+from cpugpu_tui.model.event import *
 from cpugpu_tui.model.plans import *
 from cpugpu_tui.model.simulation import Simulation as Simulation
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model.events import *
+
+
+def __getattr__(name: str) -> Any:
+    """Load the events when the first one is needed: the app's first frame needs none and would wait 13 ms."""
+    from importlib import import_module
+
+    events = vars(import_module(f"{__name__}.events"))
+    globals().update({each: value for each, value in events.items() if not each.startswith("_")})
+    if name not in events:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return events[name]

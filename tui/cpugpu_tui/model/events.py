@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
-from cpugpu_tui.model.line_costs import CodeCompiled, CodeTraced, LinesProfiled
-from cpugpu_tui.model.plain_data import Event
+from cpugpu_tui.model.event import Event
+from cpugpu_tui.model.line_costs import CodeCompiled as CodeCompiled
+from cpugpu_tui.model.line_costs import CodeTraced as CodeTraced
+from cpugpu_tui.model.line_costs import LineCost as LineCost
+from cpugpu_tui.model.line_costs import LinesProfiled as LinesProfiled
 from cpugpu_tui.model.plans import Case, OwnFile, Plan, Refused, WorkloadInfo
 
 
@@ -139,16 +142,6 @@ class DeviceSampled(Event):
     """Power at the end of the half-round, mW; None on a CPU, or if the half-round is too short for the sensor."""
 
 
-EDGES = ("begin", "end")
-"""Values of `MachineRead.edge`: before the first call of a case on a device, and after its last."""
-
-CORES = "cores"
-"""Value of `MachineRead.edge`: waiting of the threads for cores, after a case in which cores were missing."""
-
-NO_CORE = "no-core"
-"""Mark of a half-round whose threads waited for a core in every repetition. It is not a valid result."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MachineRead(Event):
     """State of the machine before or after a case, read outside all timed blocks."""
@@ -199,13 +192,6 @@ class Gap(Event):
     """Timing pauses for this long. A user interface must paint only in gaps."""
 
     duration_ms: float
-
-
-TURN = "turn"
-"""Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
-
-CALIBRATION = "calibration"
-"""Phase in which peak rates and overheads of a device are measured."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cpugpu_tui.model.devices import CommandUse
-from cpugpu_tui.model.plain_data import Event
+from cpugpu_tui.model.event import Event
 
 WAIT, COPY, FALLBACK, LOOP, SMALL, OUTSIDE, WORK = LINE_REASONS = (
     "synchronisation", "copy", "cpu-fallback", "python-loop", "small-operators", "outside-torch", "operators",

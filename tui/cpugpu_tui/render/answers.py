@@ -18,9 +18,8 @@ from cpugpu_tui.model.quantities import faster, joined
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.condition import no_core_lines
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
-from cpugpu_tui.workloads.own_code import SIZE
 from cpugpu_tui.workloads.presets import PRESETS
 
 
@@ -291,6 +290,8 @@ def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     name = rows[0].case.workload if rows else ""
     if any(code.name == name for code in run.plan.codes):
+        from cpugpu_tui.workloads.own_code import SIZE  # see `OwnWorkloads.infos`
+
         return SIZE
     workload = REGISTRY.get(name)
     return workload.axis if workload is not None else ""
@@ -344,11 +345,6 @@ def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
         times.median_ns(model.SYNCHRONISE),
         to_gpu if moved else None, back if moved else None,
     )  # fmt: skip
-
-
-def threads_of(rows: Sequence[Row]) -> int:
-    """Return the CPU threads in force, 0 if not known."""
-    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
 
 
 def _printed(row: Row) -> Printed | None:

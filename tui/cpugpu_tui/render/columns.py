@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.ceilings import Limit
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
@@ -146,8 +145,9 @@ def _faster(_run: RunState, row: Row) -> str:
     return winner(row.comparison)
 
 
-def limit_text(found: Limit | None) -> str:
-    """Return what limits a row, with the share of that peak rate: `memory 95 %`, `launch`."""
+def _limited_by(run: RunState, row: Row) -> str:
+    """Return what limits the row, with the share of that peak rate: `memory 95 %`, `launch`."""
+    found = row_limit(run, row)
     if found is None:
         return NONE
     return found.kind if found.share is None else f"{found.kind} {percent(found.share)} %"
@@ -211,7 +211,7 @@ def _columns() -> Iterator[Column]:
     )  # fmt: skip
     yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in pageable host memory.")
     yield Column(
-        Key.LIMIT, "limited by", lambda run, row: limit_text(row_limit(run, row)),
+        Key.LIMIT, "limited by", _limited_by,
         "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."
         " transfer: PCIe. launch, call: starting the work takes longer than the work.", is_words=True,
     )  # fmt: skip
@@ -265,7 +265,8 @@ def is_words(key: str) -> bool:
 @once
 def has_paper(run: RunState) -> bool:
     """Whether the plan times any case by the paper's clock."""
-    return AS_WRITTEN in run.plan.metrics and any(_is_published(case, run.plan.scale) for case in run.plan.cases)
+    plan = run.plan
+    return AS_WRITTEN in plan.metrics and any(_is_published(case, plan.scale) for case in plan.cases)
 
 
 def _is_published(case: Case, scale: str) -> bool:

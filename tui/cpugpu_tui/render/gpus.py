@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import DEVICE, Device, PeerMeasured, place
+from cpugpu_tui.model import DEVICE, Device, place
 from cpugpu_tui.model.quantities import counted, joined, micro, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
+
+if TYPE_CHECKING:
+    from cpugpu_tui.model import PeerMeasured
 
 
 def models_of(run: RunState) -> dict[str, str]:
@@ -115,21 +118,16 @@ def gpus_data(run: RunState) -> list[dict[str, Any]]:
     """Return the run's GPUs as JSON values with their standings over all rows; nulls for the only GPU of a model."""
     found = run_standings(run)
     return [
-        {
-            "device": gpu.name,
-            "model": gpu.label,
-            "uuid": gpu.uuid,
-            "alike": found[gpu.name].alike if gpu.name in found else 1,
-            "over_model": found[gpu.name].ratio if gpu.name in found else None,
-            "robust_z": _finite(found[gpu.name].z) if gpu.name in found else None,
-            "slow": found[gpu.name].is_slow if gpu.name in found else None,
-        }
+        {"device": gpu.name, "model": gpu.label, "uuid": gpu.uuid, **_standing_data(found.get(gpu.name))}
         for gpu in run.gpus
     ]
 
 
-def _finite(z: float | None) -> float | None:
-    return z if z is not None and math.isfinite(z) else None
+def _standing_data(found: Standing | None) -> dict[str, Any]:
+    if found is None:
+        return {"alike": 1, "over_model": None, "robust_z": None, "slow": None}
+    z = found.z if found.z is not None and math.isfinite(found.z) else None
+    return {"alike": found.alike, "over_model": found.ratio, "robust_z": z, "slow": found.is_slow}
 
 
 def device_texts(run: RunState) -> list[str]:
@@ -200,8 +198,7 @@ def matrices(run: RunState) -> tuple[Matrix, ...]:
         _matrix(run, "Latency of the smallest copy, µs (until both GPUs have finished)", _wait),
     ]
     if len({each.has_access for each in run.peers.values()}) > 1:
-        words = {True: "yes", False: "no", None: "?"}
-        found.append(_matrix(run, "Peer access", lambda pair: words[pair.has_access]))
+        found.append(_matrix(run, "Peer access", lambda each: {True: "yes", False: "no", None: "?"}[each.has_access]))
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""What a call of a person's own code executed, and what compiling a row cost, as sentences: the receipt of a row."""
+"""The receipt of a row as sentences: what a call of own code executed, and what compiling cost and when it pays."""
 
 from __future__ import annotations
 
@@ -44,14 +44,18 @@ def run_receipt(run: RunState) -> list[str]:
 
 def caller_lines(run: RunState) -> list[str]:
     """Return why code ran in the process that asked for the run; nothing for the usual process of its own."""
-    callers = [code for code in run.plan.codes if code.target[:1] == (CALLER,)]
-    return [f"Ran in the caller's process: {code.target[1]}." for code in callers]
+    return [
+        f"Ran in the caller's process: {code.target[1]}." for code in run.plan.codes if code.target[:1] == (CALLER,)
+    ]
 
 
 def receipt_lines(row: Row) -> list[str]:
     """Return one sentence for each device, the CPU last: what ran, what was copied, who waited."""
-    ordered = sorted(row.times.values(), key=lambda times: times.device == "cpu")
-    return [_line(times, times.traced) for times in ordered if times.traced is not None]
+    return [_line(times, times.traced) for times in _cpu_last(row) if times.traced is not None]
+
+
+def _cpu_last(row: Row) -> list[DeviceTimes]:
+    return sorted(row.times.values(), key=lambda times: times.device == "cpu")
 
 
 MOST_PRINTED = 3
@@ -64,12 +68,8 @@ LOOP_PASSES = 8
 
 def slow_lines(row: Row) -> list[LinesProfiled]:
     """Return the profiles of a row, the CPU last, without those that say no more than the code itself."""
-    found = [times.lines for times in row.times.values() if times.lines is not None]
-    return sorted(filter(_is_telling, found), key=lambda each: each.device == "cpu")
-
-
-def _is_telling(profiled: LinesProfiled) -> bool:
-    return len(profiled.lines) > 1 or any(cost.reason != line_costs.WORK for cost in profiled.lines)
+    found = [times.lines for times in _cpu_last(row) if times.lines is not None]
+    return [each for each in found if len(each.lines) > 1 or any(c.reason != line_costs.WORK for c in each.lines)]
 
 
 def profiled_words(profiled: LinesProfiled) -> str:
@@ -176,13 +176,12 @@ def _bytes(count_bytes: float) -> str:
     return f"{count_bytes:.0f} B"
 
 
-# ------------------------------------------------------------------ what compiling cost
+# ------------------------------------------------------------------ compiling
 
 
 def compiled_lines(run: RunState, row: Row) -> list[str]:
     """Return one sentence for each device, the CPU last."""
-    ordered = sorted(row.times.values(), key=lambda times: times.device == "cpu")
-    return [_compiled_line(run, row, times, times.compiled) for times in ordered if times.compiled is not None]
+    return [_compile_line(run, row, times, times.compiled) for times in _cpu_last(row) if times.compiled is not None]
 
 
 def compiled_receipt(run: RunState) -> list[str]:
@@ -210,7 +209,7 @@ def _eager(run: RunState, row: Row, compiled: CodeCompiled) -> Row | None:
     return run.rows.get(replace(row.case, variant=compiled.variant).key)
 
 
-def _compiled_line(run: RunState, row: Row, times: DeviceTimes, compiled: CodeCompiled) -> str:
+def _compile_line(run: RunState, row: Row, times: DeviceTimes, compiled: CodeCompiled) -> str:
     parts = [f"{time_text(compiled.elapsed_ns)} to compile"]
     if not compiled.has_kernels:
         parts.append("no code of its own (a call runs torch's operators)")
@@ -219,7 +218,7 @@ def _compiled_line(run: RunState, row: Row, times: DeviceTimes, compiled: CodeCo
     if _eager(run, row, compiled) is None:
         parts.append(f"time the variant {compiled.variant} in the same run to see when it pays")
     elif was_ns is None or times.latency_ns is None or calls is None:
-        parts.append("unknown when it pays")
+        parts.append("whether it pays is unknown")
     else:
         parts.append(f"{faster(was_ns / times.latency_ns)} than eager")
         parts.append("never pays" if calls == NEVER else f"pays after {count_of(float(f'{calls:.3g}'), 'call')}")

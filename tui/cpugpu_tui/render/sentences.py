@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cpugpu_tui.analysis import survey
-from cpugpu_tui.analysis.answer import is_wide, not_judged, speedup_text, where
+from cpugpu_tui.analysis.answer import is_wide, not_judged, open_sweep_words, speedup_text, where
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover, next_size
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import CALIBRATION, ENERGY, Search, work_name
@@ -24,9 +24,9 @@ from cpugpu_tui.render.answers import (
     usable,
     world,
 )
-from cpugpu_tui.render.columns import NONE, limit_text
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
-from cpugpu_tui.render.verdicts import mark_lines, row_limit
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 
@@ -39,13 +39,12 @@ WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 
 def heading(run: RunState) -> str:
     """Return processors, threads, torch and unusual settings; simulated runs are marked first."""
-    facts = run.facts
-    host = facts.get("fleet_host")
+    host = run.facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
         parts.append(count_of(run.threads, "CPU thread"))
-    if facts.get("torch"):
-        parts.append(f"torch {facts['torch']}")
+    if run.facts.get("torch"):
+        parts.append(f"torch {run.facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
     return f"SIMULATED: no number here was measured. {text}" if run.simulated else text
 
@@ -89,8 +88,7 @@ def small_scale(run: RunState) -> str:
 
 def inherited(run: RunState) -> str:
     """Return the environment variables that may slow the CPU down; empty without any."""
-    found = run.facts.get("inherited") or {}
-    names = ", ".join(f"{name}={value}" for name, value in found.items())
+    names = ", ".join(f"{name}={value}" for name, value in (run.facts.get("inherited") or {}).items())
     return f"Warning: inherited {names}, which can slow the CPU down." if names else ""
 
 
@@ -218,7 +216,6 @@ OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
 """The same for a survey, which alone has the picture."""
 
 GAP = 2
-"""Blanks between columns."""
 
 
 def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -260,11 +257,10 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     found, moved = answer.evidence.measured, answer.evidence.worlds.get(END_TO_END)
-    is_named = found.low is not None
     picture = {PICTURE: _picture(survey.parts(answer.evidence))} if is_survey(run) else {}
     return {
         NAME: named_on(answer), **picture, FROM: _from(found, answer.evidence.axis if picture else ""),
-        BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE, LARGEST: _at_largest(found),
+        BRACKET: _bracket(found), LARGEST: _at_largest(found),
         COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
     }  # fmt: skip
 
@@ -283,19 +279,19 @@ def _size(size: int) -> str:
     return size_text(size) if size >= 100_000 else f"{size:,}"
 
 
+def _bracket(found: Crossover) -> str:
+    return NONE if found.low is None else f"{_size(found.low)}–{_size(found.high or 0)}"
+
+
 def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
-        return "somewhere in"
+        return f"within {_bracket(found)}"  # the column of brackets may have no room
     if found.kind in (ALWAYS, RISES):
         return where(found, axis).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
         return _nowhere(found)
-    if found.low is not None:
-        return where(found, axis)
-    if found.kind == TIES:
-        return "equally fast"
-    return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"
+    return where(found, axis) if found.low is not None else open_sweep_words(found)
 
 
 def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
@@ -324,7 +320,7 @@ def _moved(moved: Crossover) -> str:
 
 
 def _limit(run: RunState, answer: Answer) -> str:
-    """Return what limits the largest size."""
+    """Return what limits the largest size, with the share of that peak rate."""
     state = run.on(answer.gpu.name) if answer.gpu is not None else run
     timed = [row for row in answer.rows if row.comparison is not None]
-    return limit_text(row_limit(state, max(timed, key=lambda row: row.case.size)) if timed else None)
+    return COLUMNS[Key.LIMIT].text(state, max(timed, key=lambda row: row.case.size)) if timed else NONE

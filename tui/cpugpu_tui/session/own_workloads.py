@@ -19,7 +19,6 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, OwnFile, Refused, WorkloadInfo
 from cpugpu_tui.timing.channel import CODE, FILE, INSTALLED
 from cpugpu_tui.workloads import PRESETS, Preset, catalogue
-from cpugpu_tui.workloads.own_code import info_of
 
 
 class OwnWorkloads(NamedTuple):
@@ -43,7 +42,12 @@ class OwnWorkloads(NamedTuple):
 
     def infos(self) -> dict[str, WorkloadInfo]:
         """Return all workloads by name."""
-        return {info.name: info for info in (*catalogue(), *self.workloads, *map(info_of, self.codes))}
+        found = (*catalogue(), *self.workloads)
+        if self.codes:
+            from cpugpu_tui.workloads.own_code import info_of  # 3 ms that the app's first frame need not wait for
+
+            found += tuple(map(info_of, self.codes))
+        return {info.name: info for info in found}
 
     def preset(self, name: str) -> Preset | None:
         """Return a built-in or own preset; None if the name is unknown."""

@@ -21,7 +21,6 @@ from cpugpu_tui.decide.crossover import MOST_GRID, grid
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.workloads import PRESETS, Part, Preset
-from cpugpu_tui.workloads.own_code import compiled
 from cpugpu_tui.workloads.presets import SURVEY
 
 SMALL_BUDGET_S = 0.2
@@ -97,6 +96,8 @@ def build_plan(request: PlanRequest) -> model.Plan:
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
+    from cpugpu_tui.workloads.own_code import compiled  # see `OwnWorkloads.infos`
+
     request = _with_search(request)
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     known = request.own.infos()

@@ -13,7 +13,7 @@ from cpugpu_tui import model
 from cpugpu_tui.config.parsing import sizes_text
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import Remaining

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, gpu_rounds
 from cpugpu_tui.decide.interval import NONE, Correlation
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -92,14 +92,11 @@ class Row:
         """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
-        others = self.gpu.other_round_ns
-        rounds = GpuRounds(
-            self.gpu.round_ns, *(others.get(name, {}) for name in (model.PAGEABLE, model.PINNED, model.DEVICE))
-        )
+        rounds = {model.LATENCY: self.gpu.round_ns, **self.gpu.other_round_ns}
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.others)
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if, rounds), self.others)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -112,7 +109,7 @@ class Row:
 prime(Row(model.Case("", 1)))
 
 
-_NO_PLAN = model.Plan("", ())
+NO_PLAN = model.Plan("", ())
 
 
 @dataclass(frozen=True)
@@ -139,16 +136,6 @@ class RunState:
     """Correlation of the rounds of all finished cases."""
 
     @property
-    def plan(self) -> model.Plan:
-        """The plan of the run; one without cases before it has begun."""
-        return self.run.plan if self.run is not None else _NO_PLAN
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """The environment of the run; empty before it has begun."""
-        return self.run.environment if self.run is not None else {}
-
-    @property
     def status(self) -> str:
         """`idle`, `running`, `done`, `stopped` or `failed`."""
         if self.finished is not None:
@@ -171,6 +158,16 @@ class RunState:
         return self.plan.simulation is not None
 
     @property
+    def plan(self) -> model.Plan:
+        """Its plan; an empty one without a run."""
+        return self.run.plan if self.run is not None else NO_PLAN
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Environment of agent and controller; empty without a run."""
+        return self.run.environment if self.run is not None else {}
+
+    @property
     def gpu(self) -> model.Device | None:
         """The first GPU of the run."""
         return next((d for d in self.devices if not d.is_cpu), None)
@@ -188,11 +185,7 @@ class RunState:
     @cached_property
     def threads(self) -> int:
         """Largest number of CPU threads in force; 0 if not known yet."""
-        counts = (
-            next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
-            for rows in self.sweeps.values()
-        )
-        return max(counts, default=0)
+        return max(map(threads_of, self.sweeps.values()), default=0)
 
     @cached_property
     def sweeps(self) -> Mapping[model.SweepKey, tuple[Row, ...]]:
@@ -261,16 +254,17 @@ class RunState:
     def with_shared_correlation(self) -> RunState:
         """Base the intervals of all rows on all finished cases."""
         whole = self.correlation
-
-        def based(row: Row) -> Row:
-            return replace(row, others=whole.minus(row.correlation))
-
-        return replace(self, rows=Made(self.rows, based))
+        return replace(self, rows=Made(self.rows, lambda row: replace(row, others=whole.minus(row.correlation))))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
         return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def threads_of(rows: Iterable[Row]) -> int:
+    """Return the CPU threads in force, 0 if not known."""
+    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
 
 
 def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:
@@ -308,14 +302,6 @@ def _is_failed(row: Row) -> bool:
     return row.failure is not None and row.failure.kind != "skipped"
 
 
-_FIELDS: dict[type[model.Event], str] = {
-    model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
-    model.EnergyMeasured: "energy",
-    model.KernelsProfiled: "kernels", model.LinesProfiled: "lines", model.TensorsPlaced: "placed",
-}  # fmt: skip
-"""Events that a device of a case has once → their field of `DeviceTimes`."""
-
-
 def _apply_to_row(row: Row, event: model.Event) -> Row:
     match event:
         case model.CaseStarted():
@@ -327,12 +313,20 @@ def _apply_to_row(row: Row, event: model.Event) -> Row:
         case model.EpochFinished():
             times = _times(row, event.device)
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
-        case (
-            model.Calibrated() | model.CodeCompiled() | model.CodeTraced() | model.EnergyMeasured()
-            | model.KernelsProfiled() | model.LinesProfiled() | model.TensorsPlaced()
-        ):  # fmt: skip
-            found: dict[str, Any] = {_FIELDS[type(event)]: event}
-            return _with_times(row, replace(_times(row, event.device), **found))
+        case model.Calibrated():
+            return _with_times(row, replace(_times(row, event.device), calibrated=event))
+        case model.CodeCompiled():
+            return _with_times(row, replace(_times(row, event.device), compiled=event))
+        case model.CodeTraced():
+            return _with_times(row, replace(_times(row, event.device), traced=event))
+        case model.EnergyMeasured():
+            return _with_times(row, replace(_times(row, event.device), energy=event))
+        case model.KernelsProfiled():
+            return _with_times(row, replace(_times(row, event.device), kernels=event))
+        case model.LinesProfiled():
+            return _with_times(row, replace(_times(row, event.device), lines=event))
+        case model.TensorsPlaced():
+            return _with_times(row, replace(_times(row, event.device), placed=event))
         case model.MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
         case model.DeviceSampled():

@@ -12,17 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Container
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.calls import driver_problem
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuTelemetry
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """One sample of all GPUs, and its time."""
 
     gpus: tuple[GpuTelemetry, ...]

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
-from cpugpu_tui.model import WIRE_TAGS, Event
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui import model
+from cpugpu_tui.model import Event
+from cpugpu_tui.model.event import to_plain
 
 E = TypeVar("E", bound=Event)
 
@@ -43,7 +44,7 @@ def encode(event: Event) -> bytes:
     Raises:
         ValueError: a number is NaN or infinite, which JSON cannot represent.
     """
-    data = {"event": WIRE_TAGS[type(event)], **clean(to_plain(event))}
+    data = {"event": model.WIRE_TAGS[type(event)], **clean(to_plain(event))}
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -168,8 +169,12 @@ class CpuGpuApp(Shell[AppResult]):
         self.themes.follow_files()
 
     def _open_backend(self) -> None:
-        """Open the backend on a thread, after the first paint."""
+        """Open the backend on a thread and read the style sheet of the pages, after the first paint."""
         self._is_opened = True
+        self.stylesheet.read(Path(__file__).with_name("pages.tcss"))
+        self.stylesheet.parse()
+        for screen in self.screen_stack[1:]:  # opened by a key that was typed before the first frame
+            self.stylesheet.update(screen)
         # Objects made so far stay: without them a full collection is short. `open_app` disabled collections.
         gc.freeze()
         gc.enable()

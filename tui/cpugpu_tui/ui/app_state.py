@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class FleetOptions:
     """Theme, keys and mouse of a fleet's app."""
 
@@ -41,7 +41,7 @@ class FleetOptions:
     """Whether the app takes clicks and the wheel; otherwise the terminal keeps them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AppOptions(FleetOptions):
     """Options from the app's command line."""
 
@@ -123,7 +123,7 @@ class ParentRun(NamedTuple):
     """Comparison of its rows."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AppState:
     """The app at one moment."""
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual.binding import BindingType
 from textual.driver import Driver
 from textual.screen import Screen
+from textual.types import CSSPathType
 
 from cpugpu_tui.session.fleet_running import Deliver, Fleet
 from cpugpu_tui.session.fleet_state import FleetState, Told
@@ -100,6 +101,7 @@ WAIT_S = 5.0
 class FleetApp(Shell[int]):
     """The shell with the controllers of a fleet."""
 
+    CSS_PATH: ClassVar[CSSPathType | None] = ["app.tcss", "pages.tcss"]
     TITLE = "cpugpu-tui fleet"
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(KEYS)]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from inspect import isawaitable
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from textual import events, on
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.timer import Timer
+from textual.types import CSSPathType
 from textual.worker import Worker, WorkerState
 
 from cpugpu_tui.errors import CpuGpuError
@@ -44,7 +45,7 @@ Result = TypeVar("Result")
 class Shell(WatchedApp[Result]):
     """An app without controllers; `Port` is its interface for them."""
 
-    CSS_PATH = "app.tcss"
+    CSS_PATH: ClassVar[CSSPathType | None] = "app.tcss"
     ENABLE_COMMAND_PALETTE = False
     ALLOW_SELECT = False  # selecting text is the terminal's (with shift); Textual's would repaint it
     HORIZONTAL_BREAKPOINTS = WIDTHS

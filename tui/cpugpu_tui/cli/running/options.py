@@ -14,7 +14,6 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads, learn, named_files, o
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.timing.channel import FILE, INSTALLED
 from cpugpu_tui.workloads import catalogue
-from cpugpu_tui.workloads.own_code import hash_of_file
 
 if TYPE_CHECKING:
     from cpugpu_tui.model import Simulation
@@ -88,6 +87,8 @@ def check_unchanged(plan: Plan) -> None:
     Raises:
         UsageError: a file has changed since the run began.
     """
+    from cpugpu_tui.workloads.own_code import hash_of_file
+
     for file in plan.own_files:
         if hash_of_file(file.path) != file.sha256:
             raise UsageError(f"{file.path} has changed since this run began.", "Start a new run without --resume.")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, UnfitError
-from cpugpu_tui.model import Event, Hello, Progressed, RunFinished, RunStarted, TelemetryRead
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.live import messages
@@ -32,7 +32,7 @@ class Live:
     ) -> None:
         """Take events from `bridge`; `compared` returns the comparison of a run with earlier ones."""
         self._port, self._bridge, self._gate, self._compared = port, bridge, gate, compared
-        self._current: Progressed | None = None
+        self._current: model.Progressed | None = None
         self._current_since_s = self.gap_s = self._started_s = time.monotonic()
 
     def begin(self, **changes: Any) -> None:
@@ -40,7 +40,7 @@ class Live:
         self._started_s = time.monotonic()
         self._port.change(key_result="", **changes)  # an old notice would cover the progress
 
-    def _folded(self, new: tuple[Event, ...]) -> dict[str, Any]:
+    def _folded(self, new: tuple[model.Event, ...]) -> dict[str, Any]:
         """Return the changes of the state that these events cause."""
         state = self._port.state
         run, telemetry = folded(state.run, state.telemetry, new)
@@ -51,7 +51,7 @@ class Live:
 
     def advance(self, message: messages.RunAdvanced) -> None:
         """Show the run's new events."""
-        if any(isinstance(event, RunStarted) for event in message.events):
+        if any(isinstance(event, model.RunStarted) for event in message.events):
             self._gate.hold()
         changes = self._folded(message.events)
         situation = self._port.state.situation._replace(ran=changes["run"].run is not None)
@@ -102,13 +102,13 @@ class Live:
     def meet_agent(self, message: messages.AgentReported) -> None:
         """Show whether runs can begin."""
         outcome = message.outcome
-        if isinstance(outcome, Hello):
+        if isinstance(outcome, model.Hello):
             problem = self._without_torch(outcome)
             self._port.change(environment=outcome.environment, agent_ready=True, problem=problem)
         elif not self._port.state.situation.live:
             self._port.change(problem=outcome, agent_ready=False)
 
-    def _without_torch(self, hello: Hello) -> CpuGpuError | None:
+    def _without_torch(self, hello: model.Hello) -> CpuGpuError | None:
         facts = hello.environment
         if self._port.state.simulated or facts.get("torch") is not None:
             return None
@@ -128,18 +128,18 @@ class Live:
         self._port.change(notice=message.text)
 
 
-def folded(run: RunState, telemetry: TelemetryState, new: Iterable[Event]) -> tuple[RunState, TelemetryState]:
+def folded(run: RunState, telemetry: TelemetryState, new: Iterable[model.Event]) -> tuple[RunState, TelemetryState]:
     """Return both states after these events. Events after a run's end belong to the next run."""
     from cpugpu_tui.state.folding import folded as run_of
 
-    together: list[Event] = []
+    together: list[model.Event] = []
     ended = run.finished is not None
     for event in new:
-        if isinstance(event, TelemetryRead):
+        if isinstance(event, model.TelemetryRead):
             telemetry = telemetry.apply(event)
             continue
-        if ended and not isinstance(event, RunStarted):
+        if ended and not isinstance(event, model.RunStarted):
             run, together = RunState(), []
         together.append(event)
-        ended = isinstance(event, RunFinished)
+        ended = isinstance(event, model.RunFinished)
     return run_of(together, run) if together else run, telemetry

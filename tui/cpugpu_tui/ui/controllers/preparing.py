@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.model import DevicesFound
+from cpugpu_tui import model
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.controllers.app_port import Port
@@ -122,7 +122,7 @@ class Preparing:
     def meet_run_devices(self, message: RunAdvanced) -> None:
         """Learn the devices from a run, before its events are shown in one paint."""
         state = self._port.state
-        found = next((event for event in message.events if isinstance(event, DevicesFound)), None)
+        found = next((event for event in message.events if isinstance(event, model.DevicesFound)), None)
         if not state.devices and found is not None:
             self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.model import Plan, RunStarted, TelemetryRead
+from cpugpu_tui import model
+from cpugpu_tui.model import Plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port
@@ -111,7 +112,7 @@ class Repeating:
         self._keep(run, started)
         return known.with_run(measured)
 
-    def _keep(self, run: RunState, started: RunStarted) -> None:
+    def _keep(self, run: RunState, started: model.RunStarted) -> None:
         """Keep the series as the last of its plan, unless the run was stopped."""
         from cpugpu_tui.compare.changes import same_work
         from cpugpu_tui.compare.series import Series
@@ -135,7 +136,7 @@ class Repeating:
         latest = state.own.telemetry.latest
         self._port.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
 
-    def _before(self, run: RunState, latest: TelemetryRead | None) -> tuple[str, Series, str] | None:
+    def _before(self, run: RunState, latest: model.TelemetryRead | None) -> tuple[str, Series, str] | None:
         """Return the run id, the previous series and a remark; called on a thread, reads between runs only."""
         from cpugpu_tui.compare.changes import remark_on, series_before
         from cpugpu_tui.state.folding import measured_state, power_limits_of

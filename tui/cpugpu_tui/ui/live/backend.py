@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import PROTOCOL, Ceilings, DevicesFound, Hello, Plan, TelemetryRead
+from cpugpu_tui.model import Ceilings, Plan
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.saved_runs import NO_HISTORY, SavedRuns
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cpugpu_tui.analysis.claim_numbers import TimedCase
     from cpugpu_tui.demo.recording import Player as DemoPlayer
     from cpugpu_tui.demo.recording import Recording
+    from cpugpu_tui.model import DevicesFound, Hello, TelemetryRead
     from cpugpu_tui.session.devices import DeviceSurvey
     from cpugpu_tui.session.estimate import Earlier
     from cpugpu_tui.session.session import Session
@@ -277,6 +278,7 @@ class DemoBackend(Backend):
     ) -> None:  # fmt: skip
         """Put all runs into the history and report the recorded agent's environment."""
         del on_telemetry, on_notice
+        from cpugpu_tui.model import PROTOCOL, Hello
         from cpugpu_tui.store import Store
         from cpugpu_tui.store.outbox import Outbox
 

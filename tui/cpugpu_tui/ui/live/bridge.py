@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Ceilings, Event, Hello, Plan, TelemetryRead, events
+from cpugpu_tui.model import Ceilings, Event, Plan
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, RunningSession
@@ -115,13 +116,13 @@ class Bridge:
 
         def deliver(event: Event) -> None:
             nonlocal remark
-            if isinstance(event, events.Progressed) and event.phase == "calibration":
+            if isinstance(event, model.Progressed) and event.phase == "calibration":
                 self._post(messages.CalibrationAdvanced(f"{event.device}, {event.note}"))
-            elif isinstance(event, events.CeilingsMeasured):
+            elif isinstance(event, model.CeilingsMeasured):
                 measured.append(event.ceilings)
-            elif isinstance(event, events.DevicesFound):
+            elif isinstance(event, model.DevicesFound):
                 remark = event.no_gpu or ""
-            elif isinstance(event, events.RunFinished) and event.message:
+            elif isinstance(event, model.RunFinished) and event.message:
                 remark = f"{event.message} {event.remedy}".strip()
 
         try:
@@ -201,15 +202,15 @@ class Bridge:
             self._post(messages.AgentReported(error))
 
     def _deliver(self, event: Event) -> None:
-        if isinstance(event, events.CeilingsMeasured):
+        if isinstance(event, model.CeilingsMeasured):
             self._measured.append(event.ceilings)
         with self._lock:
             self._events.append(event)
-            self._streaming = not isinstance(event, events.RunFinished)
-        if isinstance(event, (events.Gap, events.RunStarted, events.RunFinished)):
+            self._streaming = not isinstance(event, model.RunFinished)
+        if isinstance(event, (model.Gap, model.RunStarted, model.RunFinished)):
             self._post(messages.RunAdvanced(self.take()))
 
-    def _telemetry_read(self, read: TelemetryRead) -> None:
+    def _telemetry_read(self, read: model.TelemetryRead) -> None:
         """Pass a reading to the run, which shows it in its next gap; without a run, to the app."""
         with self._lock:
             session, streaming = self._session, self._streaming
@@ -218,7 +219,7 @@ class Bridge:
         if not streaming:
             self._post(messages.TelemetryArrived(read))
 
-    def _agent_reported(self, outcome: Hello | CpuGpuError) -> None:
+    def _agent_reported(self, outcome: model.Hello | CpuGpuError) -> None:
         self._post(messages.AgentReported(outcome))
 
     def _saving_changed(self) -> None:

@@ -29,7 +29,7 @@ class Latest(Report):
         return type(message) is type(self)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class RunAdvanced(Report):
     """A run reached its start, a gap or its end, where the screen may be painted."""
 
@@ -41,7 +41,7 @@ class SeriesEnded(Report):
     """The series is over or was stopped; a new one may start."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CeilingsKnown(Report):
     """Peak rates of this machine were read from the store, or measured."""
 
@@ -51,28 +51,28 @@ class CeilingsKnown(Report):
     """Why a device is missing."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class CalibrationAdvanced(Report):
     """The agent is about to measure `note`; it waits until the screen shows it."""
 
     note: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class TelemetryArrived(Latest):
     """One reading of the machine."""
 
     read: TelemetryRead
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class AgentReported(Report):
     """The standby agent is ready, or failed to start."""
 
     outcome: Hello | CpuGpuError
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DevicesReported(Report):
     """An agent reported all devices, or failed."""
 
@@ -81,7 +81,7 @@ class DevicesReported(Report):
     """Why there is no GPU."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class InterpreterFound(Report):
     """A search for an interpreter that can do more than the one in use has ended."""
 
@@ -91,28 +91,28 @@ class InterpreterFound(Report):
     """Whether all were tried; False if a run ended the search."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class EarlierKnown(Report):
     """The durations of earlier runs were read from the history."""
 
     earlier: Earlier
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SavingChanged(Latest):
     """The history refused something, or saved what was waiting."""
 
     unsaved: Unsaved
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class NoticeGiven(Report):
     """A standing notice such as `not saved`; empty removes it."""
 
     text: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PairChosen(Report):
     """Two saved runs are to be compared, by number."""
 
@@ -120,7 +120,7 @@ class PairChosen(Report):
     new: int
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class SavedRunChosen(Report):
     """A saved run was chosen, to be shown or run again."""
 
@@ -130,14 +130,14 @@ class SavedRunChosen(Report):
     """True to run its plan, False to show its rows."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class ClaimWanted(Report):
     """Measuring a claim was requested."""
 
     judged: JudgedClaim
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class InputDropped(Message):
     """Typed or pasted text exceeded the limit and was dropped."""
 

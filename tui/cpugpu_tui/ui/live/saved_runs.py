@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager
 from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError, StoreError
-from cpugpu_tui.model import Event, Plan, RunFinished, TelemetryRead
+from cpugpu_tui.model import Event, Plan
 from cpugpu_tui.state.state import RunState, TelemetryState
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def folded(events: Sequence[Event]) -> tuple[RunState, TelemetryState]:
 
     telemetry = TelemetryState()
     for event in events:
-        if isinstance(event, TelemetryRead):
+        if isinstance(event, model.TelemetryRead):
             telemetry = telemetry.apply(event)
     return run_of(events), telemetry
 
@@ -207,7 +208,7 @@ class QuietReader:
             events = saved.store.load(run_id)
             found = measured(events)
         # An unfinished run may be resumed later, so it is not cached.
-        if found is not None and isinstance(events[-1], RunFinished) and events[-1].status == "done":
+        if found is not None and isinstance(events[-1], model.RunFinished) and events[-1].status == "done":
             self._cache(found)
         return found
 

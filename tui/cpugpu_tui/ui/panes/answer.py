@@ -12,7 +12,7 @@ from textual.widget import Widget
 from cpugpu_tui.analysis.answer import where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
-from cpugpu_tui.model import SweepKey, typed_name, work_name
+from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.answers import (
     answer_lines,
@@ -31,6 +31,7 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped
+from cpugpu_tui.ui.panes.status import run_name
 
 if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
@@ -116,7 +117,8 @@ LONG_NOTICE = 24
 
 
 SMALL_WIDTH, SMALL_MOST = 60, 3
-"""Below this width an answer takes at most this many lines, so that rows stay in sight; failures may take more."""
+"""Below this width an answer in sentences takes at most this many lines, so that rows stay in sight, and one more for
+each warning; failures may take more."""
 
 
 class AnswerPane(StatePane):
@@ -152,21 +154,24 @@ def pane_lines(
     for text, role in _failures(state, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
-    if width < SMALL_WIDTH and not lines:
-        most = min(most, SMALL_MOST)
     table = _table(state, width, glyphs)
     sentences = _sentences(state, has_table=bool(table))
+    warnings = sum(role == "warn" for _, role in sentences)
+    if width < SMALL_WIDTH and not lines and not table:
+        most = min(most, SMALL_MOST + warnings)
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
     # such as a slow GPU or threads that waited for a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     below = sum(len(wrapped(spelled(text, glyphs), width)) for text, _ in sentences[: len(survey_lines(state.run))])
     whole = len(table) + (below or min(first, 1)) if table else first
-    whole += sum(role == "warn" for _, role in sentences)
+    whole += warnings
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     lines += _shortened(state, table, height - len(lines) - min(first, 1), is_zoomed=is_zoomed)
     for index, (text, role) in enumerate(sentences):
-        is_first = index == 0
-        lines += _whole_sentences(spelled(text, glyphs), width, role, height - len(lines), is_first=is_first)
+        is_first, room = index == 0, height - len(lines)
+        if is_first:  # leaves a line to each warning behind it
+            room = max(room - warnings, min(room, 1))
+        lines += _whole_sentences(spelled(text, glyphs), width, role, room, is_first=is_first)
     return lines + [()] * (height - len(lines))
 
 
@@ -187,17 +192,17 @@ def _table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def _shortened(state: AppState, table: list[Spans], room: int, *, is_zoomed: bool) -> list[Spans]:
-    """Return a table in at most `room` lines, starting at the highlighted sweep, and the number of hidden answers."""
-    if len(table) <= room or room < 3:
+    """Return a table in at most `room` lines, from its start or with the highlighted sweep, and the number hidden."""
+    if len(table) <= room or room < 2:
         return table[:room]
     row, head, rows = state.run.rows.get(state.cursor or ""), table[0], table[1:]
     sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
-    count = room - 2
-    first = min(first, len(rows) - count)
+    count = max(room - 2, 1)
+    first = max(first - count + 1, 0)
     hint = "Move to a row of another workload to see it." if is_zoomed else "Press {zoom} to enlarge the pane."
     more = state.keymap.with_keys(f"{len(rows) - count} more. {hint}")
-    return [head, *rows[first : first + count], ((more, "muted"),)]
+    return [head, *rows[first : first + count], ((more, "muted"),)][:room]
 
 
 def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
@@ -213,8 +218,7 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
         found.append((text, "bad" if run.status == "failed" else "warn"))
     row = run.rows.get(state.cursor or "")
     if row is not None and row.failure is not None and row.failure.kind != "skipped" and not situation.live:
-        codes = run.run.plan.codes if run.run is not None else ()
-        name = f"{typed_name(row.case.workload, codes)} {size_text(row.case.size)}"
+        name = f"{run_name(run, row.case.workload, glyphs)} {size_text(row.case.size)}"
         found.append((f"{glyphs.no} {name}: {row.failure.message} {row.failure.remedy}".strip(), "bad"))
     if state.unsaved and state.past is None:
         found.append((state.unsaved.text, "warn"))

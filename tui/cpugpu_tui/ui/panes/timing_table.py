@@ -69,14 +69,14 @@ class TimingTable(PrivateTable):
     }
     """
 
-    @dataclass
+    @dataclass(eq=False, repr=False)
     class RowChosen(Report):
         """Enter was pressed on a row, or a row was double-clicked."""
 
         row_key: str
         """The key given to `upsert`."""
 
-    @dataclass
+    @dataclass(eq=False, repr=False)
     class HeadingClicked(Report):
         """A heading was clicked."""
 

@@ -87,13 +87,13 @@ def bare(asked: PlanRequest) -> PlanRequest:
 class WorkloadPane(Vertical):
     """The list, and the highlighted entry below or beside it."""
 
-    @dataclass
+    @dataclass(eq=False, repr=False)
     class Highlighted(Report):
         """Another entry is highlighted: `request` is what `r` runs now."""
 
         request: PlanRequest
 
-    @dataclass
+    @dataclass(eq=False, repr=False)
     class Opened(Report):
         """The person wants to change the parameters of an entry."""
 

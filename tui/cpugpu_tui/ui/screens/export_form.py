@@ -14,7 +14,7 @@ from cpugpu_tui.ui.panes.lines import Lines, Spans, wrapped
 from cpugpu_tui.ui.screens.form import LineBox
 
 BOX_WIDTH = 76
-"""Cells of the box, as in `app.tcss`."""
+"""Cells of the box, as in `pages.tcss`."""
 
 
 class ExportForm(LineBox[Path]):

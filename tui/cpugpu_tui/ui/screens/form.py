@@ -22,10 +22,10 @@ from cpugpu_tui.ui.screens.page import Box
 T = TypeVar("T")
 
 LABEL_WIDTH = 13
-"""Cells of the labels, as in `app.tcss`."""
+"""Cells of the labels, as in `pages.tcss`."""
 
 NARROW_HINT_INDENT = 2
-"""Indentation of hints below 60 columns, as in `app.tcss`."""
+"""Indentation of hints below 60 columns, as in `pages.tcss`."""
 
 
 class LineBox(Box[T]):

@@ -106,7 +106,7 @@ TITLE_WIDTH = 20
 """Cells of a title; longer ones shift the rest of the line."""
 
 WIDTH = 92
-"""Largest width of the box, as in `app.tcss`."""
+"""Largest width of the box, as in `pages.tcss`."""
 
 MOST_ROWS = 16
 """Largest number of visible entries."""

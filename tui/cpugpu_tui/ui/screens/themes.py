@@ -20,7 +20,7 @@ from cpugpu_tui.ui.screens.page import Box
 from cpugpu_tui.ui.themes import ThemeChoices
 
 _INSIDE = 36
-"""Cells of a line; `app.tcss` sets the width of the box."""
+"""Cells of a line; `pages.tcss` sets the width of the box."""
 
 
 class ThemesScreen(Box[None]):

@@ -7,7 +7,6 @@ Textual, which takes 200 ms, so that an unfit terminal is refused at once.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -69,6 +68,10 @@ class PrivateTerminal:
         the editor has ended.
         """
         if self._held:
+            import ctypes  # 1 ms before the first frame, where no native code has printed yet
+
+            # C's own buffer: otherwise a printf of native code appears on the restored terminal at exit.
+            ctypes.CDLL(None).fflush(None)
             self._redirect(*self._saved_fds)
             self._held = False
 
@@ -80,19 +83,12 @@ class PrivateTerminal:
 
     @staticmethod
     def _redirect(stdout_fd: int, stderr_fd: int) -> None:
-        _flush_all()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                with suppress(OSError, ValueError):  # the terminal may be closed
+                    stream.flush()
         os.dup2(stdout_fd, _STDOUT_FD)
         os.dup2(stderr_fd, _STDERR_FD)
-
-
-def _flush_all() -> None:
-    """Flush the buffers of fds 1 and 2 before these are redirected."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            with suppress(OSError, ValueError):  # the terminal may be closed
-                stream.flush()
-    # C's own buffer: otherwise a printf of native code appears on the restored terminal at exit.
-    ctypes.CDLL(None).fflush(None)
 
 
 @contextmanager

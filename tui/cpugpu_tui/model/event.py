@@ -1,4 +1,4 @@
-"""What data types share: the base class of events, and conversion to plain data for JSON and the database."""
+"""What all events share: their clocks, words in their fields, and their conversion to plain data."""
 
 from __future__ import annotations
 
@@ -17,6 +17,21 @@ class Event:
     mono_ns: int = 0
     """CLOCK_MONOTONIC of the machine that emitted the event, ns."""
 
+
+EDGES = ("begin", "end")
+"""Values of `MachineRead.edge`: before the first call of a case on a device, and after its last."""
+
+CORES = "cores"
+"""Value of `MachineRead.edge`: waiting of the threads for cores, after a case in which cores were missing."""
+
+NO_CORE = "no-core"
+"""Mark of a half-round whose threads waited for a core in every repetition. It is not a valid result."""
+
+TURN = "turn"
+"""Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
+
+CALIBRATION = "calibration"
+"""Phase in which peak rates and overheads of a device are measured."""
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 """Cached field names by class: calling `dataclasses.fields` each time doubled the cost of an event."""
