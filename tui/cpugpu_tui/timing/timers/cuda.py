@@ -38,7 +38,10 @@ SPIN_CAP_NS = 20_000_000.0
 """Longest spin, ns; an operation that takes longer to enqueue is launch-bound."""
 
 MAX_QUEUED = 1000
-"""Most calls queued before a synchronise (method.md, "What is reported"): about the depth of the driver's queue."""
+"""Most calls queued before a synchronise: about the depth of the driver's queue.
+
+See method.md, "What is reported per case and device".
+"""
 
 
 class CudaTimer:
