@@ -234,6 +234,17 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
     assert len(finished) == len(set(finished)) <= 20
 
 
+def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
+    """The CPU wins at 16 and 50, by less than three times and after six rounds; the GPU wins above without doubt."""
+    laws = replace(QUICK, noise=0.01, cpu_ns_per_flop=0.4, gpu_ns_per_flop=0.001, launch_ns=200_000.0)
+    plan = search_plan(replace(laws, sync_ns=160_000.0, kernel_overhead_ns=40_000.0), max_size="2000")
+    state, _ = searched(replace(plan, cases=tuple(case for case in plan.cases if case.size != 200)))
+    (answer,) = answers(state)
+    assert answer.evidence.measured.kind == RISES
+    assert answer.evidence.measured.ratio is not None
+    assert answer.evidence.measured.ratio <= 1.1
+
+
 def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:
     plan = search_plan(CALM)
     assert plan.search is not None

@@ -67,9 +67,9 @@ def not_judged(comparison: Comparison) -> str:
     if spread is None:
         return count_of(comparison.rounds, "round")
     if comparison.verdict == UNDECIDED and not _is_close(comparison):
-        # A winner that a sweep took back, because too few rounds were its only evidence.
-        is_apart = comparison.rounds < SURE_ROUNDS and not (comparison.low or 0.0) <= 1 <= (comparison.high or math.inf)
-        return count_of(comparison.rounds, "round") if is_apart else plus_minus(spread)
+        # Away from 1, a narrow interval is that of a winner that the sweep took back, because it had few rounds.
+        is_few = spread < CLOSE - 1 and comparison.rounds < SURE_ROUNDS
+        return count_of(comparison.rounds, "round") if is_few else plus_minus(spread)
     return ""
 
 

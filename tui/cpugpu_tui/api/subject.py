@@ -49,22 +49,13 @@ def subject_of(
     if text is not None and not values_reason:
         return Subject(own_code(text, setup, lets, in_place=in_place))
     if isinstance(what, str):
-        return _expression_with_values(
-            text or what, setup, lets, CallerCode(None, inputs, values), values_reason, in_place
-        )
+        code = own_code(text or what, setup, lets, in_place=in_place)  # checks its syntax
+        function, beside = load_target(*code.target) if code.target else (None, None)
+        own = CallerCode(function, inputs or beside, values)
+        return Subject(replace(code, target=(CALLER, values_reason), sha256=""), own)
     reason = values_reason if text is not None else _why_not_importable(what)
     code = own_code(name_of(what), setup, lets, in_place=in_place, target=(CALLER, reason))
     return Subject(code, CallerCode(what, inputs, values))
-
-
-def _expression_with_values(
-    text: str, setup: str, lets: tuple[tuple[str, str], ...], own: CallerCode, reason: str, in_place: bool
-) -> Subject:
-    code = own_code(text, setup, lets, in_place=in_place)  # checks its syntax
-    if code.target:
-        function, beside = load_target(*code.target)
-        own = replace(own, function=function, inputs=own.inputs or beside)
-    return Subject(replace(code, target=(CALLER, reason), sha256=""), own)
 
 
 def _divided(let: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:

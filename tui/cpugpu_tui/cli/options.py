@@ -59,7 +59,7 @@ Names = Annotated[
 Sizes = Annotated[
     str | None,
     typer.Option(
-        "--size", metavar="SIZES", help="Sizes: 16,32,64 or start:stop:step such as 1:10000:50.",
+        "--size", metavar="SIZES", help="Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:4096.",
         show_default="the workload's",
     ),
 ]  # fmt: skip
@@ -94,7 +94,7 @@ Rounds = Annotated[
     int | None,
     typer.Option(
         metavar="COUNT", help="Exact number of rounds per case.",
-        show_default="8 to 40, until ± is small",
+        show_default="8 to 40, in a search 6 to 24",
     ),
 ]  # fmt: skip
 FindCrossover = Annotated[
@@ -114,7 +114,7 @@ MaxSize = Annotated[
 ]
 Full = Annotated[
     bool,
-    typer.Option("--full", help="With --find-crossover: also time the CPU at sizes where it is certain to lose."),
+    typer.Option("--full", help="In a search: also time the CPU at sizes where it is certain to lose."),
 ]
 Resume = Annotated[
     bool,

@@ -65,12 +65,13 @@ def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
     clocks = (*times.clocks_mhz, *times.end_clocks_mhz)
     begin, end = (_readings(times, edge) for edge in EDGES)
     is_cpu = times.device == "cpu"
-    otherwise = Reading(None, "not-supported") if is_cpu else begin.get("sm_clock_mhz", NOT_READ)
+    unread = Reading(None, "not-supported") if is_cpu else NOT_READ
+    otherwise = begin.get("sm_clock_mhz", unread)
     return Condition(
         sm_clock_mhz=Reading(median(clocks)) if clocks else Reading(None, otherwise.reason or "not-yet"),
         throttles=_throttles(times), unthrottled_reason=_why_unknown(times),
-        temperature_begin_c=_or_none(begin, "temperature_c", is_cpu=is_cpu),
-        temperature_end_c=_or_none(end, "temperature_c", is_cpu=is_cpu), watts=_watts(times, found, is_cpu=is_cpu),
+        temperature_begin_c=begin.get("temperature_c", unread), temperature_end_c=end.get("temperature_c", unread),
+        watts=_watts(times, found, is_cpu=is_cpu),
         energy=found, above_idle=above_idle(times.energy, run.idle.get(times.device)),
         gflop_per_j=_gflop_per_j(row, found), company=None if is_cpu else _company(times),
     )  # fmt: skip
@@ -79,10 +80,6 @@ def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
 def _readings(times: DeviceTimes, edge: str) -> Mapping[str, Reading]:
     read = times.edges.get(edge)
     return read.readings if read is not None else {}
-
-
-def _or_none(readings: Mapping[str, Reading], key: str, *, is_cpu: bool) -> Reading:
-    return readings.get(key, Reading(None, "not-supported") if is_cpu else NOT_READ)
 
 
 def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
