@@ -32,7 +32,9 @@ class StatusPane(StatePane):
 
 def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return the status line, exactly `width` cells wide unless the left side alone is wider."""
-    result = _key_result(state, width, glyphs) if state.key_result and not state.quitting else ()
+    result: Spans = ()
+    if state.key_result and not state.quitting:  # replaces everything else beside the tags
+        result = fitted(((spelled(state.key_result, glyphs), "strong"),), width - width_of(tags(state)) - 1, glyphs)
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     if width < SMALL_WIDTH and not result and state.situation.live:
         others = _joined([tags(state), _notices(state, glyphs, 0)])
@@ -56,11 +58,6 @@ def _whole_parts(line: Spans, width: int, glyphs: Glyphs) -> Spans:
         kept = text.rpartition(f"{glyphs.dot} ")[0].rstrip()
         spans += [(kept, role)] if kept else []
     return tuple(spans)
-
-
-def _key_result(state: AppState, width: int, glyphs: Glyphs) -> Spans:
-    """Return the result of the last key press, cut to fit beside the tags. It replaces everything else."""
-    return fitted(((spelled(state.key_result, glyphs), "strong"),), width - width_of(tags(state)) - 1, glyphs)
 
 
 def tags(state: AppState) -> Spans:
