@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.model import GpuTelemetry, TelemetryRead
-from cpugpu_tui.telemetry.driver import versions
+from cpugpu_tui.telemetry.driver import PATIENCE_S, Versions
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 from cpugpu_tui.telemetry.sampler import Sampler
 
@@ -79,7 +79,7 @@ def _step(torch: Any, name: str) -> Callable[[], None]:
 def record(name: str, path: Path) -> None:
     """Record one load."""
     sweeps: queue.SimpleQueue[TelemetryRead] = queue.SimpleQueue()
-    found = versions()
+    found = Versions().known(PATIENCE_S)  # before the sampler opens a session
     pids: set[int] = set()
     sampler = Sampler(INTERVAL_S, sweeps.put, lambda: pids)
     sampler.start()

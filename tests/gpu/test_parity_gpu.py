@@ -12,7 +12,7 @@ from itertools import count
 
 import pytest
 
-from cpugpu_tui.machine.nvml import Nvml
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.model import GpuTelemetry
 
 pytestmark = pytest.mark.gpu

@@ -14,7 +14,8 @@ from itertools import pairwise
 import pytest
 
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.nvml import GpuProbe, Nvml
+from cpugpu_tui.machine.nvml.probe import GpuProbe
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-from cpugpu_tui.machine.nvml import KEYS
 from cpugpu_tui.machine.nvml.processes import kernel_shares
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, Reading, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
 
@@ -84,7 +84,7 @@ def test_readings_are_plausible(event: TelemetryRead) -> None:
 
 def test_our_own_process_is_found_and_torch_agrees_on_the_uuid() -> None:
     torch = pytest.importorskip("torch")
-    from cpugpu_tui.machine.nvml import Nvml
+    from cpugpu_tui.machine.nvml.session import Nvml
 
     held = torch.ones(1 << 20, device="cuda:0")
     uuid = f"GPU-{torch.cuda.get_device_properties(0).uuid}"

@@ -14,7 +14,7 @@ import pynvml
 import pytest
 from tests.helpers.machine.fake_nvml_library import LOST, Clock, FakeGpu, FakeLibrary
 
-from cpugpu_tui.machine.nvml import Nvml
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.model import Reading, TelemetryRead
 from cpugpu_tui.telemetry.recording import Recorder, header_of
 

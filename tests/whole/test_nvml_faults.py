@@ -28,7 +28,9 @@ from tests.helpers.machine.nvml_library import (
 from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
 
 from cpugpu_tui.cli.output.telemetry_table import Table
-from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe
+from cpugpu_tui.machine.nvml.probe import GpuProbe
+from cpugpu_tui.machine.nvml.session import SLOW_S
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import Reading, TelemetryRead
 

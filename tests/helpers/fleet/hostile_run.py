@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cpugpu_tui.model import Plan, Simulation
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.fleet_running import INTERNAL_ERROR
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 

@@ -18,7 +18,7 @@ import pynvml
 import pytest
 from tests.helpers.command_line import PATIENCE_S
 
-from cpugpu_tui.machine.nvml import Nvml
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.model import GpuTelemetry
 
 OK, NOT_SUPPORTED, NO_PERMISSION, INSUFFICIENT_SIZE, FUNCTION_MISSING = 0, 3, 4, 7, 13

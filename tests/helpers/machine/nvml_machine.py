@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.helpers.machine.nvml_library import FakeNvml
 
-from cpugpu_tui.machine.nvml import Nvml
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.model import GpuTelemetry
 
 

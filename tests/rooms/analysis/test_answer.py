@@ -144,6 +144,7 @@ def test_a_speedup_has_its_interval_where_that_is_one(comparison: Comparison, sa
         (Comparison(1.03, 0.96, 1.1, 8, UNDECIDED), ""),
         (Comparison(1.0, 0.8, 1.25, 8, UNDECIDED), "± 25 %"),
         (Comparison(1.5, 1.01, 2.25, 8, UNDECIDED), "± 49 %"),
+        (Comparison(0.75, 0.74, 0.76, 6, UNDECIDED), "6 rounds"),
         (Comparison(29.0, None, None, 1, TOO_FEW), "1 round"),
         (Comparison(29.0, None, None, 4, GPU_OBSERVED), "4 rounds"),
     ],

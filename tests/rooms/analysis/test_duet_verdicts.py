@@ -8,11 +8,29 @@ from dataclasses import replace
 import pytest
 from tests.helpers.bench import planted
 
-from cpugpu_tui.analysis.compare import BANDS, LOOKS, SLOWER, TOO_FEW, UNDECIDED, Change, Pair, grouped, judge
+from cpugpu_tui.analysis.compare import (
+    BANDS,
+    LOOKS,
+    MOST_PAIRS,
+    SLOWER,
+    TOO_FEW,
+    UNDECIDED,
+    VISITS,
+    Change,
+    Pair,
+    grouped,
+    judge,
+)
 from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns
 from cpugpu_tui.model import DEVICE, LATENCY
 
 TRIALS = 200
+
+
+def test_the_looks_spend_one_level_together_and_end_after_40_visits() -> None:
+    assert sum(LOOKS.values()) == pytest.approx(1.0)
+    assert list(LOOKS) == sorted(LOOKS)
+    assert VISITS * MOST_PAIRS == 40
 
 
 def test_of_200_duets_of_equal_sides_at_most_1_percent_are_called_different_at_any_look() -> None:

@@ -61,7 +61,7 @@ def test_json_holds_the_sentences_and_what_they_rest_on(history: CommandLine) ->
     assert all(sentence in printed for sentence in survey["sentences"])
 
 
-def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine) -> None:
+def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine, tmp_path: Path) -> None:
     simulate = ("--simulate", f"{FAST},gpus=2,other_gpus=1")
     done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--device", "cuda", *simulate)
     assert done.code == EXIT_OK
@@ -71,6 +71,12 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine) -> N
     (answer,) = (each for each in cpugpu("show", "1", "--json").objects if each["event"] == "Answer")
     assert [survey["gpu"] for survey in answer["survey"]] == ["cuda:0", "cuda:1"]
     assert [set(survey["resident"]["depends on size"]) for survey in answer["survey"]] == [{"fft", "sort"}] * 2
+    pytest.importorskip("matplotlib")
+    assert cpugpu("export", "1", "--out", tmp_path / "x.html").code == EXIT_OK
+    html = (tmp_path / "x.html").read_text()
+    assert ">cuda:0 wins from ≈ " in html  # the bracket on the curves
+    assert not re.search(">GPU wins (from|up to) ", html)
+    assert re.search("<li>cuda:0: The GPU wins from .*<li>cuda:1: The GPU wins from ", html, re.DOTALL)
 
 
 def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:
@@ -97,9 +103,22 @@ def test_report_and_pictures_show_one_bar_for_each_workload(history: CommandLine
     for name in SOME.split(","):
         assert picture.count(f">{name}<") == 3  # on a wide page, on a narrow one, and in the table
     assert "GPU wins with copies too" in picture
+    assert re.search(r">2,048 · from n ≈ \d+, with copies from ≈ \d+<", picture)
     assert svg.count("<svg") == 1
     assert "Depends on the size" in html
     assert "Depends on the size" in markdown
+
+
+def test_equal_devices_have_no_winner_in_any_face(cpugpu: CommandLine, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    equal = "cpu_overhead_ns=200000,launch_ns=200000,sync_ns=0,kernel_overhead_ns=0,gpu_bytes_per_ns=20,drift=0"
+    done = cpugpu("survey", "--only", "fft,sort", "--simulate", equal, "--export", tmp_path / "x.html")
+    assert done.code == EXIT_OK
+    assert {*"".join(rows_of(done.out).values())} == {"│"}
+    assert "no winner: " in done.out
+    open_words = "(equally fast|too close to call)"
+    assert len(re.findall(f"^(?:fft|sort) .*{open_words}", done.out, re.MULTILINE)) == 2
+    assert len(re.findall(rf">(?:4,096|4M) · {open_words}<", (tmp_path / "x.html").read_text())) == 2
 
 
 def test_a_stopped_survey_goes_on(history: CommandLine, cpugpu: CommandLine) -> None:

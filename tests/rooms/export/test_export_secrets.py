@@ -44,7 +44,7 @@ from cpugpu_tui.model import (
     TelemetryRead,
     TensorsPlaced,
 )
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 
 SECRETS = {
     "a path with blanks": "cannot open /srv/aurora/my thesis/plan b.csv for you",

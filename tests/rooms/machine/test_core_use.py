@@ -76,7 +76,7 @@ def test_processes_that_end_meanwhile_are_not_outside() -> None:
     """A shell compiles: each compiler has ended, and its time was added to the shell's."""
     before = moment(0.0, {OTHER: 10}, busy_ticks=0, allowed_ticks=0)
     after = moment(1.0, {OTHER: 10}, busy_ticks=90, allowed_ticks=90)
-    after = replace(after, processes={OTHER: replace(after.processes[OTHER], ended_ticks=90)})
+    after = replace(after, processes={OTHER: after.processes[OTHER]._replace(ended_ticks=90)})
     found = core_use(before, after, OWN, APP, TICK_S)
     assert found is not None
     assert (found.other_processes, found.ended_cores, found.unseen_cores) == (0, pytest.approx(0.9), 0.0)

@@ -16,7 +16,7 @@ from tests.helpers.machine.nvml_library import (
 )
 
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, company, process_text
-from cpugpu_tui.machine.nvml import GpuProbe
+from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.model import Reading
 from cpugpu_tui.timing.edges import GpuWatcher, passage
 

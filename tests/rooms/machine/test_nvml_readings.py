@@ -11,7 +11,9 @@ from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.machine.nvml_library import NOT_SUPPORTED, FakeNvml, fake_nvml, nvml_library
 from tests.helpers.machine.nvml_machine import NOT_THERE, Machine, machine, unknown
 
-from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe
+from cpugpu_tui.machine.nvml.probe import GpuProbe
+from cpugpu_tui.machine.nvml.session import SLOW_S
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import Reading, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
 

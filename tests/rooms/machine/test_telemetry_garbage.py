@@ -16,7 +16,9 @@ from tests.helpers.machine.nvml_machine import Machine, machine, unknown
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES
-from cpugpu_tui.machine.nvml import KEYS, SLOW_S, GpuProbe, Nvml
+from cpugpu_tui.machine.nvml.probe import GpuProbe
+from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import TelemetryRead
 from cpugpu_tui.telemetry.driver import Asker

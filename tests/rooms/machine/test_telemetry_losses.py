@@ -23,7 +23,8 @@ from tests.helpers.machine.fake_nvml_library import (
     values,
 )
 
-from cpugpu_tui.machine.nvml import KEYS, SLOW_S, Nvml
+from cpugpu_tui.machine.nvml.session import SLOW_S, Nvml
+from cpugpu_tui.machine.nvml.values import KEYS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
 

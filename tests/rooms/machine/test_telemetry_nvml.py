@@ -24,7 +24,9 @@ from tests.helpers.machine.fake_nvml_library import (
     values,
 )
 
-from cpugpu_tui.machine.nvml import KEYS, THROTTLE_WORDS, Nvml
+from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS
+from cpugpu_tui.machine.nvml.session import Nvml
+from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuTelemetry, Reading
 

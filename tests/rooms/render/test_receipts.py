@@ -24,8 +24,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LINE_REASONS, LOOP, OUTSIDE, SMALL, WAIT, WORK
-from cpugpu_tui.render.compiled import compiled_lines, eager_ns
-from cpugpu_tui.render.receipts import line_words, run_receipt, slow_lines
+from cpugpu_tui.render.receipts import compiled_lines, eager_ns, line_words, run_receipt, slow_lines
 from cpugpu_tui.state.state import RunState
 
 SMALL_CASE, LARGE_CASE = Case("mine", 64), Case("mine", 128)

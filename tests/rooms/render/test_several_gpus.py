@@ -112,9 +112,10 @@ def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> No
     left.note(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
     for event in swept(plan)[1].events:
         left.note(event)
-    search = left.plan(None).search
+    search = left.plan(0.0).search
     assert search is not None
-    assert [found.device for found in search.found] == ["cuda:0", "cuda:1"]
+    told = [(found.device, found.moved) for found in search.found]
+    assert told == [("cuda:0", False), ("cuda:0", True), ("cuda:1", False), ("cuda:1", True)]
     assert all(isinstance(found, Found) and found.speedup for found in search.found)
     assert set(state.rows) == {Case("matmul", 256).key}
 

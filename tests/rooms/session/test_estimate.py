@@ -12,7 +12,7 @@ from tests.helpers.app.saved_runs import stream
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.model import Case, Ceilings, Device, Plan, Simulation
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session import estimate as estimate_module
 from cpugpu_tui.session.estimate import (
     LEAST_CASE,

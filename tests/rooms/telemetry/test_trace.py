@@ -18,7 +18,7 @@ from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
-from cpugpu_tui.machine.nvml import THROTTLE_WORDS, throttle_words
+from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS, throttle_words
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead

@@ -25,7 +25,7 @@ from cpugpu_tui.model import (
     Found,
     Simulation,
 )
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
@@ -159,7 +159,7 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
     for event in recorder.events:
         if getattr(event, "case", "") != chosen.key:  # the agent died at this one
             remaining.note(event)
-    again = remaining.plan(None)
+    again = remaining.plan(0.0)
     assert again.cases == (chosen,)
     assert again.search is not None
     told = {found.case.size: found for found in again.search.found if not found.moved}
@@ -180,6 +180,21 @@ def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
     sizes = [case.size for event in recorder.of(CasesChosen) for case in event.cases]
     assert sizes
     assert all(100 < size < 200 for size in sizes)
+
+
+def test_the_next_agent_of_a_survey_has_the_time_that_is_left() -> None:
+    plan = build_plan(PlanRequest(("survey",), max_seconds=500.0, simulation=CALM))
+    remaining = Remaining(plan)
+    assert remaining.plan(30.0).search == plan.search, "no agent has begun"
+    for event in state_events(plan, Recorder()):
+        remaining.note(event)
+    assert plan.search is not None
+    assert plan.search.device_s is not None
+    for elapsed_s, device_s in ((30.0, plan.search.device_s - 15.0), (1000.0, 0.001)):  # of CPU and GPU
+        again = remaining.plan(elapsed_s)
+        assert again.search is not None
+        assert again.search.device_s == device_s
+        assert again.max_seconds == max(500.0 - elapsed_s, 0.001)
 
 
 class Stopping(Recorder):
@@ -205,7 +220,7 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
         if not isinstance(event, CaseFailed):  # those that it did not reach
             remaining.note(event)
             again.log.append(event)
-    rest = remaining.plan(None)
+    rest = remaining.plan(0.0)
     Scheduler(rest, SimulatedMachine(rest), again, Control()).run()
     state = state_of(plan, again)
     short = [row.comparison for row in state.rows.values() if row.case.size <= 1000]
@@ -217,6 +232,17 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
         assert found.ratio <= 1.11
     finished = [event.case for event in again.of(CaseFinished)]
     assert len(finished) == len(set(finished)) <= 20
+
+
+def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
+    """The CPU wins at 16 and 50, by less than three times and after six rounds; the GPU wins above without doubt."""
+    laws = replace(QUICK, noise=0.01, cpu_ns_per_flop=0.4, gpu_ns_per_flop=0.001, launch_ns=200_000.0)
+    plan = search_plan(replace(laws, sync_ns=160_000.0, kernel_overhead_ns=40_000.0), max_size="2000")
+    state, _ = searched(replace(plan, cases=tuple(case for case in plan.cases if case.size != 200)))
+    (answer,) = answers(state)
+    assert answer.evidence.measured.kind == RISES
+    assert answer.evidence.measured.ratio is not None
+    assert answer.evidence.measured.ratio <= 1.1
 
 
 def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:

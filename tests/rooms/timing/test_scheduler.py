@@ -14,6 +14,7 @@ from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachi
 
 from cpugpu_tui.model import (
     Calibrated,
+    Case,
     CaseFailed,
     CaseFinished,
     CaseStarted,
@@ -346,3 +347,11 @@ def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
     checked = [event.check is not None for event in swept(plan)[1].of(CaseFinished)]
     assert [index for index, was in enumerate(checked) if was] == [0, 10, 20, 30, 32]
     assert all(event.check is not None for event in swept(plan_of(16, 32))[1].of(CaseFinished))
+
+
+def test_in_a_long_plan_the_first_case_of_each_workload_is_checked() -> None:
+    names = ("conv2d", "softmax", "fft", "sort", "solve", "svd", "knn", "random", "cholesky", "embedding", "layernorm")
+    plan = replace(plan_of(), cases=tuple(Case(name, size) for name in names for size in (16, 32)))
+    checked = {event.case: event.check for event in swept(plan)[1].of(CaseFinished)}
+    assert len(checked) == len(plan.cases) > 20
+    assert all(checked[Case(name, 16).key] is not None for name in names)

@@ -60,7 +60,7 @@ from cpugpu_tui.model import (
     WorkloadInfo,
     WorkloadsLoading,
 )
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.timing import channel
 from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode

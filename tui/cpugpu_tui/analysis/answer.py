@@ -9,9 +9,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END, Decomposition
-from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, Crossover, SweepPoint
+from cpugpu_tui.decide.crossover import ALWAYS, FALLS, NEVER, RISES, SEVERAL, TIES, Crossover, SweepPoint
 from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS, TIE, UNDECIDED, Comparison
+from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS, SURE_ROUNDS, TIE, UNDECIDED, Comparison
 from cpugpu_tui.model.quantities import count_of, factor, faster, joined, plus_minus
 
 CLOSE = 1.1
@@ -67,7 +67,9 @@ def not_judged(comparison: Comparison) -> str:
     if spread is None:
         return count_of(comparison.rounds, "round")
     if comparison.verdict == UNDECIDED and not _is_close(comparison):
-        return plus_minus(spread)
+        # Away from 1, a narrow interval is that of a winner that the sweep took back, because it had few rounds.
+        is_few = spread < CLOSE - 1 and comparison.rounds < SURE_ROUNDS
+        return count_of(comparison.rounds, "round") if is_few else plus_minus(spread)
     return ""
 
 
@@ -138,6 +140,13 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
     if found.kind == NEVER:
         return f"nowhere up to {_decided(found)[-1].size:,}{exceptions(found)}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
+
+
+def open_sweep_words(found: Crossover) -> str:
+    """Return why no size of a sweep has a winner, in a few words."""
+    if found.kind == TIES:
+        return "equally fast"
+    return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"
 
 
 def is_wide(found: Crossover) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,6 +17,9 @@ from cpugpu_tui.model.quantities import count_of, rate_text, significant, time_t
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
+
+Bar = Callable[[str, float, float, str, str], list[Part]]
+"""Draws a line of label, value and text in a role, on a scale that ends at the largest value."""
 
 LABEL, VALUE = 23, 32
 """Cells left and right of the bars; the bars fill the rest of the width."""
@@ -40,7 +43,7 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bo
     cpu = next((found for found in known if found.device == "cpu"), None)
     gpus = sorted((found for found in known if found.device != "cpu"), key=lambda found: place(found.device))
     gpu = next(iter(gpus), None)
-    bar = _Bars(width)
+    bar = partial(_bar, max(LEAST_BAR, min(MOST_BAR, width - LABEL - VALUE)))
     both = [found for found in (cpu, gpu) if found is not None]
     lines: list[list[Part]] = []
     for index, sentence in enumerate(sentences(cpu, gpu)):
@@ -64,15 +67,10 @@ def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
     return tuple({found.device: found for found in by_age if found.torch == by_age[-1].torch}.values())
 
 
-class _Bars:
-    """Draws bars of a common length in ASCII; `_spelled` turns them into blocks."""
-
-    def __init__(self, width: int) -> None:
-        self.room = max(LEAST_BAR, min(MOST_BAR, width - LABEL - VALUE))
-
-    def __call__(self, label: str, value: float, most: float, text: str, role: str) -> list[Part]:
-        cells = max(1, round(self.room * value / most)) if most > 0 else 1
-        return [(f"  {label:<{LABEL - 2}}", "text"), (f"{'#' * cells:<{self.room}}", role), (f" {text}", "text")]
+def _bar(room: int, label: str, value: float, most: float, text: str, role: str) -> list[Part]:
+    """Return a line with a bar of at most `room` cells, in ASCII; `_spelled` turns it into blocks."""
+    cells = max(1, round(room * value / most)) if most > 0 else 1
+    return [(f"  {label:<{LABEL - 2}}", "text"), (f"{'#' * cells:<{room}}", role), (f" {text}", "text")]
 
 
 def _spelled(text: str) -> str:
@@ -88,7 +86,7 @@ def _wrapped(sentence: str, width: int, role: str) -> list[list[Part]]:
     return [[(piece.replace("\xa0", " "), role)] for piece in textwrap.wrap(glued, width)]
 
 
-def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _Bars, width: int) -> list[list[Part]]:
+def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: Bar, width: int) -> list[list[Part]]:
     """Return a device's heading, float32 rate and memory rate, on scales shared with the other device."""
     both = [each for each in (cpu, gpu) if each is not None]
     role = "cpu" if found is cpu else "gpu"
@@ -105,7 +103,7 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: _B
     return lines
 
 
-def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
+def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: Bar) -> list[list[Part]]:
     """Return the times that every call takes, however small its work."""
     costs = [
         ("one CPU call", cpu.launch_ns if cpu is not None else None, "cpu"),
@@ -119,7 +117,7 @@ def _overheads(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Par
     return lines
 
 
-def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: _Bars) -> list[list[Part]]:
+def _pcie(gpu: Ceilings, cpu: Ceilings | None, bar: Bar) -> list[list[Part]]:
     """Return the bars of PCIe copies, on the scale of the fastest copy or the CPU's memory."""
     if not gpu.transfers:
         return []
@@ -286,12 +284,9 @@ def judge_clock(
     scope = synced_ns / (operations * latency_ns) if operations and latency_ns else None
     judged = Written(printed_ns, synced_ns / printed_ns, scope, None)
     bound = least_ns(flops, bytes_moved, dtype, ceilings) if ceilings is not None else None
-    if bound is None or not operations:
+    if bound is None or operations * bound[1] <= printed_ns:
         return judged
-    kind, least = bound
-    factor = operations * least / printed_ns
-    if factor <= 1.0:
-        return judged
-    rate = operations * (flops if kind == "compute" else bytes_moved) / (printed_ns / 1e9)
-    implied = f"{rate / 1e12:,.4g} {'TFLOP/s' if kind == 'compute' else 'TB/s'}"
-    return Written(printed_ns, judged.clock_factor, scope, factor, implied)
+    amount, unit = (flops, "TFLOP/s") if bound[0] == COMPUTE else (bytes_moved, "TB/s")
+    rate = operations * amount / (printed_ns / 1e9)
+    implied = f"{rate / 1e12:,.4g} {unit}"
+    return judged._replace(impossible_factor=operations * bound[1] / printed_ns, implied=implied)

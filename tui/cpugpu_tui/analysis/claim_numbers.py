@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.answer import WITHIN, named, not_judged
 from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
@@ -80,8 +81,7 @@ class Numbers:
         return next((point for point in self.sweep(workload, variant) if point.size == size), None)
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The outcome of a claim on this machine."""
 
     outcome: str
@@ -104,32 +104,36 @@ def needs_size(axis: str, size: int) -> str:
     return f"Needs {named(axis, '=', size)} or more."
 
 
-def winner(comparison: Comparison) -> str | None:
+def compared(point: TimedCase) -> Comparison:
+    """Return the comparison of a case that was timed on both devices."""
+    assert point.comparison is not None
+    return point.comparison
+
+
+def winner(point: TimedCase) -> str | None:
     """Return `GPU`, `CPU` or `tie`, judged or observed in few rounds; None if undecided."""
-    return TIE if comparison.verdict == TIE else comparison.faster
+    return TIE if compared(point).verdict == TIE else compared(point).faster
 
 
 def speedup(point: TimedCase) -> float:
     """Return CPU time divided by GPU time of a case that was timed on both devices."""
-    assert point.comparison is not None
-    return point.comparison.speedup
+    return compared(point).speedup
 
 
 def both_text(point: TimedCase) -> str:
     """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`, with the reason if it was not judged."""
-    assert point.comparison is not None
-    reason = not_judged(point.comparison)
-    relation = f"the GPU is {faster(point.comparison.speedup)}{f' ({reason})' if reason else ''}"
-    if point.comparison.verdict == TIE:
+    reason = not_judged(compared(point))
+    relation = f"the GPU is {faster(speedup(point))}{f' ({reason})' if reason else ''}"
+    if winner(point) == TIE:
         relation = f"equally fast ({WITHIN})"
     return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
 
 
 def one_winner(point: TimedCase | None, claimed: str, what: str, more: str = "") -> Judgement:
     """Judge whether the claimed device is faster at one size; `more` follows the numbers."""
-    if point is None or point.comparison is None:
+    if point is None:
         return unmeasured(what)
-    found = winner(point.comparison)
+    found = winner(point)
     outcome = UNDECIDED if found is None else HOLDS if found == claimed else FAILS
     return Judgement(outcome, f"{both_text(point)}.{more}", (point,))
 
@@ -204,10 +208,9 @@ def rising(points: Sequence[TimedCase], large: int, axis: str, what: str) -> Jud
 
 def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
     """Judge whether the GPU's speedup grows with size."""
-    usable = [point for point in points if point.comparison is not None]
-    if len(usable) < 2 or usable[-1].size < 4 * usable[0].size:
+    if len(points) < 2 or points[-1].size < 4 * points[0].size:
         return unmeasured(what)
-    first, last = usable[0], usable[-1]
+    first, last = points[0], points[-1]
     low, high = speedup(first), speedup(last)
     outcome = HOLDS if high >= GAIN * low else FAILS
     small, large = (named(axis, "=", point.size) for point in (first, last))
@@ -217,7 +220,6 @@ def gaining(points: Sequence[TimedCase], axis: str, what: str) -> Judgement:
 
 def main_reason(share: float, text: str, used: tuple[TimedCase, ...]) -> Judgement:
     """Judge whether something is the reason why the GPU loses the first case, by its share of the GPU's time."""
-    lost = used[0].comparison
-    if lost is not None and winner(lost) == GPU_WINS:
+    if winner(used[0]) == GPU_WINS:
         return Judgement(FAILS, f"Here the GPU is not slower. {text}", used)
     return Judgement(HOLDS if share >= MAIN_SHARE else FAILS, text, used)

@@ -7,7 +7,7 @@ GPU unless a sentence says otherwise (method.md).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import named
@@ -65,8 +65,7 @@ MILLISECOND_NS, MOVING_NS = 1e6, 2e6
 """P1's flat time on the GPU, and P3's time to move model and input."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """One sentence of a publication."""
 
     id: str
@@ -110,8 +109,7 @@ def _p1_addition(numbers: Numbers) -> Judgement:
     if not points:
         return unmeasured(what)
     last = points[-1]
-    wins = [p for p in points if p.comparison is not None and winner(p.comparison) == GPU_WINS]
-    assert last.comparison is not None
+    wins = [p for p in points if winner(p) == GPU_WINS]
     text = f"At {named(ADDITION_AXIS, '=', last.size)} the GPU is {faster(speedup(last))}."
     win = named(ADDITION_AXIS, "=", wins[0].size) if wins else ""
     if wins and wins[-1] is last:
@@ -120,17 +118,17 @@ def _p1_addition(numbers: Numbers) -> Judgement:
         return Judgement(UNMEASURED, f"{text} {needs_size(ADDITION_AXIS, ADDITION_LARGE)}", (last,))
     if wins:
         return Judgement(DEPENDS, f"{text} It wins at {win}.", (wins[0], last))
-    return Judgement(UNDECIDED if winner(last.comparison) is None else HOLDS, text, (last,))
+    return Judgement(UNDECIDED if winner(last) is None else HOLDS, text, (last,))
 
 
 # ------------------------------------------------------------------ P2: dot products
 
 
 def _p2_small(numbers: Numbers) -> Judgement:
-    points = [p for p in numbers.sweep("vector-dot", "matmul") if p.size <= P2_SMALL and p.comparison is not None]
+    points = [p for p in numbers.sweep("vector-dot", "matmul") if p.size <= P2_SMALL]
     if not points:
         return unmeasured(f"vector-dot with {named(DOT_AXIS, '=', P2_SMALL)} or fewer")
-    factors = [max(p.comparison.speedup, 1 / p.comparison.speedup) for p in points if p.comparison is not None]
+    factors = [max(speedup(p), 1 / speedup(p)) for p in points]
     alike = sum(factor <= LITTLE for factor in factors)
     outcome = HOLDS if alike == len(points) else DEPENDS if alike else FAILS
     first = points[0]
@@ -291,7 +289,7 @@ def _p4_reason(numbers: Numbers) -> Judgement:
     text = f"On the GPU this multiply-add is limited by {found.kind}{share}."
     if found.kind != COMPUTE:
         text += " More arithmetic units would not make it faster."
-    if point.comparison is None or winner(point.comparison) != GPU_WINS:
+    if winner(point) != GPU_WINS:
         return Judgement(FAILS, f"Here the GPU does not win. {text}", (point,))
     return Judgement(HOLDS if found.kind == COMPUTE else FAILS, text, (point,))
 
@@ -318,8 +316,7 @@ def _p5_reason(numbers: Numbers) -> Judgement:
         f"A step on the GPU takes {time_text(copied_ns)} with copies and {time_text(resident_ns)} without. "
         f"Copies are {share_text(share)} of the step."
     )
-    assert resident.comparison is not None
-    if winner(resident.comparison) == CPU_WINS:
+    if winner(resident) == CPU_WINS:
         text += " Even without copies the GPU is slower than the CPU."
     return main_reason(share, text, (copied, resident))
 

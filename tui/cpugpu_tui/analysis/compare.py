@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from statistics import fmean
-from typing import TypeVar
+from typing import NamedTuple
 
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY, SweepKey
-
-Found = TypeVar("Found")
 
 LOOKS = {5: 0.05, 7: 0.15, 10: 0.8}
 """Number of pairs of a duet at a look → its share of the level. Together 1.
@@ -32,20 +30,6 @@ VISITS = 4
 
 FIRST_LOOK, MOST_PAIRS = min(LOOKS), max(LOOKS)
 """Least and most pairs of agents: at most 40 visits to each side."""
-
-
-def first_word(pairs: int, judge: Callable[[int, float], Found], is_open: Callable[[Found], bool]) -> Found:
-    """Return the result of the first look that is not open, or of the last look, with at least `FIRST_LOOK` pairs.
-
-    `judge` is called with the number of pairs to judge, in order of time, and with the look's share of the level. So
-    pairs that come after a decision never change it.
-    """
-    looks = [(count, share) for count, share in LOOKS.items() if count <= pairs]
-    for count, share in looks[:-1]:
-        found = judge(count, share)
-        if not is_open(found):
-            return found
-    return judge(*looks[-1])
 
 
 FASTER, SLOWER, SAME, UNDECIDED = "FASTER", "SLOWER", "SAME", "UNDECIDED"
@@ -138,10 +122,14 @@ class Change:
         """Degrees of freedom of `error`."""
         return self.base_runs - 1 if self.is_duet else self.base_runs + self.new_runs - 2
 
-    def within(self, below: float, above: float) -> Change:
-        """Return the change with the interval that misses the truth at most this often on each side."""
+    def ends(self, below: float, above: float) -> tuple[float, float]:
+        """Return the ends of the interval that misses the truth at most this often on each side."""
         low, high = (math.exp(quantile(2 * level, self.degrees) * self.error) for level in (below, above))
-        return replace(self, low=self.ratio / low, high=self.ratio * high)
+        return self.ratio / low, self.ratio * high
+
+    def within(self, low: float, high: float) -> Change:
+        """Return the change with this interval."""
+        return replace(self, low=low, high=high)
 
     def p_above(self, bound: float) -> float:
         """Return the one-sided p-value of a ratio that is at most `bound`."""
@@ -208,7 +196,8 @@ def _change(base: Sequence[float], new: Sequence[float]) -> Change:
         return found
     squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))
     error = math.sqrt(squares / found.degrees * (1 / len(base) + 1 / len(new)))
-    return replace(found, error=error).within(SINGLE / 2, SINGLE / 2)
+    found = replace(found, error=error)
+    return found.within(*found.ends(SINGLE / 2, SINGLE / 2))
 
 
 def _paired(ratios: Sequence[float]) -> Change:
@@ -220,7 +209,8 @@ def _paired(ratios: Sequence[float]) -> Change:
     if len(distinct) < 2:
         return found
     variance = math.fsum((ratio - fmean(ratios)) ** 2 for ratio in ratios) / (count - 1)
-    return replace(found, error=math.sqrt(variance / count)).within(SINGLE / 2, SINGLE / 2)
+    found = replace(found, error=math.sqrt(variance / count))
+    return found.within(*found.ends(SINGLE / 2, SINGLE / 2))
 
 
 def _without_copies(side: Sequence[float]) -> Sequence[float]:
@@ -257,18 +247,13 @@ def _means(sides: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return {run: fmean(math.log(side[run]) for side in sides) for run in sides[0] if all(run in side for side in sides)}
 
 
-@dataclass(frozen=True)
-class Levels:
+class Levels(NamedTuple):
     """How often a verdict may be false, each on one side of its interval or on both together."""
 
     shared: float
     """Share of `FALSE_WORDS` for this verdict, in a duet for this look."""
     single: float = SINGLE
     """`SINGLE`, in a duet the part of it for this look."""
-
-    def of_look(self, share: float) -> Levels:
-        """Return the levels of one look of a duet."""
-        return Levels(self.shared * share, self.single * share)
 
     def p(self, p: float) -> float:
         """Return a p-value that accounts for all verdicts and looks."""
@@ -303,18 +288,22 @@ def judge(
 
 
 def _at_looks(each: Judged, band: float, levels: Levels, decide: Decide) -> Judged:
-    """Return the verdict of the first look that decides; later pairs of agents do not count."""
+    """Return the verdict of the first look that decides, or of the last one; later pairs of agents do not count."""
     assert each.change is not None
-
-    def look(count: int, share: float) -> Judged:
+    for count, share in LOOKS.items():
+        if count > each.change.base_runs:
+            break
         pairs = tuple(pair.first(count) for pair in each.pairs)
         found = together(pairs)
         assert found is not None
         if found.low is None:
-            return Judged(pairs, found, TOO_FEW)
-        return decide(replace(each, pairs=pairs), found, band, levels.of_look(share))
-
-    return first_word(each.change.base_runs, look, lambda found: found.verdict in (UNDECIDED, TOO_FEW))
+            judged = Judged(pairs, found, TOO_FEW)
+        else:
+            spent = Levels(levels.shared * share, levels.single * share)
+            judged = decide(replace(each, pairs=pairs), found, band, spent)
+        if judged.verdict not in (UNDECIDED, TOO_FEW):
+            break
+    return judged
 
 
 def _unjudged(group: tuple[Pair, ...], min_runs: int) -> Judged:
@@ -337,16 +326,12 @@ def _decided(each: Judged, found: Change, band: float, levels: Levels) -> Judged
     SLOWER and FASTER: the interval does not contain 1. UNDECIDED: it does.
     """
     p = levels.p(2 * min(found.p_above(1), 1 - found.p_above(1)))
-    own = found.within(levels.single / 2, levels.single / 2)
-    assert own.low is not None
-    assert own.high is not None
-    if 1 / (1 + band) <= own.low and own.high <= 1 + band:
-        return replace(each, change=own, verdict=SAME, p=p, confidence=1 - levels.single)
-    wide = found.within(levels.shared / 2, levels.shared / 2)
-    assert wide.low is not None
-    assert wide.high is not None
-    verdict = SLOWER if wide.low > 1 else FASTER if wide.high < 1 else UNDECIDED
-    return replace(each, change=wide, verdict=verdict, p=p, confidence=1 - levels.shared)
+    low, high = found.ends(levels.single / 2, levels.single / 2)
+    if 1 / (1 + band) <= low and high <= 1 + band:
+        return replace(each, change=found.within(low, high), verdict=SAME, p=p, confidence=1 - levels.single)
+    low, high = found.ends(levels.shared / 2, levels.shared / 2)
+    verdict = SLOWER if low > 1 else FASTER if high < 1 else UNDECIDED
+    return replace(each, change=found.within(low, high), verdict=verdict, p=p, confidence=1 - levels.shared)
 
 
 def grouped(pairs: Sequence[Pair]) -> list[tuple[Pair, ...]]:

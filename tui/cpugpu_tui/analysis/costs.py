@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.interval import median_interval
 
 TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
@@ -95,54 +96,36 @@ class WhatIf(NamedTuple):
     """Its name beside a chart."""
     question: str
     """What the crossover under these costs answers."""
+    metric: str = model.LATENCY
+    """The GPU's times that it takes."""
+    calls: int = 1
+    """Number of calls that share the copies of one."""
 
 
 WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf(RESIDENT, "inputs on the GPU", "What if the inputs are on the GPU?"),
-    WhatIf(END_TO_END, "with copies", "What if the copies are included?"),
-    WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?"),
-    WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?"),
-    WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?"),
-    WhatIf(NO_LAUNCH, "no launch and wait", "What if launch and wait cost nothing?"),
+    WhatIf(END_TO_END, "with copies", "What if the copies are included?", model.PAGEABLE),
+    WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?", model.PINNED),
+    WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?", model.PAGEABLE, 10),
+    WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?", model.PAGEABLE, 100),
+    WhatIf(NO_LAUNCH, "no launch and wait", "What if launch and wait cost nothing?", model.DEVICE),
     WhatIf(ONE_THREAD, "one CPU thread", "What if the CPU uses one thread?"),
 )
 """In the order in which a key cycles through them; the first was measured."""
 
 
-class GpuRounds(NamedTuple):
-    """One GPU's times of one case, round by round, ns per call."""
+def gpu_rounds(what_if: WhatIf, measured: Mapping[str, Rounds]) -> Rounds:
+    """Return a GPU's times under a `WhatIf`, from those of each metric; empty if it needs one without times.
 
-    latency: Rounds
-    pageable: Rounds
-    pinned: Rounds
-    device: Rounds
-
-
-def gpu_rounds(key: str, measured: GpuRounds) -> Rounds:
-    """Return the GPU's times under a `WhatIf`; empty if they need a metric that was not measured."""
-    match key:
-        case "resident" | "one thread":
-            return measured.latency
-        case "end to end":
-            return measured.pageable
-        case "pinned":
-            return measured.pinned
-        case "10 calls":
-            return _amortised(measured, 10)
-        case "100 calls":
-            return _amortised(measured, 100)
-        case "no launch cost":
-            return measured.device
-        case _:
-            return {}
-
-
-def _amortised(measured: GpuRounds, calls: int) -> Rounds:
-    """Return latency plus its share of the copies' time, for the rounds that have both."""
-    both = [index for index in measured.pageable if index in measured.latency]
+    If calls share copies, it is the latency plus its part of the copies' time, for the rounds that have both.
+    """
+    found, latency = measured.get(what_if.metric, {}), measured.get(model.LATENCY, {})
+    if what_if.calls == 1:
+        return found
     return {
-        index: measured.latency[index] + max(0.0, measured.pageable[index] - measured.latency[index]) / calls
-        for index in both
+        index: latency[index] + max(0.0, found[index] - latency[index]) / what_if.calls
+        for index in found
+        if index in latency
     }
 
 

@@ -20,8 +20,6 @@ def sentences(evidence: Evidence) -> tuple[str, ...]:
 
 def cause_sentence(evidence: Evidence) -> str:
     """Return the largest part of the GPU's time at the smallest size; empty if that was not measured."""
-    if not evidence.measured.points:
-        return ""
     smallest = evidence.measured.points[0]
     parts = []
     if evidence.resident is not None:

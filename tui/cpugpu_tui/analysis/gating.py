@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.compare import (
     FIRST_LOOK,
@@ -24,8 +25,7 @@ from cpugpu_tui.analysis.compare import (
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 
 
-@dataclass(frozen=True)
-class Gated:
+class Gated(NamedTuple):
     """One verdict of the gate."""
 
     judged: Judged
@@ -51,12 +51,10 @@ def judge_slowdowns(pairs: Sequence[Pair], limits: Mapping[str, float], sharers:
 
 
 def _limited(each: Judged, found: Change, limit: float, levels: Levels) -> Judged:
-    found = found.within(levels.shared, levels.single)
-    assert found.low is not None
-    assert found.high is not None
-    verdict = SLOWER if found.low > 1 + limit else PASSED if found.high <= 1 + limit else UNDECIDED
+    low, high = found.ends(levels.shared, levels.single)
+    verdict = SLOWER if low > 1 + limit else PASSED if high <= 1 + limit else UNDECIDED
     p = levels.p(found.p_above(1 + limit))
-    return replace(each, change=found, verdict=verdict, p=p, confidence=1 - levels.shared)
+    return replace(each, change=found.within(low, high), verdict=verdict, p=p, confidence=1 - levels.shared)
 
 
 def gated(judged: Sequence[Judged], limits: Mapping[str, float]) -> tuple[Gated, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.thresholds import CPU, Part
 
@@ -42,8 +42,7 @@ def answered(faster: Sequence[Part]) -> float:
     return sum(_is_answered(faster, size) for size in sizes) / len(sizes)
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """The choice at one size."""
 
     size: int
@@ -58,8 +57,7 @@ class Choice:
         return (self.cpu_ns if self.device == CPU else self.gpu_ns) / min(self.cpu_ns, self.gpu_ns) - 1
 
 
-@dataclass(frozen=True)
-class Regret:
+class Regret(NamedTuple):
     """The choices of one threshold, or of all."""
 
     choices: tuple[Choice, ...]

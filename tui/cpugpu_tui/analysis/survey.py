@@ -83,11 +83,16 @@ def by_kind(found: Iterable[tuple[str, Crossover]]) -> dict[str, list[str]]:
     """Return the names of workloads by where the GPU wins. Those without a size on both devices are left out."""
     names: dict[str, list[str]] = {kind: [] for kind in (ALWAYS, NEVER, DEPENDS, UNCLEAR)}
     for name, each in found:
-        kind = each.kind if each.kind in (ALWAYS, NEVER) else UNCLEAR
-        kind = DEPENDS if each.low is not None or exceptions(each) else kind
         if each.points:
-            names[kind].append(name)
+            names[kind_of(each)].append(name)
     return names
+
+
+def kind_of(found: Crossover) -> str:
+    """Return where the GPU wins: `ALWAYS`, `NEVER`, `DEPENDS` or `UNCLEAR`."""
+    if found.low is not None or exceptions(found):
+        return DEPENDS
+    return found.kind if found.kind in (ALWAYS, NEVER) else UNCLEAR
 
 
 def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, str, str]:

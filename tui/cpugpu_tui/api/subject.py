@@ -8,8 +8,8 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
@@ -18,8 +18,7 @@ from cpugpu_tui.workloads.code_target import load_target, parse_target
 from cpugpu_tui.workloads.own_code import DEVICE, SIZE, own_code
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """Code to time."""
 
     code: OwnCode
@@ -50,22 +49,13 @@ def subject_of(
     if text is not None and not values_reason:
         return Subject(own_code(text, setup, lets, in_place=in_place))
     if isinstance(what, str):
-        return _expression_with_values(
-            text or what, setup, lets, CallerCode(None, inputs, values), values_reason, in_place
-        )
+        code = own_code(text or what, setup, lets, in_place=in_place)  # checks its syntax
+        function, beside = load_target(*code.target) if code.target else (None, None)
+        own = CallerCode(function, inputs or beside, values)
+        return Subject(replace(code, target=(CALLER, values_reason), sha256=""), own)
     reason = values_reason if text is not None else _why_not_importable(what)
     code = own_code(name_of(what), setup, lets, in_place=in_place, target=(CALLER, reason))
     return Subject(code, CallerCode(what, inputs, values))
-
-
-def _expression_with_values(
-    text: str, setup: str, lets: tuple[tuple[str, str], ...], own: CallerCode, reason: str, in_place: bool
-) -> Subject:
-    code = own_code(text, setup, lets, in_place=in_place)  # checks its syntax
-    if code.target:
-        function, beside = load_target(*code.target)
-        own = replace(own, function=function, inputs=own.inputs or beside)
-    return Subject(replace(code, target=(CALLER, reason), sha256=""), own)
 
 
 def _divided(let: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], dict[str, Any]]:
@@ -158,17 +148,13 @@ def _why_not_importable(what: object) -> str:
     name = name_of(what)
     if name.startswith("lambda"):
         return "a lambda cannot be imported"
-    if not _is_function(what):
+    if not hasattr(what, "__qualname__"):
         return f"{_article(type(what).__name__)} cannot be imported"
     if "<locals>" in str(getattr(what, "__qualname__", "")):
         return f"{name} is defined inside another function"
     if getattr(what, "__module__", "") == "__main__":
         return f"{name} is defined in __main__"
     return f"{name} cannot be imported from {getattr(what, '__module__', None) or 'its module'}"
-
-
-def _is_function(what: object) -> bool:
-    return hasattr(what, "__qualname__")
 
 
 def _stands_beside(inputs: object, what: object) -> bool:

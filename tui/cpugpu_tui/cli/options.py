@@ -59,7 +59,7 @@ Names = Annotated[
 Sizes = Annotated[
     str | None,
     typer.Option(
-        "--size", metavar="SIZES", help="Sizes: 16,32,64 or start:stop:step such as 1:10000:50.",
+        "--size", metavar="SIZES", help="Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:4096.",
         show_default="the workload's",
     ),
 ]  # fmt: skip
@@ -94,7 +94,7 @@ Rounds = Annotated[
     int | None,
     typer.Option(
         metavar="COUNT", help="Exact number of rounds per case.",
-        show_default="8 to 40, until ± is small",
+        show_default="8 to 40, in a search 6 to 24",
     ),
 ]  # fmt: skip
 FindCrossover = Annotated[
@@ -114,7 +114,7 @@ MaxSize = Annotated[
 ]
 Full = Annotated[
     bool,
-    typer.Option("--full", help="With --find-crossover: also time the CPU at sizes where it is certain to lose."),
+    typer.Option("--full", help="In a search: also time the CPU at sizes where it is certain to lose."),
 ]
 Resume = Annotated[
     bool,
@@ -159,7 +159,7 @@ Mnist = Annotated[
 Cache = Annotated[
     str,
     typer.Option(
-        metavar="STATE", help="State of the GPU caches when kernel time is measured: cold (emptied first) or warm."
+        metavar="STATE", help="State of the caches when kernel time is measured: cold (emptied first) or warm."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
@@ -208,7 +208,7 @@ Band = Annotated[
         metavar="PERCENT", envvar="CPUGPU_BAND",
         help="When runs are compared, differences up to this size get the verdict SAME. A single value such as 2% is "
         "used for both latency and kernel time.",
-        show_default="latency=2%,kernel-time=0.5%",
+        show_default="latency=2%,kernel-time=0.5%; between Pythons latency=0.7%",
     ),
 ]  # fmt: skip
 Simulate = Annotated[

@@ -165,7 +165,7 @@ def _print(
 
 def json_line(read: TelemetryRead, origin: Origin) -> dict[str, object]:
     """Return one sweep for JSON: the event with its origin."""
-    from cpugpu_tui.model.plain_data import to_plain
+    from cpugpu_tui.model.event import to_plain
     from cpugpu_tui.telemetry.trace import SCHEMA
 
     return {

@@ -41,7 +41,7 @@ Setup = Annotated[
     list[str] | None,
     typer.Option(
         "--setup", "-s", metavar="CODE",
-        help="Python code that makes the inputs. It runs once for each size. Repeat for more lines.",
+        help="Python code that makes the inputs of a size. Repeat for more lines.",
     ),
 ]  # fmt: skip
 CodeSizes = Annotated[

@@ -20,8 +20,8 @@ OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
 """Least rounds of each device, and least ratio of their medians, for such an observation."""
 
 DECISIVE_ROUNDS = 3
-"""Least rounds of an observation on which a crossover rests. Simulated equal devices with up to 9 % noise were called
-different in at most 2 %, recorded rounds of a GPU server in 2 of 1,003; two rounds in up to 12 % (method.md)."""
+"""Least rounds of an observation on which a crossover rests. Simulated equal devices with 9 % noise and one mode were
+called different in at most 3 %, recorded rounds of a GPU server in 2 of 1,003; two rounds up to 11 % (figures.md)."""
 
 
 SURE_ROUNDS, SURE_RATIO = 7, 3.0

@@ -16,7 +16,7 @@ from cpugpu_tui.analysis.costs import ALLOWED, CostRatio, cost_ratio
 from cpugpu_tui.doctor.facts import Finding, ok, sentences, warn
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation, TelemetryRead
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.telemetry.sampler import Sampler
 from cpugpu_tui.transport.agent_command import agent_command
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.transport.plausible import FACTS
 
 HOST, PERSON, PLACE, BUS = "host", "person", "<path>", "<pci>"

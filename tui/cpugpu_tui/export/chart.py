@@ -69,6 +69,9 @@ LINE_POINTS = 12.5
 ROOM_FOR_WORDS = 0.14
 """Share of the height below the curves for the words about crossovers."""
 
+ROOM_FOR_WIDER_FONTS = 0.03
+"""Share of a page's chart that stays empty on the right: its texts are in the page's font, which may be wider."""
+
 
 def need() -> None:
     """Check that matplotlib is installed.
@@ -127,10 +130,11 @@ def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
     axes.grid(visible=True, axis="y", which="major", color=LINE, linewidth=0.8)
     axes.tick_params(which="both", color=BAND, labelcolor=TEXT)
     low, high = axes.get_ylim()
+    first = next((curve.label for curve in chart.curves if curve.role == "gpu"), "GPU")  # its crossover is marked
     marked = [
         _mark(axes, chart, found, look, is_narrow=is_narrow)
         for found, look in (
-            (chart.resident, ("GPU wins", "X", GPU, 0.02)),
+            (chart.resident, (f"{first} wins", "X", GPU, 0.02)),
             (chart.with_copies, ("with copies", "*", COPIES, 0.09)),
         )
     ]
@@ -239,7 +243,7 @@ def _draw_survey(axes: Any, chart: SurveyChart, *, is_narrow: bool) -> None:
         first, last = map(_size, bar.ends)
         for x, side, text in (
             (-0.012, "right", first),
-            (1.012, "left", last if is_narrow else f"{last}   {bar.words}"),
+            (1.012, "left", last if is_narrow else f"{last} · {bar.words}"),
         ):
             axes.annotate(text, (x, place), ha=side, va="center", color=TEXT, fontsize=size, annotation_clip=False)
     axes.set_yticks(range(len(chart.bars)), [printable(bar.name) for bar in chart.bars], fontsize=size)
@@ -249,7 +253,7 @@ def _draw_survey(axes: Any, chart: SurveyChart, *, is_narrow: bool) -> None:
     axes.set_xticks([])
     for words, colour, hatch in SURVEY_LOOKS.values():
         axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="#ffffff", linewidth=0, label=words)
-    _legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1)
+    _legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1, handlelength=1.2)
 
 
 def _legend(axes: Any, *, is_narrow: bool, left: float = -0.02, **more: Any) -> None:
@@ -282,6 +286,8 @@ def inline_svg(chart: SweepChart | SurveyChart, salt: str, *, is_narrow: bool = 
 
     with _own_style(**{"svg.hashsalt": salt, "svg.fonttype": "none"}):
         figure = Figure(figsize=_lower(NARROW if is_narrow else WIDE, chart), layout="constrained")
+        engine: Any = figure.get_layout_engine()
+        engine.set(rect=(0, 0, 1 - ROOM_FOR_WIDER_FONTS, 1))
         draw(figure.add_subplot(facecolor="none"), chart, is_narrow=is_narrow)
         figure.set_facecolor("none")
         text = _svg(figure)

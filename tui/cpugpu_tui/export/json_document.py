@@ -10,7 +10,7 @@ from typing import Any
 
 from cpugpu_tui import __version__
 from cpugpu_tui.export.stream import ExportedRun, case_results
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data

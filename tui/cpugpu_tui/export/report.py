@@ -16,7 +16,7 @@ from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model import SweepKey
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import micro, percent, time_text
 from cpugpu_tui.render.answers import taken_apart
 from cpugpu_tui.render.columns import is_words

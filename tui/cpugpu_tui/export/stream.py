@@ -13,8 +13,8 @@ from cpugpu_tui.analysis.costs import NEVER, calls_to_pay
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import Comparison
-from cpugpu_tui.render.compiled import eager_ns
 from cpugpu_tui.render.gpus import row_standings
+from cpugpu_tui.render.receipts import eager_ns
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
 from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.device_times import DeviceTimes

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns, thread_time_ns
+from typing import NamedTuple
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.text import printable
@@ -138,8 +139,7 @@ KERNEL_PID = 2
 """Parent of the kernel's threads, if this namespace shows them."""
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """One process at one moment."""
 
     command: str
@@ -216,10 +216,10 @@ def snapshot(root: str = "/") -> Snapshot:
         if thread_time_ns() - began_cpu_ns > MOST_CPU_NS or perf_counter_ns() - at_ns > MOST_NS:
             is_complete = False
             break
-        process = parse_process(_text(root, f"proc/{pid}/stat"))
+        process = parse_process(procfs.file_text(root, f"proc/{pid}/stat") or "")
         if process is not None:
             found[pid] = process
-    cores = parse_cores(_text(root, "proc/stat"), procfs.affinity_cores(root))
+    cores = parse_cores(procfs.file_text(root, "proc/stat") or "", procfs.affinity_cores(root))
     busy, allowed, stolen = cores or (None, None, None)
     return Snapshot(at_ns, found, is_complete, busy, allowed, stolen, procfs.cpu_throttled(root))
 
@@ -317,10 +317,3 @@ def _throttled(before: Snapshot, after: Snapshot) -> tuple[int, float] | None:
         if group in after.throttled
     ]
     return max(found, key=lambda each: each[1], default=None)
-
-
-def _text(root: str, path: str) -> str:
-    try:
-        return Path(root, path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

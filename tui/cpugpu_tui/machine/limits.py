@@ -18,75 +18,41 @@ MOST_LINKS = 36
 MOST_CPUS = 8192
 """Of one machine; the maximum of Linux."""
 
-_PERCENT = (0.0, 100.0)
-_BYTES = (0.0, 2.0**50)
-_MHZ = (0.0, 20_000.0)
-_POWER_MW = (0.0, 20_000_000.0)
-_TEMPERATURE_C = (-100.0, 300.0)
-_COUNT = (0.0, 1e15)
-_ENERGY_MJ = (0.0, 1e18)
-"""1 kW for thirty years."""
 COUNTED_NS = (0.0, 1e18)
 """Thirty years."""
 MOST_SHARE = 10.0
 """Largest growth of a counter of nanoseconds, as a multiple of the time between two readings. Counter and time are not
 read at the same instant, so values above 1 occur."""
 
-LIMITS: dict[str, tuple[float, float]] = {
-    # A GPU
-    "kernel_active_pct": _PERCENT,
-    "memory_active_pct": _PERCENT,
-    "memory_used_bytes": _BYTES,
-    "memory_reserved_bytes": _BYTES,
-    "memory_total_bytes": _BYTES,
-    "sm_clock_mhz": _MHZ,
-    "memory_clock_mhz": _MHZ,
-    "sm_clock_max_mhz": _MHZ,
-    "memory_clock_max_mhz": _MHZ,
-    "power_mw": _POWER_MW,
-    "power_average_mw": _POWER_MW,
-    "power_limit_mw": _POWER_MW,
-    "temperature_c": _TEMPERATURE_C,
-    "slowdown_temperature_c": _TEMPERATURE_C,
-    "temperature_margin_c": (-300.0, 300.0),
-    "memory_temperature_c": _TEMPERATURE_C,
-    "fan_pct": (0.0, 200.0),  # NVML: a fan may turn faster than its nominal speed
-    "performance_state": (0.0, 15.0),
-    "throttle_bits": (0.0, 2.0**64),
-    "throttled_power_cap_pct": _PERCENT,
-    "throttled_sync_boost_pct": _PERCENT,
-    "throttled_thermal_pct": _PERCENT,
-    "throttled_hw_thermal_pct": _PERCENT,
-    "throttled_power_brake_pct": _PERCENT,
-    "throttled_power_cap_ns": COUNTED_NS,
-    "throttled_sync_boost_ns": COUNTED_NS,
-    "throttled_thermal_ns": COUNTED_NS,
-    "throttled_hw_thermal_ns": COUNTED_NS,
-    "throttled_power_brake_ns": COUNTED_NS,
-    "pcie_generation": (0.0, 10.0),
-    "pcie_max_generation": (0.0, 10.0),
-    "pcie_width": (0.0, 32.0),
-    "pcie_max_width": (0.0, 32.0),
-    "pcie_tx_bytes_per_s": (0.0, 1e13),
-    "pcie_rx_bytes_per_s": (0.0, 1e13),
-    "nvlink_links": (0.0, float(MOST_LINKS)),
-    "nvlink_tx_bytes_per_s": (0.0, 1e14),
-    "nvlink_rx_bytes_per_s": (0.0, 1e14),
-    "sm_occupancy_pct": (0.0, 110.0),  # GPM's are quotients of counters that are not read at one instant
-    "tensor_active_pct": (0.0, 110.0),
-    "dram_active_pct": (0.0, 110.0),
-    "ecc_corrected_count": _COUNT,
-    "ecc_uncorrected_count": _COUNT,
-    "energy_mj": _ENERGY_MJ,
-    # A process
-    "cpu_cores": (0.0, float(MOST_CPUS)),
-    # The host
-    "cpu_pct": _PERCENT,
-    "cpu_freq_mhz": _MHZ,
-    "cpu_quota_cores": (0.0, 1e6),
-    "load_1min": (0.0, 1e7),
-}
-"""Key of a reading → its smallest and largest possible value, in the key's unit."""
+_RANGES: tuple[tuple[float, float, str], ...] = (
+    (0.0, 100.0, "kernel_active_pct memory_active_pct throttled_power_cap_pct throttled_sync_boost_pct"
+                 " throttled_thermal_pct throttled_hw_thermal_pct throttled_power_brake_pct cpu_pct"),
+    (0.0, 110.0, "sm_occupancy_pct tensor_active_pct dram_active_pct"),  # quotients of counters read one after another
+    (0.0, 200.0, "fan_pct"),  # NVML: a fan may turn faster than its nominal speed
+    (0.0, 2.0**50, "memory_used_bytes memory_reserved_bytes memory_total_bytes"),
+    (0.0, 1e13, "pcie_tx_bytes_per_s pcie_rx_bytes_per_s"),
+    (0.0, 1e14, "nvlink_tx_bytes_per_s nvlink_rx_bytes_per_s"),
+    (0.0, 10.0, "pcie_generation pcie_max_generation"),
+    (0.0, 32.0, "pcie_width pcie_max_width"),
+    (0.0, float(MOST_LINKS), "nvlink_links"),
+    (0.0, 20_000.0, "sm_clock_mhz memory_clock_mhz sm_clock_max_mhz memory_clock_max_mhz cpu_freq_mhz"),
+    (0.0, 20_000_000.0, "power_mw power_average_mw power_limit_mw"),
+    (0.0, 1e18, "energy_mj"),  # 1 kW for thirty years
+    (-100.0, 300.0, "temperature_c slowdown_temperature_c memory_temperature_c"),
+    (-300.0, 300.0, "temperature_margin_c"),
+    (0.0, 15.0, "performance_state"),
+    (0.0, 2.0**64, "throttle_bits"),
+    (*COUNTED_NS, "throttled_power_cap_ns throttled_sync_boost_ns throttled_thermal_ns throttled_hw_thermal_ns"
+                  " throttled_power_brake_ns"),
+    (0.0, 1e15, "ecc_corrected_count ecc_uncorrected_count"),
+    (0.0, float(MOST_CPUS), "cpu_cores"),
+    (0.0, 1e6, "cpu_quota_cores"),
+    (0.0, 1e7, "load_1min"),
+)  # fmt: skip
+"""Smallest and largest possible value, in the unit of the keys, and the keys of the readings that have these limits."""
+
+LIMITS = {key: (least, most) for least, most, keys in _RANGES for key in keys.split()}
+"""Key of a reading → its smallest and largest possible value."""
 
 
 def plausible(key: str, reading: Reading) -> Reading:

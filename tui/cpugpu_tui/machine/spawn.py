@@ -7,7 +7,7 @@ import select
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cpugpu_tui.machine.processes import exit_descriptor
 from cpugpu_tui.machine.text import printable
@@ -22,8 +22,7 @@ _READ, _WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """How a process ended."""
 
     elapsed_ns: int

@@ -6,19 +6,10 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-
-class Unit(NamedTuple):
-    """A unit of time, shared by a whole column."""
-
-    name: str
-    """`ns`, `us`, `ms` or `s`; the glyph set turns `us` into `µs`."""
-    ns: float
-    """Its length in nanoseconds."""
-
-
-NS, US, MS, S = Unit("ns", 1.0), Unit("us", 1e3), Unit("ms", 1e6), Unit("s", 1e9)
+_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
+"""Units of time with their length in nanoseconds; each face turns `us` into its own micro sign."""
 
 
 def significant(value: float) -> str:
@@ -47,16 +38,21 @@ def duration(seconds: float) -> str:
 
 def time_text(ns: float) -> str:
     """Return a time in its own best unit: `35.2 us`, `1.20 s`."""
-    unit = NS if ns < 999.5 else US if ns < 999.5e3 else MS if ns < 999.5e6 else S
-    return f"{significant(ns / unit.ns)} {unit.name}"
+    unit, length_ns = _unit(ns, 0.9995)
+    return f"{significant(ns / length_ns)} {unit}"
 
 
 def tick_text(ns: float) -> str:
     """Return a round time beside an axis in its own unit: `500 ns`, `10 us`, `1 ms`."""
-    unit = next((unit for unit in (S, MS, US) if ns >= 0.999 * unit.ns), NS)
-    value = ns / unit.ns
+    unit, length_ns = _unit(ns, 0.999)
+    value = ns / length_ns
     number = f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
-    return f"{number} {unit.name}" if ns else "0"
+    return f"{number} {unit}" if ns else "0"
+
+
+def _unit(ns: float, least: float) -> tuple[str, float]:
+    """Return the largest unit of which a time is at least the share `least`, otherwise `ns`."""
+    return next((unit for unit in _UNITS if ns >= least * unit[1]), _UNITS[-1])
 
 
 def size_text(size: int) -> str:
@@ -89,11 +85,6 @@ LEAST_SHOWN = 0.0005
 """Half-widths below this share would round to 0.0 %."""
 
 
-def half_width(share: float) -> str:
-    """Return the half-width of an interval in percent without the sign; `<0.1` instead of 0.0."""
-    return percent(share) if share >= LEAST_SHOWN else "<0.1"
-
-
 def percent(share: float) -> str:
     """Return a share in percent without the sign; two significant digits below ten."""
     value = share * 100
@@ -111,8 +102,8 @@ def faster(ratio: float) -> str:
 
 
 def plus_minus(share: float) -> str:
-    """Return the half-width of an interval: `± 4.2 %`."""
-    return f"± {half_width(share)} %"
+    """Return the half-width of an interval: `± 4.2 %`, `± <0.1 %`."""
+    return f"± {percent(share) if share >= LEAST_SHOWN else '<0.1'} %"
 
 
 def count_of(number: float, noun: str, plural: str = "") -> str:

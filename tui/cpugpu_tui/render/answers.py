@@ -18,7 +18,7 @@ from cpugpu_tui.model.quantities import faster, joined
 from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.condition import no_core_lines
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.presets import PRESETS
 
@@ -52,7 +52,7 @@ def answers(run: RunState) -> tuple[Answer, ...]:
 
 def is_survey(run: RunState) -> bool:
     """Whether a run searches many workloads, which share its time."""
-    search = run.run.plan.search if run.run is not None else None
+    search = run.plan.search
     return search is not None and search.device_s is not None and has_sweeps(run)
 
 
@@ -88,7 +88,7 @@ def _surveyed(run: RunState) -> dict[str, list[tuple[str, Evidence]]]:
 
 def _left_out(run: RunState) -> tuple[str, ...]:
     """Return which workloads of a survey do not exist in its dtype, in a sentence."""
-    plan = run.run.plan if run.run is not None else model.Plan("", ())
+    plan = run.plan
     dtypes, had = {case.dtype for case in plan.cases}, {case.workload for case in plan.cases}
     names = {part.workload for part in PRESETS[plan.name].parts} if plan.name in PRESETS else had
     lacking = sorted(name for name in names - had if not dtypes & set(REGISTRY[name].dtypes))
@@ -289,7 +289,7 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
 def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     name = rows[0].case.workload if rows else ""
-    if run.run is not None and any(code.name == name for code in run.run.plan.codes):
+    if any(code.name == name for code in run.plan.codes):
         from cpugpu_tui.workloads.own_code import SIZE  # see `OwnWorkloads.infos`
 
         return SIZE
@@ -345,11 +345,6 @@ def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
         times.median_ns(model.SYNCHRONISE),
         to_gpu if moved else None, back if moved else None,
     )  # fmt: skip
-
-
-def threads_of(rows: Sequence[Row]) -> int:
-    """Return the CPU threads in force, 0 if not known."""
-    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
 
 
 def _printed(row: Row) -> Printed | None:

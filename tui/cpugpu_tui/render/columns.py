@@ -82,7 +82,7 @@ class Column(NamedTuple):
 
 def kernels_heading(run: RunState) -> str:
     """Return the heading of kernel time in a run."""
-    return WARM if run.run is not None and run.run.plan.cache == "warm" else COLD
+    return WARM if run.plan.cache == "warm" else COLD
 
 
 def time_text_on(row: Row, times: DeviceTimes | None) -> str:
@@ -265,8 +265,8 @@ def is_words(key: str) -> bool:
 @once
 def has_paper(run: RunState) -> bool:
     """Whether the plan times any case by the paper's clock."""
-    plan = run.run.plan if run.run is not None and AS_WRITTEN in run.run.plan.metrics else None
-    return plan is not None and any(_is_published(case, plan.scale) for case in plan.cases)
+    plan = run.plan
+    return AS_WRITTEN in plan.metrics and any(_is_published(case, plan.scale) for case in plan.cases)
 
 
 def _is_published(case: Case, scale: str) -> bool:

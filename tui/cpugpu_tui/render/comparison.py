@@ -303,9 +303,4 @@ def _pair_data(pair: Pair) -> dict[str, Any]:
 
 def change_data(found: Change | None) -> dict[str, Any]:
     """Return a change, or nulls without one."""
-    if found is None:
-        return {"ratio": None, "low": None, "high": None, "base_runs": None, "new_runs": None}
-    return {
-        "ratio": found.ratio, "low": found.low, "high": found.high, "base_runs": found.base_runs,
-        "new_runs": found.new_runs,
-    }  # fmt: skip
+    return {name: getattr(found, name, None) for name in ("ratio", "low", "high", "base_runs", "new_runs")}

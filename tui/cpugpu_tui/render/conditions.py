@@ -14,15 +14,8 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
 
 STATE_HEADS = (
-    "device",
-    "model",
-    "SM clock",
-    "temperature",
-    "power",
-    "throttled",
-    "other processes",
-    "waited for a core",
-)
+    "device", "model", "SM clock", "temperature", "power", "throttled", "other processes", "waited for a core"
+)  # fmt: skip
 """Columns of `device_states`."""
 
 

@@ -8,25 +8,18 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import where
+from cpugpu_tui.analysis.answer import open_sweep_words, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.analysis.survey import Part, copied, parts
+from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, micro
-from cpugpu_tui.render.answers import (
-    axis_of,
-    beside,
-    leading_answers,
-    named_on,
-    survey_lines,
-    threads_of,
-    world,
-)
+from cpugpu_tui.render.answers import axis_of, beside, leading_answers, named_on, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.rows import is_column
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row, RunState, threads_of
 
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
@@ -93,16 +86,17 @@ class SurveyChart(NamedTuple):
 def survey_chart(run: RunState) -> SurveyChart | None:
     """Return the picture of a survey; None for other runs, and before a workload was timed on both devices."""
     lines = survey_lines(run)
-    if not lines or run.run is None:
+    if not lines:
         return None
     bars = []
     for answer in leading_answers(run):
         found, moved = answer.evidence.measured, copied(answer.evidence)
-        words = {ALWAYS: "always", NEVER: "never"}.get(found.kind) or where(found, answer.evidence.axis)
+        fixed = {ALWAYS: "always", NEVER: "never", UNCLEAR: open_sweep_words(found)}
+        words = fixed.get(kind_of(found)) or where(found, answer.evidence.axis)
         words += f", with copies {where(moved)}" if moved.low is not None else ""
         ends = found.points[0].size, found.points[-1].size
         bars.append(SurveyBar(named_on(answer), ends, parts(answer.evidence), words))
-    return SurveyChart(run.run.plan.name, tuple(bars), (micro(" ".join(lines[:2])),))
+    return SurveyChart(run.plan.name, tuple(bars), (micro(" ".join(lines[:2])),))
 
 
 def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
@@ -112,15 +106,10 @@ def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
 
 def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     """Return the curves of a sweep: CPU, GPU, GPU with copies, and that of the what-if if it is none of these."""
-    latency = "CPU", "cpu", [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
+    latency = [(row.case.size, row.cpu.latency_ns) for row in rows if row.cpu is not None]
     first = run.gpu.name if run.gpu is not None and len(run.gpus) > 1 else "GPU"
-    gpu = first, "gpu", [(row.case.size, row.gpu.latency_ns) for row in rows if row.gpu is not None]
-    with_copies = (
-        f"{first} {COLUMNS[Key.MOVED].heading}",
-        "copies",
-        [(r.case.size, r.gpu.median_ns(PAGEABLE)) for r in rows if r.gpu is not None],
-    )
-    found = [_curve(sign, *parts) for sign, parts in zip("CGE", (latency, gpu, with_copies), strict=True)]
+    gpu = _of_gpu(first, [(row.case.size, row.gpu) for row in rows if row.gpu is not None])
+    found = [_curve("C", "CPU", "cpu", latency), *gpu]
     if what_if == ONE_THREAD:
         others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
         points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
@@ -136,6 +125,15 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
         label = f"GPU {COLUMNS[Key.MOVED].heading}, pinned" if what_if == PINNED else f"GPU, {BY_KEY[what_if].label}"
         found.append(_curve("W", label, "key", points))
     return found
+
+
+def _of_gpu(name: str, found: Sequence[tuple[int, DeviceTimes]]) -> list[Curve]:
+    """Return the curves of a GPU, without and with copies, from its times by size."""
+    copies = [(size, times.median_ns(PAGEABLE)) for size, times in found]
+    return [
+        _curve("G", name, "gpu", [(size, times.latency_ns) for size, times in found]),
+        _curve("E", f"{name} {COLUMNS[Key.MOVED].heading}", "copies", copies),
+    ]
 
 
 def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float | None]]) -> Curve:
@@ -179,29 +177,27 @@ def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
     if several(run):
         leaders = [names[0] for names in grouped(models_of(run)).values()]
         gpus = [gpu.name for gpu in run.gpus if gpu.name not in leaders]
+        of_gpus = {
+            gpu.name: _of_gpu(gpu.name, [(row.case.size, row.times[gpu.name]) for row in rows if gpu.name in row.times])
+            for gpu in run.gpus
+        }
         known += [curve._replace(role=f"{curve.role} {index}") for index, name in enumerate(leaders[1:], 2)
-                  for curve in _of_gpu(rows, name)]  # fmt: skip
-        others = [curve for name in gpus for curve in _of_gpu(rows, name) if curve.role == "gpu"]
-    answered = (each.sentences for each in leading_answers(run) if each.rows[0].case.sweep == sweep)
+                  for curve in of_gpus[name] if curve.points]  # fmt: skip
+        others = [of_gpus[name][0] for name in gpus if of_gpus[name][0].points]
+    sentences = (
+        f"{answer.gpu.name}: {sentence}" if answer.gpu is not None else sentence
+        for answer in leading_answers(run) if answer.rows[0].case.sweep == sweep
+        for sentence in answer.sentences
+    )  # fmt: skip
     return SweepChart(
         _name(run, sweep, rows), axis_of(run, rows), tuple(known), tuple(others), listed(gpus) if others else "",
-        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, next(answered, ()))),
+        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, sentences)),
     )  # fmt: skip
-
-
-def _of_gpu(rows: Sequence[Row], name: str) -> list[Curve]:
-    """Return the curves of one of several GPUs."""
-    found = [(row.case.size, row.times[name]) for row in rows if name in row.times]
-    latency = _curve("G", name, "gpu", [(size, times.latency_ns) for size, times in found])
-    label = f"{name} {COLUMNS[Key.MOVED].heading}"
-    copies = _curve("E", label, "copies", [(size, times.median_ns(PAGEABLE)) for size, times in found])
-    return [curve for curve in (latency, copies) if curve.points]
 
 
 def _name(run: RunState, sweep: SweepKey, rows: Sequence[Row]) -> str:
     """Return the workload, or the code that was typed, with variant, dtype and CPU threads."""
     workload, variant, dtype, asked = sweep
-    codes = run.run.plan.codes if run.run is not None else ()
     threads = threads_of(rows) or asked
-    name = f"{work_name((typed_name(workload, codes), variant, dtype, asked))} {dtype}"
+    name = f"{work_name((typed_name(workload, run.plan.codes), variant, dtype, asked))} {dtype}"
     return f"{name}, {count_of(threads, 'CPU thread')}" if threads else name

@@ -41,14 +41,9 @@ class FleetRow:
         """The row with the times of this GPU only."""
         return self.whole if self.gpu is None else self.whole.on(self.gpu.name)
 
-    @property
-    def is_void(self) -> bool:
-        """Whether its times must not be shown, such as those of a skipped case."""
-        return self.row.status in ("mismatch", "skipped")
-
     def text(self, key: str) -> str:
         """Return the text of a column; the speedup with its interval."""
-        if self.is_void:
+        if self.row.status in ("mismatch", "skipped"):  # its times must not be shown
             return NONE
         if key == Key.SPEEDUP and self.row.comparison is not None:
             return speedup_text(self.row.comparison)
@@ -102,10 +97,10 @@ def cases_text(each: HostState) -> str:
     """Return the progress of a host's run: `11 of 14, 1 failed, 2 skipped`; these add up at the end."""
     if not each.run.rows:
         return ""
-    counts = each.run.done, each.run.failed, each.run.skipped
-    others = [f", {count} {word}" for count, word in zip(counts[1:], ("failed", "skipped"), strict=True) if count]
+    counts = {"failed": each.run.failed, "skipped": each.run.skipped}
+    others = [f", {count} {word}" for word, count in counts.items() if count]
     before = f", {each.failed_before} failed before" if each.failed_before else ""
-    return f"{counts[0]} of {len(each.run.rows)}{''.join(others)}{before}"
+    return f"{each.run.done} of {len(each.run.rows)}{''.join(others)}{before}"
 
 
 def doing_text(each: HostState) -> str:

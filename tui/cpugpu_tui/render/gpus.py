@@ -83,7 +83,7 @@ def gpu_sentences(run: RunState) -> tuple[str, ...]:
 
 def _shared(run: RunState) -> str:
     """Return the warning about a parallel run; empty for other runs."""
-    if run.run is None or not run.run.plan.parallel:
+    if not run.plan.parallel:
         return ""
     return (
         f"{len(run.gpus)} GPUs ran at the same time. They share power, PCIe and CPU cores, "
@@ -118,21 +118,16 @@ def gpus_data(run: RunState) -> list[dict[str, Any]]:
     """Return the run's GPUs as JSON values with their standings over all rows; nulls for the only GPU of a model."""
     found = run_standings(run)
     return [
-        {
-            "device": gpu.name,
-            "model": gpu.label,
-            "uuid": gpu.uuid,
-            "alike": found[gpu.name].alike if gpu.name in found else 1,
-            "over_model": found[gpu.name].ratio if gpu.name in found else None,
-            "robust_z": _finite(found[gpu.name].z) if gpu.name in found else None,
-            "slow": found[gpu.name].is_slow if gpu.name in found else None,
-        }
+        {"device": gpu.name, "model": gpu.label, "uuid": gpu.uuid, **_standing_data(found.get(gpu.name))}
         for gpu in run.gpus
     ]
 
 
-def _finite(z: float | None) -> float | None:
-    return z if z is not None and math.isfinite(z) else None
+def _standing_data(found: Standing | None) -> dict[str, Any]:
+    if found is None:
+        return {"alike": 1, "over_model": None, "robust_z": None, "slow": None}
+    z = found.z if found.z is not None and math.isfinite(found.z) else None
+    return {"alike": found.alike, "over_model": found.ratio, "robust_z": z, "slow": found.is_slow}
 
 
 def device_texts(run: RunState) -> list[str]:
@@ -203,7 +198,7 @@ def matrices(run: RunState) -> tuple[Matrix, ...]:
         _matrix(run, "Latency of the smallest copy, µs (until both GPUs have finished)", _wait),
     ]
     if len({each.has_access for each in run.peers.values()}) > 1:
-        found.append(_matrix(run, "Peer access", _access))
+        found.append(_matrix(run, "Peer access", lambda each: {True: "yes", False: "no", None: "?"}[each.has_access]))
     return tuple(found)
 
 
@@ -224,10 +219,6 @@ def _rate(found: PeerMeasured) -> str:
 def _wait(found: PeerMeasured) -> str:
     wait_ns = latency_ns(found)
     return FAILED_COPY if found.problem else NO_COPY if wait_ns is None else significant(wait_ns / 1e3)
-
-
-def _access(found: PeerMeasured) -> str:
-    return {True: "yes", False: "no", None: "?"}[found.has_access]
 
 
 def peer_sentences(run: RunState) -> tuple[str, ...]:
@@ -251,7 +242,7 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
 def _why_none(run: RunState) -> tuple[str, ...]:
     """Return why a parallel run has no copies between GPUs: each agent has only one."""
     is_wanted = any(row.case.workload == WORKLOAD for row in run.rows.values())
-    if run.run is None or not run.run.plan.parallel or not is_wanted:
+    if not run.plan.parallel or not is_wanted:
         return ()
     return ("Copies between GPUs are not timed with --parallel. Run again without it.",)
 

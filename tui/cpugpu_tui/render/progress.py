@@ -14,10 +14,10 @@ SOON_S = 1.0
 
 def most_cases_of(run: RunState) -> int:
     """Return the number of cases of the run, or the largest number that a search may reach."""
-    plan = run.run.plan if run.run is not None else None
-    if plan is None or plan.search is None or _is_over(run) or (run.devices and run.gpu is None):
+    search = run.plan.search
+    if search is None or _is_over(run) or (run.devices and run.gpu is None):
         return len(run.rows)
-    return max(plan.search.most_cases * len(run.sweeps), len(run.rows))
+    return max(search.most_cases * len(run.sweeps), len(run.rows))
 
 
 def done_text(run: RunState) -> str:
@@ -26,7 +26,7 @@ def done_text(run: RunState) -> str:
         done = f"{run.settled} of {len(run.rows)}" if run.settled < len(run.rows) else f"{run.settled}"
         return f"{done} case{'' if len(run.rows) == 1 else 's'}"
     most = most_cases_of(run)
-    if _is_search(run):
+    if run.plan.search is not None:
         return f"{run.settled} of at most {most} cases"
     return f"{run.settled} of {most} case{'' if most == 1 else 's'}"
 
@@ -35,17 +35,13 @@ def left_text(run: RunState, seconds_left: float | None) -> str:
     """Return `0:12 left`, during a search `at most 0:12 left`; empty if unknown."""
     if seconds_left is None or seconds_left < SOON_S or _is_over(run):
         return ""
-    return f"{'at most ' if _is_search(run) else ''}{duration(seconds_left)} left"
+    return f"{'at most ' if run.plan.search is not None else ''}{duration(seconds_left)} left"
 
 
 def bar(run: RunState, full: str, rest: str) -> tuple[str, str]:
     """Return the bar's two parts, done and rest, of `BAR_CELLS` together."""
     cells = round(BAR_CELLS * run.settled / most_cases_of(run)) if run.rows else 0
     return full * cells, rest * (BAR_CELLS - cells)
-
-
-def _is_search(run: RunState) -> bool:
-    return run.run is not None and run.run.plan.search is not None
 
 
 def _is_over(run: RunState) -> bool:

@@ -1,12 +1,14 @@
-"""What a call of a person's own code executed, as sentences: the receipt of a row."""
+"""The receipt of a row as sentences: what a call of own code executed, and what compiling cost and when it pays."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from cpugpu_tui.analysis.costs import NEVER, calls_to_pay
 from cpugpu_tui.errors import shown
 from cpugpu_tui.machine.text import REASONS
-from cpugpu_tui.model import CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
-from cpugpu_tui.model.quantities import count_of, percent, significant, time_text
-from cpugpu_tui.render.compiled import compiled_receipt
+from cpugpu_tui.model import CodeCompiled, CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
+from cpugpu_tui.model.quantities import count_of, faster, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.caller_code import CALLER
@@ -14,8 +16,7 @@ from cpugpu_tui.workloads.caller_code import CALLER
 
 def code_lines(run: RunState) -> list[str]:
     """Return the typed code of a run, a line for each statement and one for the setup."""
-    codes = run.run.plan.codes if run.run is not None else ()
-    return list(dict.fromkeys(code_text(code) for code in codes))
+    return list(dict.fromkeys(map(code_text, run.plan.codes)))
 
 
 def code_text(code: OwnCode) -> str:
@@ -43,14 +44,18 @@ def run_receipt(run: RunState) -> list[str]:
 
 def caller_lines(run: RunState) -> list[str]:
     """Return why code ran in the process that asked for the run; nothing for the usual process of its own."""
-    codes = run.run.plan.codes if run.run is not None else ()
-    return [f"Ran in the caller's process: {code.target[1]}." for code in codes if code.target[:1] == (CALLER,)]
+    return [
+        f"Ran in the caller's process: {code.target[1]}." for code in run.plan.codes if code.target[:1] == (CALLER,)
+    ]
 
 
 def receipt_lines(row: Row) -> list[str]:
     """Return one sentence for each device, the CPU last: what ran, what was copied, who waited."""
-    ordered = sorted(row.times.values(), key=lambda times: times.device == "cpu")
-    return [_line(times, times.traced) for times in ordered if times.traced is not None]
+    return [_line(times, times.traced) for times in _cpu_last(row) if times.traced is not None]
+
+
+def _cpu_last(row: Row) -> list[DeviceTimes]:
+    return sorted(row.times.values(), key=lambda times: times.device == "cpu")
 
 
 MOST_PRINTED = 3
@@ -63,12 +68,8 @@ LOOP_PASSES = 8
 
 def slow_lines(row: Row) -> list[LinesProfiled]:
     """Return the profiles of a row, the CPU last, without those that say no more than the code itself."""
-    found = [times.lines for times in row.times.values() if times.lines is not None]
-    return sorted(filter(_is_telling, found), key=lambda each: each.device == "cpu")
-
-
-def _is_telling(profiled: LinesProfiled) -> bool:
-    return len(profiled.lines) > 1 or any(cost.reason != line_costs.WORK for cost in profiled.lines)
+    found = [times.lines for times in _cpu_last(row) if times.lines is not None]
+    return [each for each in found if len(each.lines) > 1 or any(c.reason != line_costs.WORK for c in each.lines)]
 
 
 def profiled_words(profiled: LinesProfiled) -> str:
@@ -173,3 +174,52 @@ def _bytes(count_bytes: float) -> str:
         if count_bytes >= scale:
             return f"{significant(count_bytes / scale)} {unit}"
     return f"{count_bytes:.0f} B"
+
+
+# ------------------------------------------------------------------ compiling
+
+
+def compiled_lines(run: RunState, row: Row) -> list[str]:
+    """Return one sentence for each device, the CPU last."""
+    return [_compile_line(run, row, times, times.compiled) for times in _cpu_last(row) if times.compiled is not None]
+
+
+def compiled_receipt(run: RunState) -> list[str]:
+    """Return the sentences of the largest compiled row of each sweep."""
+    largest = {
+        sweep: max(done, key=lambda row: row.case.size)
+        for sweep, rows in run.sweeps.items()
+        if (done := [row for row in rows if row.status == "ok" and any(each.compiled for each in row.times.values())])
+    }
+    return [
+        f"Compiled {row.case.workload} at n = {row.case.size:,}, {line}"
+        for row in largest.values()
+        for line in compiled_lines(run, row)
+    ]
+
+
+def eager_ns(run: RunState, row: Row, times: DeviceTimes) -> float | None:
+    """Return the latency of the same work in eager mode on the same device, ns; None if this run has no valid one."""
+    eager = _eager(run, row, times.compiled) if times.compiled is not None else None
+    found = eager.times.get(times.device) if eager is not None and eager.status == "ok" else None
+    return None if found is None or found.is_starved or times.is_starved else found.latency_ns
+
+
+def _eager(run: RunState, row: Row, compiled: CodeCompiled) -> Row | None:
+    return run.rows.get(replace(row.case, variant=compiled.variant).key)
+
+
+def _compile_line(run: RunState, row: Row, times: DeviceTimes, compiled: CodeCompiled) -> str:
+    parts = [f"{time_text(compiled.elapsed_ns)} to compile"]
+    if not compiled.has_kernels:
+        parts.append("no code of its own (a call runs torch's operators)")
+    was_ns = eager_ns(run, row, times)
+    calls = calls_to_pay(compiled.elapsed_ns, was_ns, times.latency_ns)
+    if _eager(run, row, compiled) is None:
+        parts.append(f"time the variant {compiled.variant} in the same run to see when it pays")
+    elif was_ns is None or times.latency_ns is None or calls is None:
+        parts.append("whether it pays is unknown")
+    else:
+        parts.append(f"{faster(was_ns / times.latency_ns)} than eager")
+        parts.append("never pays" if calls == NEVER else f"pays after {count_of(float(f'{calls:.3g}'), 'call')}")
+    return f"{times.device}: {', '.join(parts)}."

@@ -73,7 +73,10 @@ def run_table(run: RunState, rows: Iterable[Row] | None = None) -> RunTable:
     cases = [row.case for row in run.rows.values()]
     has_sweeps = len({(case.workload, case.variant) for case in cases}) > 1
     has_dtypes = len({case.dtype for case in cases}) > 1
-    counts = {threads_key(count): _threads_heading(run, count) for count in beside}
+    # With `2,all` on two cores both columns would have the same heading without the word `asked`.
+    counts = {
+        threads_key(count): f"CPU, {count or 'all'} thr.{' asked' if count == run.threads else ''}" for count in beside
+    }
     name_key = Key.CASE if has_sweeps else Key.SIZE
     headings = _headings(run, name_key, counts, lines)
     if beside and run.threads:
@@ -147,11 +150,6 @@ def case_name(run: RunState, row: Row) -> str:
 def threads_key(count: int) -> str:
     """Return the key of the column of CPU times with this number of threads, 0 for all."""
     return f"{THREADS}{count}"
-
-
-def _threads_heading(run: RunState, count: int) -> str:
-    # With `2,all` on two cores both columns would have the same heading without this word.
-    return f"CPU, {count or 'all'} thr.{' asked' if count == run.threads else ''}"
 
 
 def _with_threads(run: RunState, row: Row, count: int) -> str:

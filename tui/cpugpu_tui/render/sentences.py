@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cpugpu_tui.analysis import survey
-from cpugpu_tui.analysis.answer import is_wide, not_judged, speedup_text, where
+from cpugpu_tui.analysis.answer import is_wide, not_judged, open_sweep_words, speedup_text, where
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, TIES, Crossover, next_size
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
@@ -24,8 +24,9 @@ from cpugpu_tui.render.answers import (
     usable,
     world,
 )
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
-from cpugpu_tui.render.verdicts import mark_lines, row_limit
+from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 
@@ -38,24 +39,21 @@ WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 
 def heading(run: RunState) -> str:
     """Return processors, threads, torch and unusual settings; simulated runs are marked first."""
-    facts = run.run.environment if run.run is not None else {}
-    host = facts.get("fleet_host")
+    host = run.facts.get("fleet_host")
     parts = [*([f"on {printable(str(host))}"] if host else []), *device_texts(run)]
     if run.threads:
         parts.append(count_of(run.threads, "CPU thread"))
-    if facts.get("torch"):
-        parts.append(f"torch {facts['torch']}")
+    if run.facts.get("torch"):
+        parts.append(f"torch {run.facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
     return f"SIMULATED: no number here was measured. {text}" if run.simulated else text
 
 
 def settings(run: RunState) -> list[str]:
     """Return the settings of a run that differ from the defaults: TF32, caches, the worker."""
-    if run.run is None:
-        return []
-    parts = ["TF32 on"] if run.run.environment.get("tf32_matmul") else []
-    parts += [f"caches {run.run.plan.cache}"] if run.run.plan.cache != "cold" else []
-    return [*parts, *(["worker: thread"] if run.run.environment.get("worker") == "thread" else [])]
+    parts = ["TF32 on"] if run.facts.get("tf32_matmul") else []
+    parts += [f"caches {run.plan.cache}"] if run.plan.cache != "cold" else []
+    return [*parts, *(["worker: thread"] if run.facts.get("worker") == "thread" else [])]
 
 
 def when(run: RunState) -> str:
@@ -85,14 +83,12 @@ def notes(run: RunState) -> list[str]:
 
 def small_scale(run: RunState) -> str:
     """Return what the small scale of a run changes; empty for the full scale."""
-    is_small = run.run is not None and run.run.plan.scale == "small"
-    return f"Small scale: {scale_text(run.run.plan)}." if is_small and run.run is not None else ""
+    return f"Small scale: {scale_text(run.plan)}." if run.plan.scale == "small" else ""
 
 
 def inherited(run: RunState) -> str:
     """Return the environment variables that may slow the CPU down; empty without any."""
-    found = (run.run.environment.get("inherited") if run.run is not None else None) or {}
-    names = ", ".join(f"{name}={value}" for name, value in found.items())
+    names = ", ".join(f"{name}={value}" for name, value in (run.facts.get("inherited") or {}).items())
     return f"Warning: inherited {names}, which can slow the CPU down." if names else ""
 
 
@@ -117,7 +113,7 @@ def energy_lines(run: RunState) -> list[str]:
             disputed = sum(each.is_disputed for each in known)
             if disputed:
                 lines.append(f"In {disputed} of these rows the polled power differs from the counter by over 10 %.")
-        elif found and run.run is not None and ENERGY in run.run.plan.metrics:
+        elif found and ENERGY in run.plan.metrics:
             reasons = dict.fromkeys(REASONS.get(each.joules_per_call.reason or "", "unknown") for each in found)
             lines.append(f"No {name} energy: {', '.join(reasons)}.")
     return lines
@@ -125,8 +121,8 @@ def energy_lines(run: RunState) -> list[str]:
 
 def cut_short(run: RunState) -> str:
     """Return what a search did not reach within its time limit, as a sentence; empty if it finished."""
-    plan = run.run.plan if run.run is not None else None
-    if plan is None or plan.search is None or run.status != "done":
+    plan = run.plan
+    if plan.search is None or run.status != "done":
         return ""
     if plan.max_seconds is None and plan.search.device_s is None:
         return ""
@@ -154,9 +150,6 @@ def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: in
     return found
 
 
-# ------------------------------------------------------------------ progress
-
-
 # ------------------------------------------------------------------ answer table
 
 
@@ -176,7 +169,7 @@ OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
 """The same for a survey, which alone has the picture."""
 
-NONE, GAP = "–", 2
+GAP = 2
 
 
 def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) -> tuple[str, ...]:
@@ -218,11 +211,10 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     found, moved = answer.evidence.measured, answer.evidence.worlds.get(END_TO_END)
-    is_named = found.low is not None
     picture = {PICTURE: _picture(survey.parts(answer.evidence))} if is_survey(run) else {}
     return {
         NAME: named_on(answer), **picture, FROM: _from(found, answer.evidence.axis if picture else ""),
-        BRACKET: f"{_size(found.low or 0)}–{_size(found.high or 0)}" if is_named else NONE, LARGEST: _at_largest(found),
+        BRACKET: _bracket(found), LARGEST: _at_largest(found),
         COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
     }  # fmt: skip
 
@@ -241,19 +233,19 @@ def _size(size: int) -> str:
     return size_text(size) if size >= 100_000 else f"{size:,}"
 
 
+def _bracket(found: Crossover) -> str:
+    return NONE if found.low is None else f"{_size(found.low)}–{_size(found.high or 0)}"
+
+
 def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
-        return "somewhere in"
+        return f"within {_bracket(found)}"  # the column of brackets may have no room
     if found.kind in (ALWAYS, RISES):
         return where(found, axis).removeprefix("from ").removeprefix("at every size from ")
     if found.kind == NEVER:
         return _nowhere(found)
-    if found.low is not None:
-        return where(found, axis)
-    if found.kind == TIES:
-        return "equally fast"
-    return "not judged" if all(not_judged(point.comparison) for point in found.points) else "too close to call"
+    return where(found, axis) if found.low is not None else open_sweep_words(found)
 
 
 def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
@@ -285,7 +277,4 @@ def _limit(run: RunState, answer: Answer) -> str:
     """Return what limits the largest size, with the share of that peak rate."""
     state = run.on(answer.gpu.name) if answer.gpu is not None else run
     timed = [row for row in answer.rows if row.comparison is not None]
-    found = row_limit(state, max(timed, key=lambda row: row.case.size)) if timed else None
-    if found is None:
-        return NONE
-    return found.kind if found.share is None else f"{found.kind} {percent(found.share)} %"
+    return COLUMNS[Key.LIMIT].text(state, max(timed, key=lambda row: row.case.size)) if timed else NONE

@@ -90,7 +90,7 @@ def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:
 
 def crowded_threads(run: RunState, row: Row) -> str:
     """Return `32 threads on 16 cores` if a case had more CPU threads than allowed cores; empty otherwise."""
-    cores = run.run.environment.get("affinity_cores") if run.run is not None else None
+    cores = run.facts.get("affinity_cores")
     is_crowded = isinstance(cores, int) and row.case.threads > cores
     return f"{row.case.threads} threads on {cores} cores" if is_crowded else ""
 
@@ -113,11 +113,8 @@ PENDING, ACTIVE, TIMED, FAILED, SKIPPED = "pending", "active", "timed", "failed"
 NO_WINNER_WORDS = {TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
 """Verdicts that name no device, in at most seven cells."""
 
-FAILURE_WORDS = {
-    "oom": "OOM", "unsupported": "not here", "mismatch": "mismatch", "refused": "refused", "error": "error",
-    "timeout": "timeout", "crashed": "crashed", "skipped": "skipped",
-}  # fmt: skip
-"""Failures in at most eight cells."""
+FAILURE_WORDS = {"oom": "OOM", "unsupported": "not here"}
+"""Failures in at most eight cells; the others are called by their kind."""
 
 
 class Outcome(NamedTuple):
@@ -169,9 +166,9 @@ def ceilings_of(run: RunState, device_name: str) -> Ceilings | None:
     A GPU is matched by its UUID, a CPU by its name and, if possible, its threads.
     """
     device = next((found for found in run.devices if found.name == device_name), None)
-    if run.run is None or device is None:
+    if device is None:
         return None
-    same = [found for found in run.run.plan.ceilings if found.is_of(device)]
+    same = [found for found in run.plan.ceilings if found.is_of(device)]
     if not same or device.uuid:
         return same[0] if same else None
     return next((found for found in same if found.threads == run.threads), same[0])

@@ -28,7 +28,7 @@ from cpugpu_tui.model import (
     Simulation,
     WorkloadInfo,
 )
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import Remaining

@@ -299,10 +299,7 @@ class Session:
         )
 
     def _remaining(self, started: float) -> Plan:
-        limit_s = self._plan.max_seconds
-        if limit_s is not None:
-            limit_s = max(0.001, limit_s - (time.monotonic() - started))
-        plan = self._stream.left.plan(limit_s)
+        plan = self._stream.left.plan(time.monotonic() - started)
         # Without a writable history they would be measured after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
         simulation = plan.simulation

@@ -148,9 +148,6 @@ class SimulatedTimer:
 
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
         """Return the mean virtual time of calls with a synchronise each."""
-        return self._mean_ns(op, calls)
-
-    def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
         started = self._clock.now_ns
         for _ in range(calls):
             self._launch(op)
@@ -159,7 +156,7 @@ class SimulatedTimer:
 
     def singles(self, op: SimulatedOperation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the virtual times of single calls, and of their launches."""
-        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
+        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self.latency_block(op, 1) for _ in range(count))}
         if not self.device.is_cpu:
             found[model.ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
         return found
@@ -192,11 +189,9 @@ class SimulatedTimer:
             self._synchronize()
             self._clock.advance(back_ns)
             samples.append(self._clock.now_ns - started)
-        return (
-            {model.PINNED: tuple(samples)}
-            if pinned
-            else {model.PAGEABLE: tuple(samples), model.H2D_PAGEABLE: (to_gpu_ns,) * count}
-        )
+        if pinned:
+            return {model.PINNED: tuple(samples)}
+        return {model.PAGEABLE: tuple(samples), model.H2D_PAGEABLE: (to_gpu_ns,) * count}
 
     def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
         """Return the times of the parts of a call; empty on the CPU. Copying a result back includes a synchronise."""
@@ -268,9 +263,7 @@ class SimulatedMachine:
         self.watch: Watch = self.planted
         cpu = model.Device("cpu", "simulated CPU", simulated=True)
         gpus = tuple(
-            model.Device(
-                f"cuda:{i}", gpu_label(laws, i), uuid=f"GPU-SIM{i}", memory_bytes=GPU_MEMORY_BYTES, simulated=True
-            )
+            model.Device(f"cuda:{i}", gpu_label(laws, i), f"GPU-SIM{i}", GPU_MEMORY_BYTES, simulated=True)
             for i in range(laws.gpus)
         )
         self.found = (cpu, *gpus)
@@ -284,20 +277,13 @@ class SimulatedMachine:
         Raises:
             UnfitError: the simulated machine lacks a named GPU.
         """
-        found = {device.name: device for device in self.found}
-        chosen: dict[str, model.Device] = {}
-        for name in names:
-            auto: list[str] = [n for n in ("cpu", "cuda:0") if n in found]
-            groups: dict[str, list[str]] = {
-                "auto": auto,
-                "all": list(found),
-                "cuda": [d.name for d in self.found[1:]] or ["cuda:0"],
-            }
-            for each in groups.get(name, [name]):
-                if each not in found:
-                    raise UnfitError(f"The simulated machine has no {each}.", f"Choose from: {', '.join(found)}.")
-                chosen[each] = found[each]
-        return tuple(sorted(chosen.values(), key=lambda device: model.place(device.name)))
+        found = [device.name for device in self.found]
+        groups = {"auto": found[:2], "all": found, "cuda": found[1:] or ["cuda:0"]}
+        chosen = [each for name in names for each in groups.get(name, [name])]
+        for each in chosen:
+            if each not in found:
+                raise UnfitError(f"The simulated machine has no {each}.", f"Choose from: {', '.join(found)}.")
+        return tuple(device for device in self.found if device.name in chosen)
 
     def timer(self, device: str) -> SimulatedTimer:
         """Return the timer of a device."""

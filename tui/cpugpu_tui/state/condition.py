@@ -65,12 +65,13 @@ def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
     clocks = (*times.clocks_mhz, *times.end_clocks_mhz)
     begin, end = (_readings(times, edge) for edge in EDGES)
     is_cpu = times.device == "cpu"
-    otherwise = Reading(None, "not-supported") if is_cpu else begin.get("sm_clock_mhz", NOT_READ)
+    unread = Reading(None, "not-supported") if is_cpu else NOT_READ
+    otherwise = begin.get("sm_clock_mhz", unread)
     return Condition(
         sm_clock_mhz=Reading(median(clocks)) if clocks else Reading(None, otherwise.reason or "not-yet"),
         throttles=_throttles(times), unthrottled_reason=_why_unknown(times),
-        temperature_begin_c=_or_none(begin, "temperature_c", is_cpu=is_cpu),
-        temperature_end_c=_or_none(end, "temperature_c", is_cpu=is_cpu), watts=_watts(times, found, is_cpu=is_cpu),
+        temperature_begin_c=begin.get("temperature_c", unread), temperature_end_c=end.get("temperature_c", unread),
+        watts=_watts(times, found, is_cpu=is_cpu),
         energy=found, above_idle=above_idle(times.energy, run.idle.get(times.device)),
         gflop_per_j=_gflop_per_j(row, found), company=None if is_cpu else _company(times),
     )  # fmt: skip
@@ -79,10 +80,6 @@ def condition(run: RunState, row: Row, times: DeviceTimes) -> Condition:
 def _readings(times: DeviceTimes, edge: str) -> Mapping[str, Reading]:
     read = times.edges.get(edge)
     return read.readings if read is not None else {}
-
-
-def _or_none(readings: Mapping[str, Reading], key: str, *, is_cpu: bool) -> Reading:
-    return readings.get(key, Reading(None, "not-supported") if is_cpu else NOT_READ)
 
 
 def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
@@ -208,16 +205,22 @@ def _cases_text(rows: Sequence[Row]) -> str:
 
 def _why(rows: Sequence[Row]) -> str:
     """Return the reason in the row with the longest wait. The latency of one thread is that of the smallest size."""
-    known = [(row, times) for row in rows for times in row.times.values() if times.is_starved and times.cores]
+    known = [
+        (row.case.size, times.device, times.cores)
+        for row in rows
+        for times in row.times.values()
+        if times.is_starved and times.cores is not None
+    ]
     if not known:
         return "the threads waited for a core."
-    worst = max(known, key=lambda each: each[1].cores.share if each[1].cores else 0.0)[1]
-    sentences = [waited_text(worst, at_most=len(known) > 1), *use_lines(worst.cores.use if worst.cores else None)]
-    single = next((each for each in sorted(known, key=lambda each: each[0].case.size) if _one_thread_ns(each[1])), None)
-    if single is not None:
-        where = f"At {single[0].case.size:,}, one" if len(rows) > 1 else "One"
-        sentences.append(f"{where} thread takes {time_text(_one_thread_ns(single[1]) or 0.0)}.")
-    return " ".join(filter(None, (*sentences, remedy(worst))))
+    _, device, worst = max(known, key=lambda each: each[2].share)
+    sentences = [_waited(device, worst, at_most=len(known) > 1), *use_lines(worst.use)]
+    singles = [(size, cores) for size, _, cores in known if cores.one_thread_ns and not _is_single_starved(cores)]
+    if singles:
+        size, cores = min(singles, key=lambda each: each[0])
+        where = f"At {size:,}, one" if len(rows) > 1 else "One"
+        sentences.append(f"{where} thread takes {time_text(median(cores.one_thread_ns))}.")
+    return " ".join((*sentences, _remedy(worst)))
 
 
 def reason_lines(times: DeviceTimes) -> tuple[str, ...]:
@@ -227,21 +230,15 @@ def reason_lines(times: DeviceTimes) -> tuple[str, ...]:
         return ("The threads waited for a core.",) if times.is_starved else ()
     count = len(cores.discarded)
     repeated = f"{count} half-round{'s were' if count != 1 else ' was'} repeated because threads waited for a core."
-    sentences = [*([waited_text(times)] if times.is_starved else []), *([repeated] if count else [])]
+    sentences = [*([_waited(times.device, cores)] if times.is_starved else []), *([repeated] if count else [])]
     sentences += use_lines(cores.use)
-    if times.is_starved:
-        sentences += [single] if (single := one_thread_text(cores)) else []
-        sentences += [remedy(times)]
-    return tuple(filter(None, sentences))
+    return (*sentences, *((*_one_thread(cores), _remedy(cores)) if times.is_starved else ()))
 
 
-def waited_text(times: DeviceTimes, *, at_most: bool = False) -> str:
+def _waited(device: str, cores: CoreWait, *, at_most: bool = False) -> str:
     """Return a sentence like `the 2 threads waited for a core 43 % of the time.`; `at_most` adds `up to`."""
-    cores = times.cores
-    if cores is None:
-        return "the threads waited for a core."
     share = f"{'up to ' if at_most else ''}{percent(cores.share)} % of the time"
-    if times.device != "cpu":
+    if device != "cpu":
         return f"the launching thread waited for a core {share}."
     if cores.threads > cores.cores:
         return f"{cores.threads} threads on {count_of(cores.cores, 'core')} waited for a core {share}."
@@ -272,31 +269,22 @@ def use_lines(use: CoreUse | None) -> list[str]:
     return sentences
 
 
-def one_thread_text(cores: CoreWait) -> str:
-    """Return the latency of one thread, or that it waited as well; empty if it was not timed."""
+def _one_thread(cores: CoreWait) -> list[str]:
+    """Return the latency of one thread, or that it waited as well; nothing if it was not timed."""
     if not cores.one_thread_ns:
-        return ""
+        return []
     if _is_single_starved(cores):
-        return f"One thread also waited, {percent(cores.one_thread_share or 0.0)} % of the time."
-    return f"One thread takes {time_text(median(cores.one_thread_ns))}."
+        return [f"One thread also waited, {percent(cores.one_thread_share or 0.0)} % of the time."]
+    return [f"One thread takes {time_text(median(cores.one_thread_ns))}."]
 
 
-def remedy(times: DeviceTimes) -> str:
+def _remedy(cores: CoreWait) -> str:
     """Return the remedy for rows whose threads lacked a core."""
-    cores = times.cores
-    if cores is not None and cores.threads > cores.cores:
+    if cores.threads > cores.cores:
         return f"Run with --threads {cores.cores}."
-    is_quota = cores is not None and cores.use is not None and bool(cores.use.throttled_periods)
-    what = "Raise the CPU quota" if is_quota else "Stop other work on this machine"
-    helps = cores is not None and cores.threads > 1 and not _is_single_starved(cores)
+    what = "Raise the CPU quota" if cores.use and cores.use.throttled_periods else "Stop other work on this machine"
+    helps = cores.threads > 1 and not _is_single_starved(cores)
     return f"{what}{', or run with --threads 1' if helps else ''}."
-
-
-def _one_thread_ns(times: DeviceTimes) -> float | None:
-    cores = times.cores
-    if cores is None or not cores.one_thread_ns or _is_single_starved(cores):
-        return None
-    return median(cores.one_thread_ns)
 
 
 def _is_single_starved(cores: CoreWait) -> bool:

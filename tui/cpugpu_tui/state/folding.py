@@ -53,6 +53,10 @@ def folded(events: Iterable[model.Event], state: RunState | None = None) -> RunS
 # ------------------------------------------------------------------ cases left after an agent died
 
 
+LEAST_S = 0.001
+"""What is left of a time limit at least: a limit of 0 would be none."""
+
+
 class Remaining:
     """Tracks the cases left to run. Events of a search are folded, because the next agent needs its findings."""
 
@@ -79,13 +83,17 @@ class Remaining:
         """Return the cases that are not settled."""
         return tuple(case for case in self._cases if case.key not in self.settled)
 
-    def plan(self, max_seconds: float | None) -> model.Plan:
-        """Return the plan for the next agent."""
-        search = self._plan.search
+    def plan(self, elapsed_s: float) -> model.Plan:
+        """Return the plan for the next agent, with the limits that are left after so many seconds."""
+        search, limit_s = self._plan.search, self._plan.max_seconds
+        if limit_s is not None:
+            limit_s = max(LEAST_S, limit_s - elapsed_s)
         if search is not None:
             found = (_found(self._state, case) for case in self._cases if case.key in self.settled)
             search = replace(search, found=tuple(chain.from_iterable(found)))
-        return replace(self._plan, cases=self.cases, max_seconds=max_seconds, search=search)
+            if search.device_s is not None and self._state.devices:  # an agent has used them
+                search = replace(search, device_s=max(LEAST_S, search.device_s - elapsed_s / len(self._state.devices)))
+        return replace(self._plan, cases=self.cases, max_seconds=limit_s, search=search)
 
 
 def _found(state: RunState, case: model.Case) -> list[model.Found]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, GpuRounds, gpu_rounds
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, gpu_rounds
 from cpugpu_tui.decide.interval import NONE, Correlation
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -92,14 +92,11 @@ class Row:
         """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
-        others = self.gpu.other_round_ns
-        rounds = GpuRounds(
-            self.gpu.round_ns, *(others.get(name, {}) for name in (model.PAGEABLE, model.PINNED, model.DEVICE))
-        )
+        rounds = {model.LATENCY: self.gpu.round_ns, **self.gpu.other_round_ns}
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if.key, rounds), self.others)
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if, rounds), self.others)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -110,6 +107,9 @@ class Row:
 
 
 prime(Row(model.Case("", 1)))
+
+
+NO_PLAN = model.Plan("", ())
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,17 @@ class RunState:
     @property
     def simulated(self) -> bool:
         """Whether a simulated machine made the numbers."""
-        return self.run is not None and self.run.plan.simulation is not None
+        return self.plan.simulation is not None
+
+    @property
+    def plan(self) -> model.Plan:
+        """Its plan; an empty one without a run."""
+        return self.run.plan if self.run is not None else NO_PLAN
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Environment of agent and controller; empty without a run."""
+        return self.run.environment if self.run is not None else {}
 
     @property
     def gpu(self) -> model.Device | None:
@@ -175,11 +185,7 @@ class RunState:
     @cached_property
     def threads(self) -> int:
         """Largest number of CPU threads in force; 0 if not known yet."""
-        counts = (
-            next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
-            for rows in self.sweeps.values()
-        )
-        return max(counts, default=0)
+        return max(map(threads_of, self.sweeps.values()), default=0)
 
     @cached_property
     def sweeps(self) -> Mapping[model.SweepKey, tuple[Row, ...]]:
@@ -248,16 +254,17 @@ class RunState:
     def with_shared_correlation(self) -> RunState:
         """Base the intervals of all rows on all finished cases."""
         whole = self.correlation
-
-        def based(row: Row) -> Row:
-            return replace(row, others=whole.minus(row.correlation))
-
-        return replace(self, rows=Made(self.rows, based))
+        return replace(self, rows=Made(self.rows, lambda row: replace(row, others=whole.minus(row.correlation))))
 
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
         return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+
+
+def threads_of(rows: Iterable[Row]) -> int:
+    """Return the CPU threads in force, 0 if not known."""
+    return next((row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated), 0)
 
 
 def once(make: Callable[[RunState], T]) -> Callable[[RunState], T]:

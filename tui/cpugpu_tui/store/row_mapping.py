@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 
 T = TypeVar("T")
 

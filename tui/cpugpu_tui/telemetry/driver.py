@@ -12,17 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Container
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from cpugpu_tui.machine.nvml import Nvml
 from cpugpu_tui.machine.nvml.calls import driver_problem
+from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import GpuTelemetry
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """One sample of all GPUs, and its time."""
 
     gpus: tuple[GpuTelemetry, ...]
@@ -99,34 +97,29 @@ AGAIN_S = 5.0
 """Shortest interval between queries of missing versions, because each opens a session."""
 
 
-def versions() -> tuple[str | None, str | None]:
-    """Return the versions of driver and NVML, or None. Call it before another session opens."""
-    return Versions().known(PATIENCE_S)
-
-
 class Versions:
     """The versions of driver and NVML, which a hung driver reports late or never."""
 
     def __init__(self) -> None:
         """Query them on their own thread, because a call may never return."""
         self._known: tuple[str | None, str | None] = None, None
-        self._answers: queue.SimpleQueue[tuple[str | None, str | None]] = queue.SimpleQueue()
-        self._is_asked, self._asked_s = False, 0.0
         self._ask()
 
     def _ask(self) -> None:
-        self._is_asked, self._asked_s = True, time.monotonic()
-        threading.Thread(target=lambda: self._answers.put(_asked()), name="telemetry-versions", daemon=True).start()
+        self._asked_s = time.monotonic()
+        self._thread = threading.Thread(target=self._answer, name="telemetry-versions", daemon=True)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        self._known = _asked()
 
     def known(self, within_s: float = 0.0, *, again: bool = False) -> tuple[str | None, str | None]:
         """Return the versions, waiting `within_s`; `again` repeats a query that found none."""
-        if self._is_asked:
-            with suppress(queue.Empty):
-                self._known = self._answers.get(timeout=within_s) if within_s else self._answers.get_nowait()
-                self._is_asked = False
-        if again and self._known[0] is None and not self._is_asked and time.monotonic() - self._asked_s >= AGAIN_S:
+        self._thread.join(within_s)
+        known, is_due = self._known, time.monotonic() - self._asked_s >= AGAIN_S
+        if again and is_due and known[0] is None and not self._thread.is_alive():
             self._ask()
-        return self._known
+        return known
 
 
 def _asked() -> tuple[str | None, str | None]:

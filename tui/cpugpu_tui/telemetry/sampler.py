@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.limits import plausible
@@ -36,8 +36,7 @@ STOP_S = 2.0
 Aging = TypeVar("Aging", GpuTelemetry, MigInstance)
 
 
-@dataclass(frozen=True)
-class _Hung:
+class _Hung(NamedTuple):
     """A GPU with a hanging call."""
 
     asker: Asker
@@ -254,14 +253,9 @@ class Host:
         age_s = now_s - self._slow_at_s
         return {
             "cpu_pct": self._cpu_pct(),
-            **{
-                key: self._asked(key, ask)
-                for key, ask in (
-                    ("load_1min", procfs.load_1min),
-                    ("memory_used_bytes", procfs.memory_used_bytes),
-                    ("memory_total_bytes", procfs.memory_total_bytes),
-                )
-            },
+            "load_1min": self._asked("load_1min", procfs.load_1min),
+            "memory_used_bytes": self._asked("memory_used_bytes", procfs.memory_used_bytes),
+            "memory_total_bytes": self._asked("memory_total_bytes", procfs.memory_total_bytes),
             **{key: Reading(slow.value, slow.reason, age_s) for key, slow in self._slow.items()},
         }
 

@@ -22,6 +22,7 @@ _LIMIT_MW = 300_000.0
 _IDLE_MW, _LOAD_MW = 38_000.0, 210_000.0
 _RESERVED_BYTES, _RUN_BYTES = 600 << 20, 2 << 30
 _PID = 4711
+_PCIE = {"pcie_generation": 4, "pcie_width": 16, "pcie_max_generation": 4, "pcie_max_width": 16}
 
 
 def simulated_sample(elapsed_s: float, gpus: int = 1, *, load: float = 0.0, heat: float | None = None) -> TelemetryRead:
@@ -95,7 +96,7 @@ def _gpu(index: int, elapsed_s: float, load: float, heat: float) -> GpuTelemetry
         "throttle_bits": 0.0 if load else 1.0, "throttled_power_cap_pct": 0.0,
         "pcie_tx_bytes_per_s": 1e6 * round(100 * load), "pcie_rx_bytes_per_s": 1e6 * round(5_000 * load),
         "power_limit_mw": _LIMIT_MW, "slowdown_temperature_c": 92.0, "sm_clock_max_mhz": 1980.0,
-        "memory_clock_max_mhz": 3201.0, "performance_state": 0.0 if load else 8.0,
+        "memory_clock_max_mhz": 3201.0, **_PCIE, "performance_state": 0.0 if load else 8.0,
     }  # fmt: skip
     readings = {
         key: Reading(round(float(values[key]), 3)) if key in values else Reading(None, "not-supported") for key in KEYS

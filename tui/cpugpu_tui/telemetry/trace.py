@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -83,13 +83,7 @@ class _Wrong(ValueError):
 
 def header_line(header: Header) -> str:
     """Return the first line of a trace, with its line break."""
-    return _line(
-        {
-            "trace": _KIND, "schema": SCHEMA, "source": header.source, "recorded": header.recorded,
-            "interval_s": header.interval_s, "gpus": None if header.gpus is None else list(header.gpus),
-            "driver": header.driver, "nvml": header.nvml, "torch": header.torch, "gpu_keys": list(header.gpu_keys),
-        }
-    )  # fmt: skip
+    return _line({"trace": _KIND, "schema": SCHEMA, **asdict(header)})
 
 
 def sample_line(read: TelemetryRead, gpu_keys: Sequence[str] = KEYS) -> str:
@@ -222,10 +216,7 @@ def parse_sample(line: str, header: Header, name: str, number: int) -> Telemetry
         TraceError: the line is incomplete, not JSON, or not a sample.
     """
     if not line.endswith("\n"):
-        raise TraceError(
-            f"{name} ends in the middle of line {number}.",
-            f"Remove line {number} to replay the rest.",
-        )
+        raise TraceError(f"{name} ends in the middle of line {number}.", f"Remove line {number} to replay the rest.")
     try:
         found = _checked(_object(line), _Sweep)
         return TelemetryRead(

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.model import Event
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 
 E = TypeVar("E", bound=Event)
 

@@ -201,7 +201,7 @@ MISSING = {
     "TritonMissing": (
         "torch.compile needs Triton for a GPU, and this Python has none.", "Install triton, or add --device cpu.",
     ),
-    "GPUTooOldForTriton": ("Triton supports no GPU as old as this one.", "Add --device cpu."),
+    "GPUTooOldForTriton": ("This GPU is too old for Triton.", "Add --device cpu."),
 }  # fmt: skip
 """Class of torch's exception → cause and remedy."""
 

@@ -24,7 +24,7 @@ from cpugpu_tui.timing.timers import Watcher
 from cpugpu_tui.timing.timers.settled_clock import MARKS
 
 if TYPE_CHECKING:
-    from cpugpu_tui.machine.nvml import GpuProbe  # imported lazily: ten modules, which would delay `Hello`
+    from cpugpu_tui.machine.nvml.probe import GpuProbe  # imported lazily: ten modules, which would delay `Hello`
 
 GPU_TICK_NS = 100e6
 """Refresh interval of energy counter and power on an H200, ns (method.md)."""

@@ -20,8 +20,7 @@ from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import case_costs, is_compiled
 
 CHECK_EVERY = 10
-"""Of over 20 cases the first, the last and every tenth are checked (method.md, step 2), and in a search the smallest
-size of each sweep."""
+"""Of over 20 cases the last, every tenth and the first of each sweep are checked (method.md, step 2)."""
 
 
 GRACE = 0.25
@@ -44,6 +43,8 @@ class Scheduler:
             groups[found.case.sweep] = []
         for index, case in enumerate(plan.cases):
             groups.setdefault(case.sweep if self._search is not None else None, []).append((index, case))
+        self._firsts = set({case.sweep: index for index, case in reversed([*enumerate(plan.cases)])}.values())
+        """Indices of the first case of each sweep."""
         self._later = deque(groups.items())
         self._sweep: SweepKey | None = None
         """The sweep whose share of the time it is; None without shares."""
@@ -209,10 +210,8 @@ class Scheduler:
         self._between()
 
     def _is_checked(self, index: int) -> bool:
-        cases, count = self._plan.cases, len(self._plan.cases)
-        if self._search is not None and 0 < index < count and cases[index - 1].sweep != cases[index].sweep:
-            return True
-        return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1
+        count = len(self._plan.cases)
+        return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1 or index in self._firsts
 
     def _advance(self, case_run: CaseRun) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.nvml import GpuProbe
+from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.model import (
     ITEMSIZE_BYTES,
     Case,

@@ -52,7 +52,7 @@ def warm_up(
         if agreed and spent_ns >= least_ns:
             return current, True
         if spent_ns >= cap_ns or control.stopping:
-            return current, False
+            return current, agreed
         before, calls = current, block_calls(current)
 
 

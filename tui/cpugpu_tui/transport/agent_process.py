@@ -17,7 +17,7 @@ import msgspec
 
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.timing.channel import BEAT
 from cpugpu_tui.transport.agent_command import TIMEOUT, HostError, Progress, Start
 from cpugpu_tui.transport.agent_output import (

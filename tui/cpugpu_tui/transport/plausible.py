@@ -15,8 +15,8 @@ import msgspec
 
 from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.line_costs import LINE_REASONS, MOST_LINES
-from cpugpu_tui.model.plain_data import to_plain
 
 LONGEST_NS = 1e17
 """Three years: no measured time is longer, and sums of many stay finite."""

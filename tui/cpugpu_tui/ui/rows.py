@@ -55,7 +55,12 @@ NAMES_IN_FULL = Names()
 
 def names_of(run: RunState, width: int, glyphs: Glyphs) -> Names:
     """Return how to name the rows in `width` cells; 0 for unlimited."""
-    return Names(0 < width < name_widths(run, glyphs)[0], shared_start(run))
+    return Names(0 < width < name_widths(run, glyphs)[0] or is_typed(run), shared_start(run))
+
+
+def is_typed(run: RunState) -> bool:
+    """Whether all rows are of one typed code, whose internal name says nothing."""
+    return run.run is not None and bool(run.run.plan.codes) and "workload" not in varying_of(run)
 
 
 @once
@@ -92,8 +97,8 @@ def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
             if known is None or len(size_text(row.case.size)) > len(size_text(known.size)):
                 longest[row.case.sweep] = row.case
         named = [(case, telling(run, case)) for case in longest.values()]
-        full = max((len(case_text(case, names)) for case, names in named), default=0)
         short = max((len(short_text(case, names, shared, glyphs)) for case, names in named), default=0)
+        full = short if is_typed(run) else max((len(case_text(case, names)) for case, names in named), default=0)
         mark = 0 if all(row.saved for row in run.rows.values()) else len(NOT_SAVED)
         run.derived["name widths"] = (full + mark, short + mark)
     found: tuple[int, int] = run.derived["name widths"]

@@ -78,11 +78,16 @@ def variable_defaults(theme: Theme) -> dict[str, str]:
     return dict(_DARK_SERIES if theme.dark else _LIGHT_SERIES)
 
 
-def shipped_folder() -> Path:
-    """Return the folder of the shipped themes: in the package, or in the repository of an editable install."""
+def shipped_path(name: str, folder: str = "") -> Path:
+    """Return a shipped file or folder: in the package, or in this folder of the repository of an editable install."""
     package = Path(__file__).resolve().parents[1]  # `importlib.resources` would take 10 ms
-    packaged = package / "themes"
-    return packaged if packaged.is_dir() else package.parents[1] / "themes"
+    packaged = package / name
+    return packaged if packaged.exists() else package.parents[1] / folder / name
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the shipped themes."""
+    return shipped_path("themes")
 
 
 def shipped(name: str = "*") -> dict[str, Theme]:
@@ -167,11 +172,7 @@ def _check(file: TomlFile, theme: Theme) -> None:
     for key, value in file.data.items():
         if isinstance(value, str) and key != "name":
             _check_colour(file, (key,), value)
-    known = frozenset(Theme("any", primary="#000000").to_color_system().generate()) | {
-        SERIES_CPU,
-        SERIES_GPU,
-        SERIES_COPIES,
-    }
+    known = frozenset(Theme("any", primary="#000000").to_color_system().generate()) | set(_SERIES)
     file.refuse_unknown(theme.variables, known, ("variables",))
     for name, value in theme.variables.items():
         if "-style" not in name:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from tests.helpers.app.fake_port import FakeBridge, FakePort
-from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled
+from tests.helpers.app.fake_run import FakeBackend, FakeSession, finish, new_app, opened, settled, whole_sweep
 from tests.helpers.app.fuzz import send_at_once
-from tests.helpers.app.looking import screen_lines, text_of
+from tests.helpers.app.looking import screen_lines, table_of, text_of
 from tests.helpers.app.saved_runs import app_with, open_newest, status, stream
 from textual.events import Paste
 from textual.pilot import Pilot
@@ -89,8 +89,14 @@ async def test_typed_code_is_run_and_listed_and_r_runs_it_again(size: tuple[int,
         assert session.plan.search is not None
         assert {case.size for case in session.plan.cases} >= {16, 1024}
         assert pilot.app.screen.query_one(WorkloadPane).entry.title == "x @ x"
+        session.put(*whole_sweep(session.plan))
         await finish(pilot, session)
-        await pilot.press("r")
+        assert text_of(pilot, "#status").split()[:4] == ["x", "@", "x", "✓"]
+        assert str(table_of(pilot).ordered_columns[0].label) == "size", "the internal name of the code tells nothing"
+        table_of(pilot).focus()
+        await pilot.press("enter")
+        assert text_of(pilot, "#page-title").startswith("x @ x ")
+        await pilot.press("escape", "r")
         assert (await session_of(pilot, 2)).plan.codes == (CODE,)
 
 

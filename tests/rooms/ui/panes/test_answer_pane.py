@@ -87,13 +87,13 @@ def test_several_variants_are_a_table() -> None:
     ]  # fmt: skip
 
 
-def test_where_the_table_is_too_long_it_begins_with_the_highlighted_sweep() -> None:
+def test_a_table_that_is_too_long_begins_with_its_first_line_or_has_the_highlighted_sweep() -> None:
     run = variants()
     cursor = next(key for key, row in run.rows.items() if row.case.variant == "add")
-    for chosen, first in (("", "elementwise fresh "), (cursor, "elementwise add ")):
-        head, row, _, more = shown(run, SMALL, chosen)
+    for chosen, names in (("", ["fresh", "out"]), (cursor, ["out", "add"])):
+        head, *rows, more = shown(run, SMALL, chosen)
         assert head.startswith("workload ")
-        assert row.startswith(first)
+        assert [row.split()[1] for row in rows] == names
         assert more.startswith("2 more")
         assert " z " in more, "the key that shows them"
 
@@ -157,6 +157,14 @@ def test_a_run_that_contradicts_the_file_says_so(size: tuple[int, int, int], wor
     assert CONTRADICTS not in " ".join(shown(replace(product(), finished=None), size, file=other)), "not over yet"
 
 
+@pytest.mark.parametrize("size", [(58, 2, 4), (38, 2, 6)])
+def test_a_warning_has_room_below_60_columns(size: tuple[int, int, int]) -> None:
+    assert len(shown(product(), size)) <= 3
+    lines = shown(product(), size, file=file_with(faster=[["cuda", 16, 1024]]))
+    assert CONTRADICTS.partition(" Press")[0] in " ".join(lines)
+    assert len(lines) <= 4
+
+
 def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
     plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
     run, _ = searched(plan)
@@ -169,3 +177,5 @@ def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -
     assert "2 more. Press z to enlarge the pane." in small
     assert "2 more." in zoomed
     assert "Press z" not in zoomed
+    for case in plan.cases:  # where one line is left, it is the one of the highlighted row
+        assert shown(run, (38, 3, 3), case.key)[1].startswith(f"{case.workload} ")

@@ -98,13 +98,12 @@ async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -
 async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(words: GoldenWords) -> None:
     async with opened(new_app(backend=SavingBackend(SLOWER)), (80, 24)) as pilot:
         await show(pilot, "p3-batch-100")
-        lines = text_of(pilot, "#page-text").splitlines()
-        assert len(lines) == len(CLAIMS)
-        assert max(map(len, lines)) <= 76
+        lines = text_of(pilot, "#list").splitlines()
+        assert max(map(len, lines)) <= 78
         (chosen,) = [line for line in lines if line.startswith("▸")]
         assert "P3" in chosen
         assert "✓ holds" in chosen
-        words(text_of(pilot, "#claim"))
+        words(text_of(pilot, "#about"))
         assert "1 hold" in text_of(pilot, "#page-title")
 
 
@@ -115,10 +114,10 @@ async def test_the_cursor_stays_in_sight_and_within_the_list() -> None:
         assert screen.chosen.claim is CLAIMS[0]
         await pilot.press(*["down"] * 40)
         assert screen.chosen.claim is CLAIMS[-1]
-        scroll = screen.query_one("#page")
-        assert scroll.scroll_y + scroll.size.height == len(CLAIMS)
+        assert text_of(pilot, "#list").splitlines()[-1].startswith("▸")
         await pilot.press("home")
-        assert (screen.chosen.claim, scroll.scroll_y) == (CLAIMS[0], 0)
+        assert screen.chosen.claim is CLAIMS[0]
+        assert text_of(pilot, "#list").startswith("▸")
 
 
 async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end(words: GoldenWords) -> None:
@@ -127,16 +126,16 @@ async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_fo
     async with opened(new_app(request, backend)) as pilot:
         session = await start_run(pilot)
         await pilot.press("K")
-        words(text_of(pilot, "#claim").splitlines()[-1])
+        words(text_of(pilot, "#about").splitlines()[-1])
         session.put(*whole(session.plan.cases, 9e9, 4e9))
         session.gap()
-        await settled(pilot, lambda: "does not hold" in text_of(pilot, "#page-text"))
+        await settled(pilot, lambda: "does not hold" in text_of(pilot, "#list"))
         assert backend.read_times == 0
         await pilot.press(*["j"] * IDS.index("p3-batch-100"))
-        assert "in this run" in text_of(pilot, "#claim")
+        assert "in this run" in text_of(pilot, "#about")
         await finish(pilot, session)
         await settled(pilot, lambda: backend.read_times == 1)
-        assert "in this run" in text_of(pilot, "#claim")
+        assert "in this run" in text_of(pilot, "#about")
 
 
 async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
@@ -145,10 +144,10 @@ async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_op
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         pilot.app.change(agent_ready=False)
         await show(pilot, "p3-batch-100")
-        assert "not measured yet" in text_of(pilot, "#claim")
+        assert "not measured yet" in text_of(pilot, "#about")
         backend.points = (SLOWER,)
         pilot.app.change(agent_ready=True)
-        await settled(pilot, lambda: "in run 3" in text_of(pilot, "#claim"))
+        await settled(pilot, lambda: "in run 3" in text_of(pilot, "#about"))
 
 
 def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
@@ -183,14 +182,14 @@ async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts
     async with opened() as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p1-cpu-rises")
-        assert "enter again" not in text_of(pilot, "#claim")
+        assert "enter again" not in text_of(pilot, "#about")
         await pilot.press("enter")
-        said = text_of(pilot, "#claim").replace("\n", " ")
+        said = text_of(pilot, "#about").replace("\n", " ")
         assert "run matmul-sweep" in said
         words(said[said.index("Press") :])
         # Another claim has another price, and is not started by the first one's enter.
         await pilot.press("j", "k")
-        assert "enter again" not in text_of(pilot, "#claim")
+        assert "enter again" not in text_of(pilot, "#about")
         await pilot.press("enter")
         assert pilot.app.backend.sessions == []
         assert isinstance(pilot.app.screen, ClaimsScreen)
@@ -201,7 +200,7 @@ async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p4-units")
         await pilot.press("enter")
-        assert "about 20 s" in text_of(pilot, "#claim")
+        assert "about 20 s" in text_of(pilot, "#about")
         await pilot.press("enter")
         await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
         assert pilot.app.backend.sessions[0].plan.calibrate
@@ -228,7 +227,7 @@ async def test_without_utf8_everything_is_ascii() -> None:
     async with opened(app, (80, 24)) as pilot:
         for index in range(len(CLAIMS)):
             await (show(pilot) if index == 0 else pilot.press("j"))
-            for selector in ("#page-title", "#page-text", "#claim", "#page-keys"):
+            for selector in ("#page-title", "#list", "#about", "#page-keys"):
                 assert text_of(pilot, selector).isascii()
         assert all(line.isascii() for line in screen_lines(pilot))
 

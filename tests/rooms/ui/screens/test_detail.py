@@ -170,12 +170,16 @@ def test_end_to_end_is_taken_apart_also_without_a_time_of_the_wait() -> None:
         run_of(*timed()),
         run_of(*timed(gpu={ENQUEUE: 1.0, DEVICE_WARM: 1.0})),
         run_of(*timed()[:-1]),
-        run_of(*[event for event in timed() if getattr(event, "device", "cpu") == "cpu"], devices=DEVICES[:1]),
     ],
-    ids=["ended", "without the wait", "active", "without a GPU"],
+    ids=["ended", "without the wait", "active"],
 )
 def test_a_call_that_is_not_taken_apart_says_why(run: RunState, words: GoldenWords) -> None:
     words(section(read(run), APART))
+
+
+def test_a_run_without_a_gpu_has_no_part_about_one() -> None:
+    of_cpu = [event for event in timed() if getattr(event, "device", "cpu") == "cpu"]
+    assert not any("GPU" in line for line in read(run_of(*of_cpu, devices=DEVICES[:1])))
 
 
 def test_a_row_without_results_shows_neither_parts_nor_worlds() -> None:

@@ -14,7 +14,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Device, DevicesFound
-from cpugpu_tui.model.plain_data import to_plain
+from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.estimate_lines import plan_of

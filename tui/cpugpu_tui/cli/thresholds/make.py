@@ -22,7 +22,7 @@ Subjects = Annotated[
         metavar="WORKLOAD|FILE:FUNCTION|EXPRESSION",
         help="What to measure: workloads, presets, functions such as model.py:forward, or code such as "
         "'product = x @ x', whose threshold is then named product.",
-        show_default="all built-in workloads",
+        show_default="the 20 workloads of the survey",
     ),
 ]
 FORMAT_HELP = "json, c (a header for C and C++) or env (variables)."

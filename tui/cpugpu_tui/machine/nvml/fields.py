@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpugpu_tui.machine.limits import MOST_LINKS, MOST_SHARE
 from cpugpu_tui.machine.nvml.calls import GONE, NO_NUMBERS, Call, ask, newest, reason_of, reason_of_field
@@ -89,8 +89,7 @@ SANE_US = 60_000_000
 """Stamps further away than this are ignored. On an H200 they are microseconds old, 0.1 s for sensors."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(NamedTuple):
     """A field and the key of its value."""
 
     key: str

@@ -6,8 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Container
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpugpu_tui.machine.limits import MOST_GPUS
 from cpugpu_tui.machine.nvml.calls import (
@@ -45,8 +44,7 @@ def _wall_us() -> int:
     return time.time_ns() // 1000
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(NamedTuple):
     """The current call, or the last one."""
 
     gpu_index: int | None

@@ -10,7 +10,7 @@ from statistics import fmean, median
 from time import monotonic, perf_counter_ns, sleep, time_ns
 from typing import Any
 
-from cpugpu_tui.machine.nvml import GpuProbe
+from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.processes import MARK, kill_marked, marked, memory_bytes
 from cpugpu_tui.machine.spawn import LOOK_MS, Ended, last_line, run_process
 from cpugpu_tui.model import Case, CodeTraced, CommandUse, Device, OwnCode, Reading

@@ -39,7 +39,7 @@ SPIN_CAP_NS = 20_000_000.0
 """Longest spin, ns; an operation that takes longer to enqueue is launch-bound."""
 
 MAX_QUEUED = 1000
-"""Most calls queued before a synchronise (method.md, step 5): the depth of the driver's queue is about the same."""
+"""Most calls queued before a synchronise (method.md, "What is reported"): about the depth of the driver's queue."""
 
 
 class CudaTimer:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.timing.timers import Readiness
 
 if TYPE_CHECKING:
-    from cpugpu_tui.machine.nvml import GpuProbe
+    from cpugpu_tui.machine.nvml.probe import GpuProbe
 
 SETTLED = 0.02
 """Largest relative difference of the last readings of a settled clock (method.md, step 6)."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from textual.geometry import Size
 from textual.widget import Widget
 
-from cpugpu_tui.model import typed_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, spelled, wrapped
+from cpugpu_tui.ui.panes.status import run_name
 
 if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
@@ -25,7 +25,8 @@ LONG_NOTICE = 24
 
 
 SMALL_WIDTH, SMALL_MOST = 60, 3
-"""Below this width an answer takes at most this many lines, so that rows stay in sight; failures may take more."""
+"""Below this width an answer in sentences takes at most this many lines, so that rows stay in sight, and one more for
+each warning; failures may take more."""
 
 
 class AnswerPane(StatePane):
@@ -61,37 +62,41 @@ def pane_lines(
     for text, role in _failures(state, glyphs):
         if len(lines) < most:
             lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
-    if width < SMALL_WIDTH and not lines:
-        most = min(most, SMALL_MOST)
     table: list[Spans] = []
+    survey: Sequence[str] = ()
     if state.run.rows:
+        from cpugpu_tui.render.answers import survey_lines
         from cpugpu_tui.ui.panes import run_answer  # with all that answers need, 10 ms before the first frame
 
-        table = run_answer.table(state, width, glyphs)
+        table, survey = run_answer.table(state, width, glyphs), survey_lines(state.run)
     sentences = _sentences(state, has_table=bool(table))
+    warnings = sum(role == "warn" for _, role in sentences)
+    if width < SMALL_WIDTH and not lines and not table:
+        most = min(most, SMALL_MOST + warnings)
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
     # such as a slow GPU or threads that waited for a core.
     first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
-    survey = survey_lines_of(state)
     below = sum(len(wrapped(spelled(text, glyphs), width)) for text, _ in sentences[: len(survey)])
     whole = len(table) + (below or min(first, 1)) if table else first
-    whole += sum(role == "warn" for _, role in sentences)
+    whole += warnings
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     if table:
         lines += run_answer.shortened(state, table, height - len(lines) - min(first, 1), is_zoomed=is_zoomed)
     for index, (text, role) in enumerate(sentences):
-        is_first = index == 0
-        lines += _whole_sentences(spelled(text, glyphs), width, role, height - len(lines), is_first=is_first)
+        is_first, room = index == 0, height - len(lines)
+        if is_first:  # leaves a line to each warning behind it
+            room = max(room - warnings, min(room, 1))
+        lines += _whole_sentences(spelled(text, glyphs), width, role, room, is_first=is_first)
     return lines + [()] * (height - len(lines))
 
 
-def survey_lines_of(state: AppState) -> Sequence[str]:
-    """Return the sentences about a survey; empty for other runs."""
-    if not state.run.rows:
-        return ()
-    from cpugpu_tui.render.answers import survey_lines
+def shows_survey(state: AppState) -> bool:
+    """Whether the answer is that of a survey that has ended."""
+    if state.situation.live or not state.run.rows:
+        return False
+    from cpugpu_tui.render.answers import is_survey
 
-    return survey_lines(state.run)
+    return is_survey(state.run)
 
 
 def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:
@@ -117,8 +122,7 @@ def _failures(state: AppState, glyphs: Glyphs) -> list[tuple[str, str]]:
         found.append((text, "bad" if run.status == "failed" else "warn"))
     row = run.rows.get(state.cursor or "")
     if row is not None and row.failure is not None and row.failure.kind != "skipped" and not situation.live:
-        codes = run.run.plan.codes if run.run is not None else ()
-        name = f"{typed_name(row.case.workload, codes)} {size_text(row.case.size)}"
+        name = f"{run_name(run, row.case.workload, glyphs)} {size_text(row.case.size)}"
         found.append((f"{glyphs.no} {name}: {row.failure.message} {row.failure.remedy}".strip(), "bad"))
     if state.unsaved and state.past is None:
         found.append((state.unsaved.text, "warn"))

@@ -195,7 +195,7 @@ def visible(text: str) -> str:
 
 
 _NO_BREAK = "\u00a0"
-_UNIT_GAP = re.compile(r"(?<=[±≈~]) (?=\d)|(?<=\+-) | (?=%|[≈~] ?\d)")
+_UNIT_GAP = re.compile(r"(?<=±) |(?<=\+-) |(?<=[≈~]) (?=\d)| (?=%|[≈~] ?\d)")
 """Spaces at which no line may break: `± 18 %`, `n ≈ 193`."""
 
 

@@ -99,17 +99,17 @@ def table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
 
 
 def shortened(state: AppState, table: list[Spans], room: int, *, is_zoomed: bool) -> list[Spans]:
-    """Return a table in at most `room` lines, starting at the highlighted sweep, and the number of hidden answers."""
-    if len(table) <= room or room < 3:
+    """Return a table in at most `room` lines, from its start or with the highlighted sweep, and the number hidden."""
+    if len(table) <= room or room < 2:
         return table[:room]
     row, head, rows = state.run.rows.get(state.cursor or ""), table[0], table[1:]
     sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
-    count = room - 2
-    first = min(first, len(rows) - count)
+    count = max(room - 2, 1)
+    first = max(first - count + 1, 0)
     hint = "Move to a row of another workload to see it." if is_zoomed else "Press {zoom} to enlarge the pane."
     more = state.keymap.with_keys(f"{len(rows) - count} more. {hint}")
-    return [head, *rows[first : first + count], ((more, "muted"),)]
+    return [head, *rows[first : first + count], ((more, "muted"),)][:room]
 
 
 def sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:

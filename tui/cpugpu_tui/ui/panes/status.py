@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from textual.geometry import Size
 
 from cpugpu_tui import model
-from cpugpu_tui.model import CALIBRATION
+from cpugpu_tui.model import CALIBRATION, typed_name
 from cpugpu_tui.model.quantities import count_of, duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text, most_cases_of
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, StatePane, fitted, plain, spelled, width_of
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, fitted, plain, spelled, visible, width_of
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 
 SMALL_WIDTH = 60
@@ -91,7 +92,7 @@ def replay_tag(state: AppState) -> Spans:
 def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     """Return the name of the run with its progress, or that nothing runs."""
     run, situation = state.run, state.situation
-    name = run.run.plan.name if run.run is not None else "+".join(state.request.names)
+    name = run_name(run, run.run.plan.name, glyphs) if run.run is not None else "+".join(state.request.names)
     if state.quitting:
         return (("quitting: stopping the run", "strong"),)
     if state.past is not None:
@@ -136,6 +137,12 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     return (("cpugpu-tui ", "title"), ("ready" if state.agent_ready else "starting the agent", "muted"))
 
 
+def run_name(run: RunState, name: str, glyphs: Glyphs) -> str:
+    """Return the name of a plan or workload; of typed code its statement."""
+    codes = run.run.plan.codes if run.run is not None else ()
+    return stranger(visible(typed_name(name, codes)), 40, glyphs)
+
+
 def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     """Return name, bar, cases and time left for a narrow terminal; the bar, then the time goes if room is short."""
     run, situation, current = state.run, state.situation, state.run.current
@@ -146,7 +153,7 @@ def _progress(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     left = "" if seconds_left is None else left_text(run, seconds_left - state.step_s)
     end = standing or left.removeprefix("at most ")
     done, rest = bar(run, glyphs.full, glyphs.empty)
-    name: Spans = ((f"{run.run.plan.name} ", "title"),)
+    name: Spans = ((f"{run_name(run, run.run.plan.name, glyphs)} ", "title"),)
     cases: Spans = ((f"{run.settled}/{most_cases_of(run)}", "strong"),)
     ending: Spans = ((f" {end}", "warn" if standing else "text"),) if end else ()
     forms = ((*name, (done, "key"), (f"{rest} ", "muted"), *cases, *ending), (*name, *cases, *ending), (*name, *cases))
@@ -160,7 +167,7 @@ def _past(state: AppState, glyphs: Glyphs) -> Spans:
     sign, role = status_sign(status, glyphs)
     failed = f" {glyphs.dot} {run.failed} failed" if run.failed else ""
     return (
-        (f"{stranger(spelled(state.past.summary.name, glyphs), 40, glyphs)} ", "title"),
+        (f"{run_name(run, state.past.summary.name, glyphs)} ", "title"),
         (f"{sign} {status}", role),
         (f" {run.settled}/{len(run.rows)}{failed}", "text"),
         *_baseline(state, glyphs),
@@ -204,14 +211,16 @@ def _step(state: AppState, glyphs: Glyphs) -> Spans:
         of = f" of about {duration(current.estimate_s)}" if current.estimate_s else ""
         clock = f" {duration(elapsed_s)}{of}"
     note = f" {glyphs.dot} {current.note}" if current.note else ""
-    doing = f"{step_text(state, current)}{clock}{note}"  # empty in a gap between two cases
+    doing = f"{step_text(state, current, glyphs)}{clock}{note}"  # empty in a gap between two cases
     return ((f"{glyphs.dot} {doing}", "muted"),) if doing else ()
 
 
-def step_text(state: AppState, current: model.Progressed) -> str:
+def step_text(state: AppState, current: model.Progressed, glyphs: Glyphs) -> str:
     """Return `matmul 512 GPU round 3`."""
     row = state.run.rows.get(current.case)
-    case = f"{row.case.workload} {size_text(row.case.size)}" if row is not None else current.case
+    case = current.case
+    if row is not None:
+        case = f"{run_name(state.run, row.case.workload, glyphs)} {size_text(row.case.size)}"
     device = {"": "", "cpu": " CPU"}.get(current.device, " GPU")
     name = "round" if current.phase == "gap" else current.phase
     phase = f"{name} {current.round_index}" if current.round_index else name if name != "round" else ""

@@ -156,7 +156,7 @@ def columns(
     is_alone = Key.SPEEDUP in shape.without
     headings = {key: COLUMNS[key].heading for key in widths if key in COLUMNS}
     headings |= {Key.PLUS_MINUS: glyphs.plus_minus, Key.KERNEL: shape.kernels}
-    if shape.is_of_sizes and case < full:
+    if shape.is_of_sizes and case <= short:
         headings[Key.CASE] = COLUMNS[Key.SIZE].heading
     if sparkline >= 15 and not shape.gpus and not is_alone:
         headings[Key.ROUNDS] = "rounds CPU, GPU"

@@ -30,10 +30,12 @@ class BaselineBox(LineBox[str]):
         width, name = min(WIDTH, self.size.width - 4), None
         try:
             name = checked_baseline(text)
-            lines = wrapped("Later runs are compared with it; compare and gate take its name.", width, "muted")
+            lines = wrapped(
+                "Later runs are compared with it. The commands compare and gate accept its name.", width, "muted"
+            )
         except UsageError as error:
             lines = wrapped(str(error), width, "bad")
-        question = wrapped("Name of the baseline that this series becomes:", width)
+        question = wrapped("Make this series a baseline with the name:", width)
         self.query_one("#question", Lines).show(question)
         keys: Spans = (("enter", "key"), (" set  ", "text"), ("esc", "key"), (" cancel", "text"))
         self.query_one("#hint", Lines).show([*lines, keys])

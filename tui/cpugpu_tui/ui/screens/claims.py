@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import events, on
-from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import VerticalScroll
 
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
@@ -22,8 +19,8 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
 from cpugpu_tui.ui.panes.estimate_lines import seconds_text
-from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
-from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.screens.page import ListPage
 
 ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]
 """Returns the timed cases of saved runs; slow, called on a thread."""
@@ -41,14 +38,10 @@ ROLES = {HOLDS: "good", FAILS: "bad", DEPENDS: "warn", UNDECIDED: "warn", UNMEAS
 """Outcome → role."""
 
 
-class ClaimsScreen(Page, inherit_bindings=False):
+class ClaimsScreen(ListPage):
     """Judges by the finished rows of the shown run, then by saved runs, which are read between runs only."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("j,down", "move(1)"), ("k,up", "move(-1)"), ("pagedown", "move(10)"), ("pageup", "move(-10)"),
-        ("home", "move(-999)"), ("G,end", "move(999)"), *keys.bindings(["open"], "measure_claim"),
-    ]  # fmt: skip
-    AUTO_FOCUS = ""
+    BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(["open"], "measure_claim")]
     TOPIC = "claims"
 
     def __init__(self, state: AppState, glyphs: Glyphs, read_saved: ReadSaved) -> None:
@@ -57,19 +50,10 @@ class ClaimsScreen(Page, inherit_bindings=False):
         self._read_saved = read_saved
         self._saved: tuple[TimedCase, ...] = ()
         self._reading = self._stale = False
-        self._chosen = 0
         self._announced = ""
         """Id of the claim whose cost is shown; the next enter measures it."""
         self._judged: tuple[JudgedClaim, ...] = ()
         self._judged_by: object = None
-
-    def compose(self) -> ComposeResult:
-        """Yield title, list, the claim under the cursor and the keys."""
-        yield Lines(id="page-title")
-        with VerticalScroll(id="page", can_focus=False):
-            yield Lines(id="page-text")
-        yield Lines(id="claim")
-        yield Lines(id="page-keys", classes="keys")
 
     def on_mount(self) -> None:
         """Read the saved runs."""
@@ -79,7 +63,7 @@ class ClaimsScreen(Page, inherit_bindings=False):
     @property
     def chosen(self) -> JudgedClaim:
         """The claim under the cursor."""
-        return self.judged[self._chosen]
+        return self.judged[self.index]
 
     @property
     def judged(self) -> tuple[JudgedClaim, ...]:
@@ -125,23 +109,27 @@ class ClaimsScreen(Page, inherit_bindings=False):
     def page_title(self) -> Spans:
         """Return the number of claims by outcome."""
         state = "reading the saved runs" if self._reading else tally(self.judged)
-        return (("Claims ", "title"), (f" {state}", "text"))
+        return (("Claims ", "title"), (f" {state}", "text"), self.where)
 
-    def page_lines(self, width: int) -> Sequence[Spans]:
-        """Return one line per claim."""
-        return [
-            claim_line(each, width, self.glyphs, chosen=index == self._chosen) for index, each in enumerate(self.judged)
-        ]
+    def count(self) -> int:
+        """Return the number of claims."""
+        return len(CLAIMS)
 
-    def draw_body(self) -> None:
-        """Write list and claim."""
-        super().draw_body()
+    def list_heads(self, width: int) -> Spans:
+        """Return the headings."""
+        text = f"  {'by':<{BY_WIDTH}}publication says"
+        return ((f"{text:<{width - OUTCOME_WIDTH}}outcome here" if width >= LEAST_WITH_WORDS else text, "muted"),)
+
+    def list_line(self, index: int, width: int, *, chosen: bool) -> Spans:
+        """Return a claim."""
+        return claim_line(self.judged[index], width, self.glyphs, chosen=chosen)
+
+    def about_lines(self, width: int) -> list[Spans]:
+        """Return the claim under the cursor in full."""
         situation, is_announced = self.state.situation, self._announced == self.chosen.claim.id
-        lines = about_lines(
-            self.chosen, max(20, self.size.width - 2), self.glyphs, live=situation.live, announced=is_announced,
-            is_replay=situation.replay,
+        return about_lines(
+            self.chosen, width, self.glyphs, live=situation.live, announced=is_announced, is_replay=situation.replay
         )  # fmt: skip
-        self.query_one("#claim", Lines).show(lines)
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
@@ -156,21 +144,9 @@ class ClaimsScreen(Page, inherit_bindings=False):
     # ---------------------------------------------------------------- keys
 
     def action_move(self, step: int) -> None:
-        """Move the cursor and keep it visible."""
-        self._chosen = min(max(self._chosen + step, 0), len(CLAIMS) - 1)
+        """Move the cursor."""
         self._announced = ""
-        self.redraw()
-        scroll = self.query_one("#page", VerticalScroll)
-        top, height = round(scroll.scroll_y), scroll.size.height
-        if not top <= self._chosen < top + height:
-            scroll.scroll_to(y=self._chosen if self._chosen < top else self._chosen - height + 1, animate=False)
-
-    @on(events.Click, "#page-text")
-    def _click(self, event: events.Click) -> None:
-        """Select the clicked claim; measure it on a double click, like enter."""
-        self.action_move(min(event.y, len(CLAIMS) - 1) - self._chosen)
-        if event.chain == 2:
-            press(self, "enter")
+        super().action_move(step)
 
     def action_measure_claim(self) -> None:
         """Show the command and time that the claim takes; pressed again, measure it."""

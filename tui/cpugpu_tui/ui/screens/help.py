@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
@@ -12,6 +14,7 @@ from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, by_group
 from cpugpu_tui.ui.panes.lines import Spans, labelled, respelled, wrapped
 from cpugpu_tui.ui.screens.page import Page
+from cpugpu_tui.ui.themes import shipped_path
 
 
 @dataclass(frozen=True)
@@ -219,13 +222,13 @@ WORDS |= {"gpu": HISTORIES + WORDS["telemetry"], "host": WORDS["fleet"], "pair":
 
 TERMS: dict[str, tuple[str, ...]] = {
     "workload": ("workload", "preset", "size", "variant", "case", "series", "crossover"),
-    "timings": ("case", "round", "latency", "interval, `±`", "crossover", "bracket", "paper's clock"),
+    "timings": ("case", "round", "latency", "interval, ±", "crossover", "bracket", "paper's clock"),
     "telemetry": ("reading", "utilisation", "throttling"),
     "gpu": ("reading", "utilisation", "throttling"),
     "chart": ("latency", "crossover", "bracket"),
     "history": ("run", "series", "baseline", "simulated"),
-    "compare": ("series", "baseline", "kernel time", "verdict", "band", "interval, `±`"),
-    "pair": ("kernel time", "verdict", "band", "interval, `±`"),
+    "compare": ("series", "baseline", "kernel time", "verdict", "band", "interval, ±"),
+    "pair": ("kernel time", "verdict", "band", "interval, ±"),
     "claims": ("claim", "paper's clock", "paper's error"),
     "fleet": ("fleet", "host", "agent"),
     "host": ("fleet", "host", "case"),
@@ -234,46 +237,12 @@ TERMS: dict[str, tuple[str, ...]] = {
 }
 """Topic → terms of the glossary that its screen uses."""
 
-GLOSSARY: dict[str, str] = {
-    "workload": "A piece of torch work that can be timed at several sizes, such as `matmul`.",
-    "preset": "A workload with chosen sizes and options, such as `quick`.",
-    "size": "The number that makes the work larger. Each workload names its axis: `n`, `batch`, `width`.",
-    "variant": "One way to write the same work, such as `loop` and `vectorized`.",
-    "case": "A workload at one size, with one variant, dtype and number of CPU threads. One row of the table.",
-    "run": "All cases of a plan, timed once. The history stores runs.",
-    "series": "Runs of the same plan that belong together.",
-    "baseline": "A named series to compare later runs with.",
-    "simulated": "Timed on a simulated machine. Its times say nothing about yours.",
-    "round": "One visit to each device: CPU, then GPU, or the other way round. Half a round is one visit.",
-    "latency": "Time from the start of a call until the device has finished it. Columns `CPU` and `GPU`.",
-    "kernel time": "Time that the GPU itself works in a call, without launch and wait. Column `cold kernels`"
-    " (caches emptied before) or `warm kernels`.",
-    "with copies": "End-to-end latency: inputs start in host memory, and the result ends there.",
-    "launch overhead": "Time that the host needs to start work on the GPU.",
-    "synchronise": "To wait until the GPU has finished.",
-    "throughput": "Calls per second when many calls are queued and the host waits once.",
-    "paper's clock": "The timing code of the publication, run unchanged.",
-    "paper's error": "How many times longer the same work takes when the paper's clock waits for the GPU.",
-    "interval, `±`": "The 95 % confidence interval of the value beside it. In a comparison, the one that decided the"
-    " verdict.",
-    "crossover": "The size from which the GPU wins.",
-    "bracket": "The largest size at which the CPU clearly wins, and the smallest at which the GPU does.",
-    "peak rate": "The most that this machine reached in its own calibration, in FLOP/s or bytes per second.",
-    "machine card": "The screen and table of peak rates and fixed overheads.",
-    "mark": "A short word for what disturbed a row, such as `throttled`.",
-    "outlier": "A sample that lies far from the median.",
-    "claim": "A sentence of a publication. Outcomes: `holds`, `does not hold here`, `depends on size`, `not"
-    " measured yet`.",
-    "verdict": "The word for a change between two series: `faster`, `slower`, `same`, `unclear`.",
-    "band": "The changes that count as none: `same` needs an interval within it.",
-    "agent": "The process that times. It runs in the interpreter, here or on another host.",
-    "host": 'A machine of a fleet; in "host memory", the CPU\'s side of one machine.',
-    "fleet": "The same run on many hosts.",
-    "reading": "One telemetry value: utilisation, power, temperature, clock, memory.",
-    "utilisation": "The share of time in which some kernel ran on the GPU.",
-    "throttling": "The GPU lowers its clocks because of heat or power.",
-}
-"""Term → meaning, as in docs/glossary.md, which is not installed."""
+
+@cache
+def glossary() -> dict[str, str]:
+    """Return term → meaning from the tables of docs/glossary.md."""
+    text = shipped_path("glossary.md", "docs").read_text(encoding="utf-8")
+    return dict(re.findall(r"^\| (.+?) \| (.+?) \|$", text.replace("`", ""), re.MULTILINE))
 
 
 ALWAYS = (COUNT, MOVE, SCROLL)
@@ -347,7 +316,7 @@ class HelpScreen(Page):
         keymap, only = self.state.keymap, self._only
         named = keymap.with_keys
         words = [(named(word), named(text)) for word, text in WORDS.get(self._topic, ())]
-        words += [(word.replace("`", ""), GLOSSARY[word].replace("`", "")) for word in TERMS.get(self._topic, ())]
+        words += [(word, glossary()[word]) for word in TERMS.get(self._topic, ())]
         keys = {
             group: [(keymap.text(each.id), each.help) for each in commands if not only or each.id in only]
             + [(named(own.keys), named(own.help)) for own in ALWAYS if own.group == group and not only]

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.answer import AnswerPane, survey_lines_of
+from cpugpu_tui.ui.panes.answer import AnswerPane, shows_survey
 from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
@@ -106,7 +106,7 @@ class MainScreen(Screen[None]):
         self._state = state
         self._show_welcome(state)
         self._show_too_small()
-        self.query_one("#centre").set_class(not state.situation.live and bool(survey_lines_of(state)), "-survey")
+        self.query_one("#centre").set_class(shows_survey(state), "-survey")
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
             # Brackets in a title are markup.

@@ -182,6 +182,12 @@ class ListPage(WheelMoves, Page, inherit_bindings=False):
         about.show(facts)
 
     @property
+    def where(self) -> tuple[str, str]:
+        """The place of the cursor, for the title of a list that does not fit: ` 3 of 25`."""
+        count = self.count()
+        return (f"  {self.index + 1:,} of {count:,}" if count > self.height else "", "muted")
+
+    @property
     def height(self) -> int:
         """Number of visible lines of the list."""
         return max(self.query_one("#list").size.height, 1) if self.is_mounted else 1

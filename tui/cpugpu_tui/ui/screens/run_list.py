@@ -217,8 +217,7 @@ class RunList(ListPage):
         if not self._whole:
             count = f"reading, {count} so far" if self._runs else "reading"
         narrowed = f"  {len(self._shown):,} shown" if self._place.wanted.strip() else ""
-        where = f"  {self.index + 1:,} of {len(self._shown):,}" if len(self._shown) > self.height else ""
-        return (("History ", "title"), (f" {count}{narrowed}", "text"), (where, "muted"))
+        return (("History ", "title"), (f" {count}{narrowed}", "text"), self.where)
 
     def page_tags(self) -> Spans:
         """Return the tag of a replay alone: the listed runs are neither that on the screen nor all simulated."""

@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype, sizes_text
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DTYPES, Plan
+from cpugpu_tui.model import COMPILED, DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -91,11 +91,14 @@ def options_of(request: PlanRequest, cores: int) -> dict[str, tuple[str, ...]]:
     known = request.own.infos()
     parts = [part for name in request.names for part in find_preset(name, request.own, known).parts]
     supported = [name for name in DTYPES if all(name in known[part.workload].dtypes for part in parts)]
-    defaults = default_texts(request)
+    defaults, variants = default_texts(request), variants_of(request)
+    usual = defaults["variant"]
+    # Side by side, they tell after how many calls compiling pays.
+    both = [f"{usual},{COMPILED}"] if COMPILED in variants and usual in variants and usual != COMPILED else []
     counts = [str(2**power) for power in range(12) if 2**power < cores]
     words = {
         "dtype": supported,
-        "variant": variants_of(request),
+        "variant": (*variants, *both),
         "threads": ["all", *counts, "1,all"],
         "scale": ("full", "small"),
     }

@@ -180,25 +180,19 @@ def torch_name(uuid: str | None, devices: Sequence[Device]) -> str | None:
     return next((device.name for device in devices if uuid is not None and device.uuid == uuid), None)
 
 
-def mapping(gpu: GpuTelemetry, devices: Sequence[Device], glyphs: Glyphs, *, full: bool = False) -> tuple[str, ...]:
-    """Return the known parts of `cuda:0 ↔ NVML 3 ↔ GPU-1234abcd… ↔ 0000:04:00.0`."""
-    name = torch_name(gpu.uuid, devices)
-    parts = [name or "", f"NVML {gpu.index}"]
-    if gpu.uuid is not None:
-        parts.append(uuid_text(gpu.uuid, glyphs, full=full))
-    if gpu.pci_bus_id is not None:
+def mapping(
+    gpu: GpuTelemetry, devices: Sequence[Device], glyphs: Glyphs, *, instance: MigInstance | None = None,
+    full: bool = False,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return the known parts of `cuda:0 ↔ NVML 3 ↔ GPU-1234abcd… ↔ 0000:04:00.0`.
+
+    Those of an instance are `cuda:0 ↔ MIG 1 of NVML 3 ↔ MIG-1234abcd…`.
+    """
+    uuid = gpu.uuid if instance is None else instance.uuid
+    number = f"NVML {gpu.index}" if instance is None else f"MIG {instance.index} of NVML {gpu.index}"
+    parts = [torch_name(uuid, devices) or "", number, "" if uuid is None else uuid_text(uuid, glyphs, full=full)]
+    if instance is None and gpu.pci_bus_id is not None:
         parts.append(stranger(bus_text(gpu.pci_bus_id), 16, glyphs))
-    return tuple(part for part in parts if part)
-
-
-def instance_mapping(
-    gpu: GpuTelemetry, instance: MigInstance, devices: Sequence[Device], glyphs: Glyphs, *, full: bool = False
-) -> tuple[str, ...]:
-    """Return the known parts of `cuda:0 ↔ MIG 1 of NVML 3 ↔ MIG-1234abcd…`."""
-    name = torch_name(instance.uuid, devices)
-    parts = [name or "", f"MIG {instance.index} of NVML {gpu.index}"]
-    if instance.uuid is not None:
-        parts.append(uuid_text(instance.uuid, glyphs, full=full))
     return tuple(part for part in parts if part)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import count_of, factor, joined
-from cpugpu_tui.render.compiled import compiled_lines
-from cpugpu_tui.render.receipts import code_text, line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
@@ -15,6 +15,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
+from cpugpu_tui.ui.panes.status import run_name
 from cpugpu_tui.ui.rows import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens.detail import device_times, machine, meaning
 from cpugpu_tui.ui.screens.page import Page
@@ -70,8 +71,9 @@ class DetailScreen(Page):
         row = self.state.run.rows.get(self._key)
         if row is None:
             return ((f"{self._key} ", "title"), (" is not part of this run", "muted"))
-        name = case_text(row.case, frozenset({"variant"}))
-        others = case_text(row.case, frozenset({"variant", "dtype", "threads"})).removeprefix(name)
+        case = replace(row.case, workload=run_name(self.state.run, row.case.workload, self.glyphs))
+        name = case_text(case, frozenset({"variant"}))
+        others = case_text(case, frozenset({"variant", "dtype", "threads"})).removeprefix(name)
         look = rows.look_of(self.state.run, self.glyphs, 9)
         return ((f"{name} ", "title"), (" ", "text"), *rows.verdict(row, look), (f" {others}", "muted"))
 

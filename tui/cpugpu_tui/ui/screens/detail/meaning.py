@@ -136,19 +136,22 @@ REST = "not accounted for"
 MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
 """Metric → part; all of them are needed to take a call apart."""
 
+MISMATCH = "Not shown: the results differ, so the times of this row do not count."
+NOT_YET = "Nothing has been timed on the GPU yet."
+
 NAME, TIME, SHARE, REMARK = 16, 9, 7, 28
 """Cells of the columns; the bar takes the rest."""
 
 
 def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the parts of one call, resident and with copies, or why they are unknown."""
-    if row.status == "pending" or (row.failure is not None and row.gpu is None):
-        return []  # the row already tells its state
+    if row.status == "pending" or run.gpu is None or (row.failure is not None and row.gpu is None):
+        return []  # the row or the answer already tells why
     times = row.gpu
     which = f" ({times.device})" if times is not None and len(run.devices) > 2 else ""
     title: Spans = ((f"Where the GPU's time goes{which}", "title"),)
     if times is None or row.status == "mismatch":
-        return [title, *paragraph(_why_nothing(run, row), width, "muted")]
+        return [title, *paragraph(MISMATCH if times else NOT_YET, width, "muted")]
     kernels_ns = times.kernels_ns or times.median_ns(DEVICE_WARM) or 0.0
     resident, moved = taken_apart(row, moved=False), taken_apart(row, moved=True)
     if resident is None and moved is None:
@@ -161,13 +164,6 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
     what = "the copies were not timed separately" if times.samples.get(PAGEABLE) else "not timed"
     when = "yet" if row.status == "active" else "in this run"
     return [*lines, *paragraph(f"with copies: {what} {when}", width, "muted")]
-
-
-def _why_nothing(run: RunState, row: Row) -> str:
-    """Return why no call on a GPU can be taken apart."""
-    if row.status == "mismatch":
-        return "Not shown: the results differ, so the times of this row do not count."
-    return "No GPU in this run." if run.gpu is None else "Nothing has been timed on the GPU yet."
 
 
 def _why_not(row: Row, times: DeviceTimes) -> str:

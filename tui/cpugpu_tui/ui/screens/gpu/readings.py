@@ -192,7 +192,7 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         is_stale = used is not None and GPU["memory_used_bytes"].is_stale(used)
         text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
         lines.append(((f"  {text}"[:width], "stale" if is_stale else "text"),))
-        names = joined(wording.instance_mapping(gpu, instance, devices, glyphs, full=True), glyphs)
+        names = joined(wording.mapping(gpu, devices, glyphs, instance=instance, full=True), glyphs)
         lines += labelled("", wrapped(names, width - 4, "muted"), 4, "text")
         if instance.processes:
             rows = [("", process) for process in instance.processes]
