@@ -36,7 +36,7 @@ import msgspec
 from cpugpu_tui.demo.recording import KIND, SCHEMA, Recording, whole
 from cpugpu_tui.errors import CpuGpuError, UsageError
 from cpugpu_tui.export.anonymize import anonymized
-from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.stream import ExportedRun, exported, ndjson
 from cpugpu_tui.store import open_to_read
 

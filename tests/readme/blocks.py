@@ -20,7 +20,7 @@ from cpugpu_tui.cli.output.tables import print_state, summary
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points_of
 from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.demo.recording import Recording, shipped
-from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import COLUMNS
 from cpugpu_tui.render.verdicts import MARK_WORDS

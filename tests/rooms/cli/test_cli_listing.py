@@ -13,7 +13,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import __version__
-from cpugpu_tui.cli.output.table_style import plain
+from cpugpu_tui.cli.output.printing import plain
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, RunFinished, RunStarted
 from cpugpu_tui.workloads import PRESETS, catalogue

@@ -10,7 +10,7 @@ from tests.helpers.runs import export_runs
 
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
-from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.stream import ExportedRun, exported
 from cpugpu_tui.model import CaseFailed, Ceilings, RunStarted, TelemetryRead
 

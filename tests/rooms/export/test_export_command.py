@@ -10,7 +10,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.export_runs import stream
 
-from cpugpu_tui.cli.history import import_
+from cpugpu_tui.cli import export as export_command
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.export.stream import kept
 
@@ -146,7 +146,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(cpugpu: CommandLine, tmp_pat
 def test_a_file_that_is_too_large_is_given_up(
     cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
 ) -> None:
-    monkeypatch.setattr(import_, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(export_command, "MOST_BYTES", 1_000_000)
     (tmp_path / "large").write_bytes(b"x" * 1_000_001)
     done = cpugpu.here("import", tmp_path / "large")
     assert (done.code, done.out) == (EXIT_USAGE, "")

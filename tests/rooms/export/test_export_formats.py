@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.runs import export_runs
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.formats import FORMATS, checked, format_of, rendered, required_format_of
+from cpugpu_tui.export.formats import FORMATS, checked, rendered, required_format_of
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.model import Calibrated, RunStarted
 
@@ -128,8 +128,9 @@ def test_the_same_run_gives_the_same_bytes(name: str) -> None:
 
 
 def test_a_name_says_its_format() -> None:
-    assert [format_of(Path(f"x{end}")) for end in (".json", ".NDJSON", ".jsonl", ".csv", ".md", ".html", ".txt")] == [
-        "json", "ndjson", "ndjson", "csv", "markdown", "html", None,
+    endings = (".json", ".NDJSON", ".jsonl", ".csv", ".md", ".html")
+    assert [required_format_of(Path(f"x{end}")) for end in endings] == [
+        "json", "ndjson", "ndjson", "csv", "markdown", "html",
     ]  # fmt: skip
     with pytest.raises(UsageError, match=r"x\.txt"):
         required_format_of(Path("x.txt"))

@@ -24,8 +24,7 @@ from cpugpu_tui.agent import main
 from cpugpu_tui.cli.history.runs import show
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
-from cpugpu_tui.export.json_document import FILE, json_document, schema_text
-from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.json_document import FILE, json_document, read_runs, schema_text
 from cpugpu_tui.export.stream import exported, kept
 from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, RunStarted
 from cpugpu_tui.store import Store

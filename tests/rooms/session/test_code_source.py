@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cpugpu_tui.session.code_source import function_source
+from cpugpu_tui.session.typed_code import function_source
 
 FILES = {
     "hive/__init__.py": "raise SystemExit\nfrom .comb import cell as room\nfrom hive.drone import *\n",

@@ -14,8 +14,7 @@ from cpugpu_tui.model import Case, Device
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples
 from cpugpu_tui.timing.timers import cuda as cuda_module
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, SPIN_MARGIN_NS, CudaTimer, require_memory
-from cpugpu_tui.timing.timers.host_copies import copier
-from cpugpu_tui.timing.timers.timed_operation import Operation
+from cpugpu_tui.timing.timers.timed_operation import Operation, copier
 from cpugpu_tui.workloads import find
 from cpugpu_tui.workloads.containers import tensors
 

@@ -12,7 +12,6 @@ import os
 import random
 import sys
 from collections.abc import Callable
-from typing import Protocol
 
 from cpugpu_tui.agent.guardian import guard
 from cpugpu_tui.agent.main import private_stdout, quiet_interpreter
@@ -26,41 +25,27 @@ WARM_UP_S = 1.0
 """An idle GPU needs up to half a second to reach its full clock (method.md)."""
 
 
-class Loop(Protocol):
-    """A loop that runs in blocks."""
-
-    label: str
-    """Name of the device."""
-
-    def block(self, seconds: float) -> tuple[int, float]:
-        """Call for about `seconds`; return the number of calls and their time, ns."""
+Block = Callable[[float], tuple[int, float]]
+"""Calls for about so many seconds; returns the number of calls and their time, ns."""
 
 
-class GpuLoop:
-    """The loop on torch's first GPU."""
+def gpu_loop() -> tuple[str, Block]:
+    """Return the name of torch's first GPU and the loop on it, warmed up.
 
-    def __init__(self) -> None:
-        """Create a GPU context and warm up.
+    Raises:
+        ValueError: torch cannot use a GPU; the text has a sentence of cause and one of remedy.
+    """
+    import torch
 
-        Raises:
-            ValueError: torch cannot use a GPU; the text has a sentence of cause and one of remedy.
-        """
-        import torch
+    from cpugpu_tui.timing.torch_devices import why_no_gpu
 
-        from cpugpu_tui.timing.torch_devices import why_no_gpu
+    problem = why_no_gpu()
+    if problem is not None:
+        raise ValueError(problem)
+    add, synchronize = torch.zeros(1, device="cuda:0").add_, torch.cuda.synchronize
 
-        problem = why_no_gpu()
-        if problem is not None:
-            raise ValueError(problem)
-        self.label = str(torch.cuda.get_device_name(0))
-        self._number = torch.zeros(1, device="cuda:0")
-        self._synchronize: Callable[[], None] = torch.cuda.synchronize
-        self.block(WARM_UP_S)
-
-    def block(self, seconds: float) -> tuple[int, float]:
-        """See `Loop`."""
-        add, synchronize, calls = self._number.add_, self._synchronize, 0
-        watch = Stopwatch()
+    def block(seconds: float) -> tuple[int, float]:
+        calls, watch = 0, Stopwatch()
         while (elapsed_s := watch.elapsed_s()) < seconds:
             for _ in range(CALLS):
                 add(1.0)
@@ -68,23 +53,26 @@ class GpuLoop:
             calls += CALLS
         return calls, 1e9 * elapsed_s
 
+    block(WARM_UP_S)
+    return str(torch.cuda.get_device_name(0)), block
 
-class SimulatedLoop:
-    """A simulated GPU in virtual time, which telemetry does not disturb."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        """Raise ValueError if the simulated machine has no GPU."""
-        if simulation.gpus < 1:
-            raise ValueError("The simulated machine has no GPU. Leave gpus=0 out.")
-        self.label = "simulated GPU"
-        self._call_ns = simulation.launch_ns + simulation.kernel_overhead_ns + simulation.sync_ns
-        self._noise = simulation.noise
-        self._random = random.Random(simulation.seed)
+def simulated_loop(simulation: Simulation) -> tuple[str, Block]:
+    """Return the same for a simulated GPU in virtual time, which telemetry does not disturb.
 
-    def block(self, seconds: float) -> tuple[int, float]:
-        """See `Loop`."""
-        calls = max(1, int(seconds * 1e9 / self._call_ns))
-        return calls, calls * self._call_ns * self._random.lognormvariate(0.0, self._noise)
+    Raises:
+        ValueError: the simulated machine has no GPU.
+    """
+    if simulation.gpus < 1:
+        raise ValueError("The simulated machine has no GPU. Leave gpus=0 out.")
+    call_ns = simulation.launch_ns + simulation.kernel_overhead_ns + simulation.sync_ns
+    chance = random.Random(simulation.seed)
+
+    def block(seconds: float) -> tuple[int, float]:
+        calls = max(1, int(seconds * 1e9 / call_ns))
+        return calls, calls * call_ns * chance.lognormvariate(0.0, simulation.noise)
+
+    return "simulated GPU", block
 
 
 def main() -> None:
@@ -97,15 +85,15 @@ def main() -> None:
 
     try:
         simulation = json.loads(sys.stdin.readline())["simulation"]
-        loop: Loop = GpuLoop() if simulation is None else SimulatedLoop(Simulation(**simulation))
+        label, block = gpu_loop() if simulation is None else simulated_loop(Simulation(**simulation))
     except Exception as error:  # noqa: BLE001 - the controller shows the error
         is_sentence = type(error) is ValueError
         answer(problem=str(error) if is_sentence else f"The GPU cannot be used: {type(error).__name__}: {error}")
         return
-    answer(label=loop.label)
+    answer(label=label)
     with quiet_interpreter():
         for line in sys.stdin:
-            calls, elapsed_ns = loop.block(float(json.loads(line)["seconds"]))
+            calls, elapsed_ns = block(float(json.loads(line)["seconds"]))
             answer(calls=calls, elapsed_ns=elapsed_ns)
 
 

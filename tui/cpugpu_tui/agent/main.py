@@ -342,7 +342,7 @@ def stand_by() -> None:
 def _machine(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> Machine:
     if not plan.times_commands or plan.simulation is not None:
         return make_machine(plan, environment)
-    from cpugpu_tui.timing.command_machine import CommandMachine
+    from cpugpu_tui.timing.torch_machine import CommandMachine
 
     return CommandMachine(plan, environment, emit, control)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, Simulate
+from cpugpu_tui.cli.output.printing import plain, print_json
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.claims import JudgedClaim
@@ -22,7 +23,6 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
 
     For claims that are not measured yet, print the commands that measure them.
     """
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.running.options import simulation
     from cpugpu_tui.model.quantities import with_micro
 
@@ -37,7 +37,7 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
 
 def print_judged(claims: tuple[JudgedClaim, ...], tag: str = "") -> None:
     """Print the claims as a table, then `tag` with the count of each outcome, then the commands for open claims."""
-    from cpugpu_tui.cli.output.table_style import console, plain, table_of
+    from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.compare.claims import command, tally
 
     rows = [

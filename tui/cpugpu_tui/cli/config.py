@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cpugpu_tui.cli.options import Json
+from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import print_notice
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ def config(context: typer.Context) -> None:
 @commands.command()
 def show(json: Json = False) -> None:
     """Print each setting and preset with its value and origin."""
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config import config
     from cpugpu_tui.config.settings import KEYS, origin, resolved
@@ -73,7 +73,6 @@ def show(json: Json = False) -> None:
 @commands.command("path")
 def print_path() -> None:
     """Print the path of the config file, even if it does not exist."""
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.config import config
 
     # Unescaped into a pipe, so that a script can open it.
@@ -83,7 +82,6 @@ def print_path() -> None:
 @commands.command()
 def themes(json: Json = False) -> None:
     """List the themes: your own, the built-in ones and those of Textual."""
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config.paths import config_dir
     from cpugpu_tui.machine.text import printable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Json, Mouse, Theme
+from cpugpu_tui.cli.output.printing import plain, print_answer, print_event, print_json, tell
 
 if TYPE_CHECKING:
     from cpugpu_tui.demo.recording import Recording
@@ -55,7 +56,6 @@ def demo(
 
 def _play(recording: Recording, factor: float | None, theme: str | None, *, mouse: bool) -> int:
     """Play the recording in the app, print the table of the last run, and return the exit code."""
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.output.tables import print_state
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.app_state import AppOptions
@@ -76,7 +76,6 @@ def _play(recording: Recording, factor: float | None, theme: str | None, *, mous
 def _print_tables(recording: Recording) -> None:
     """Print each run as `run` does, then the claims judged by these runs."""
     from cpugpu_tui.cli.claims import print_judged
-    from cpugpu_tui.cli.output.table_style import plain, tell
     from cpugpu_tui.cli.output.tables import print_state
     from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
 
@@ -92,14 +91,12 @@ def _print_tables(recording: Recording) -> None:
 
 
 def _heading(recording: Recording) -> str:
-    from cpugpu_tui.cli.output.table_style import plain
 
     return plain(f"{recording.tag}: recorded on {recording.summary}. Nothing here was measured on this machine.")
 
 
 def _print_events(recording: Recording) -> None:
     """Print the recording's machine, then the events as `run --json` does."""
-    from cpugpu_tui.cli.output.json_lines import print_answer, print_event, print_json
     from cpugpu_tui.model import RunFinished
 
     print_json({"event": "Replay", "tag": recording.tag, "machine": list(recording.machine)})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range
+from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
 
 if TYPE_CHECKING:
@@ -53,7 +54,6 @@ def doctor(
 
     Each problem is printed with its cause and a remedy. The exit code is 1 if a check fails.
     """
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import found_python, simulation
     from cpugpu_tui.doctor.check_registry import examine
     from cpugpu_tui.doctor.collect import collect
@@ -90,7 +90,6 @@ def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> F
 
 def _tell(text: str) -> None:
     """Show progress on a terminal."""
-    from cpugpu_tui.cli.output.table_style import plain
 
     if sys.stderr.isatty():
         print(f"\r\033[K{shown(plain(text))}", end="", file=sys.stderr, flush=True)
@@ -102,7 +101,6 @@ def show(finding: Finding, *, as_json: bool) -> None:
 
     from rich.text import Text
 
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.machine.text import printable
 
@@ -121,8 +119,6 @@ def show(finding: Finding, *, as_json: bool) -> None:
 
 def _wrapped(text: str, width: int) -> str:
     import textwrap
-
-    from cpugpu_tui.cli.output.table_style import plain
 
     margin = " " * INDENT
     return textwrap.fill(

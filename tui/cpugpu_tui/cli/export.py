@@ -1,4 +1,7 @@
-"""`cpugpu-tui export`: write saved runs to files or stdout."""
+"""`cpugpu-tui export` and `import`: write saved runs to files or stdout, and read them into the history.
+
+Of an import, all files are read before the first run is saved.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database
+from cpugpu_tui.cli.options import Database, Json
+from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.export.stream import ExportedRun
 
-STDOUT = Path("-")
-"""The `--out` value that means standard output."""
+STDOUT = STDIN = Path("-")
+"""The `--out` value that means standard output, and the FILE that means standard input."""
+
+MOST_BYTES = 2_000_000_000
+"""Maximum size of one file. A hundred runs of 2,000 cases are smaller, and /dev/zero must not fill the memory."""
 
 RunNames = Annotated[
     list[str] | None,
@@ -50,6 +57,8 @@ WithMessages = Annotated[
     bool, typer.Option("--with-messages", help="With --anonymize: keep error messages, which may contain names.")
 ]
 Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the json format and exit.")]
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Exports in json or ndjson format; - for stdin.")]
 
 commands = typer.Typer()
 
@@ -167,3 +176,50 @@ def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]
     except (OSError, KeyError):  # the user has no name, as in some containers
         people = []
     return anonymized(runs, [platform.node()], people, messages=messages)
+
+
+@commands.command("import")
+def import_runs(files: Files, database: Database = None, json: Json = False) -> None:
+    """Import runs from json or ndjson exports.
+
+    Runs that are already in the history are not changed.
+    """
+    from cpugpu_tui.cli.history.past_runs import writing
+    from cpugpu_tui.export.json_document import read_runs
+
+    runs = {run.started.run_id: run for path in files for run in read_runs(_content(path), _name(path))}
+    with writing(database, keep_aside=True) as store:
+        for run_id, run in runs.items():
+            try:
+                known = store.find(run_id) == run_id  # `find` also accepts the start of an id
+            except UsageError:
+                known = False
+            number = store.import_run(run.events)
+            if json:
+                print_json({"run_id": run_id, "number": number, "new": not known})
+            elif known:
+                tell(f"Already in the history as run {number}: cpugpu-tui show {number}")
+            else:
+                tell(f"Imported as run {number}: cpugpu-tui show {number}")
+
+
+def _name(path: Path) -> str:
+    return "stdin" if path == STDIN else str(path)
+
+
+def _content(path: Path) -> bytes:
+    from cpugpu_tui.config.paths import MOST_OF_A_DEVICE, read_at_most
+
+    try:
+        if path == STDIN:
+            data = sys.stdin.buffer.read(MOST_OF_A_DEVICE)
+            data += b"" if b"\0" in data else sys.stdin.buffer.read(MOST_BYTES + 1 - len(data))
+        else:
+            data = read_at_most(path, MOST_BYTES)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot read {path}: {error.strerror}.", "Give the path of a file written by `cpugpu-tui export`."
+        ) from error
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{_name(path)} is larger than {MOST_BYTES / 1e9:g} GB.", "Export fewer runs into one file.")
+    return data

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cpugpu_tui.cli.options import Json, Python, Workloads
+from cpugpu_tui.cli.output.printing import print_json
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ def list_workloads(json: Json = False, workloads: Workloads = None, python: Pyth
     """List presets and workloads, including your own."""
     import msgspec
 
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.running.options import all_own, say
     from cpugpu_tui.workloads import PRESETS
 

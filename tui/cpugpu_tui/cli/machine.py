@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, DeviceNames, Json, NoSave, Python, Simulate
+from cpugpu_tui.cli.output.printing import plain, print_json, tell, unicode
 from cpugpu_tui.errors import EXIT_OK, StoreError
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
     """
     import msgspec
 
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import console, plain, table_of
+    from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.cli.running.options import found_python, simulation
     from cpugpu_tui.session.devices import DeviceSurvey
 
@@ -95,8 +95,6 @@ def machine(
     import msgspec
 
     from cpugpu_tui.analysis.ceilings import newest
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
     from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.transport.interpreter_search import AUTO
@@ -134,7 +132,6 @@ def print_card(known: Sequence[Ceilings]) -> None:
     import time
 
     from cpugpu_tui.analysis.ceilings import card
-    from cpugpu_tui.cli.output.table_style import tell, unicode
 
     width = shutil.get_terminal_size((80, 24)).columns
     for line in card(known, width, time.time_ns(), unicode=unicode()):

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cpugpu_tui.cli.output.printing import tell
 from cpugpu_tui.errors import UsageError
 
 commands = typer.Typer()
@@ -26,7 +27,6 @@ def new_workload(
     """
     import shlex
 
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME

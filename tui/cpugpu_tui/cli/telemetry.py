@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Json, Replay, Simulate
+from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import CpuGpuError, UsageError
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ def telemetry(
             _watch(simulation(simulate), interval or DEFAULT_INTERVAL_S, count, record, gpm=gpm, as_json=json)
     except CpuGpuError as error:
         if json:
-            from cpugpu_tui.cli.output.json_lines import print_json
             from cpugpu_tui.telemetry.trace import SCHEMA
 
             facts = {"message": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
@@ -107,7 +107,6 @@ def _check(
 
 
 def _replay(path: Path, interval_s: float | None, count: int | None, *, as_json: bool) -> None:
-    from cpugpu_tui.cli.output.table_style import plain, tell
     from cpugpu_tui.telemetry.recording import load, pauses
 
     trace = load(path)
@@ -147,8 +146,6 @@ def _watch(
 def _print(
     sweeps: Iterable[TelemetryRead], origin_of: OriginOf, interval_s: float, *, gpm: bool, as_json: bool
 ) -> None:
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import plain, tell
     from cpugpu_tui.cli.output.telemetry_table import Table
 
     table: Table | None = None

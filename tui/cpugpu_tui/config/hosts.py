@@ -192,12 +192,9 @@ def _from_toml(path: Path, defaults: Mapping[str, Any]) -> list[Host]:
         if "host" not in table:
             raise file.error(at, "A host has no name.", 'Add a line like host = "gpu1" below [[hosts]].')
         values = {**shared, **table, "env": {**shared.get("env", {}), **table.get("env", {})}}
-        found += file.parsed(at, partial(_hosts, values, templates))
+        names = file.parsed(at, partial(names_in, values["host"]))
+        found += [file.parsed(at, partial(_host, name, values, templates)) for name in names]
     return found
-
-
-def _hosts(values: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) -> list[Host]:
-    return [_host(name, values, templates) for name in names_in(values["host"])]
 
 
 def _host(name: str, values: Mapping[str, Any], templates: Mapping[str, tuple[str, ...]]) -> Host:

@@ -107,7 +107,8 @@ def journal_mode(folder: Path, mountinfo: str) -> str:
         left, _, right = line.partition(" - ")
         if not right:
             continue
-        point = Path(_unescaped(left.split()[4]))
+        # The kernel writes blanks in paths as octal numbers.
+        point = Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), left.split()[4]))
         # A later mount on the same point hides the earlier one, hence >=.
         if len(point.parts) >= best and folder.is_relative_to(point):
             best, kind = len(point.parts), right.split()[0]
@@ -132,11 +133,6 @@ def mounts() -> str:
         return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return ""
-
-
-def _unescaped(text: str) -> str:
-    """Decode the kernel's octal escapes of blanks in paths."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
 def prepare_folder(path: Path, create_parents: bool) -> None:

@@ -22,7 +22,7 @@ import msgspec
 from cpugpu_tui import model
 from cpugpu_tui.config.paths import read_at_most
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.reading import read_runs
+from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Ceilings

@@ -13,7 +13,6 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from cpugpu_tui.analysis import survey
@@ -312,10 +311,8 @@ def _svg(figure: Any) -> str:
     return text[text.index("<svg") :]
 
 
-@dataclass(frozen=True)
-class _Panel:
-    title: str
-    chart: SweepChart | SurveyChart
+_Panel = tuple[str, SweepChart | SurveyChart]
+"""Title and chart."""
 
 
 def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
@@ -343,11 +340,11 @@ def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
 
 
 def _panels(runs: Sequence[ExportedRun]) -> list[_Panel]:
-    panels = []
+    panels: list[_Panel] = []
     for run in runs:
         prefix, whole = "SIMULATED: " if run.state.simulated else "", survey_chart(run.state)
         drawn = [chart for _, chart in charts(run.state)] if whole is None else [whole]
-        panels += [_Panel(f"{prefix}{chart.name}", chart) for chart in drawn]
+        panels += [(f"{prefix}{chart.name}", chart) for chart in drawn]
     if not panels:
         raise UsageError("Cannot draw a chart: no case of this run has a time.", "Export another run, or use .html.")
     if len(panels) > MOST_PANELS:
@@ -365,22 +362,21 @@ def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
     figure = Figure(figsize=(SLIDE[0] * columns, SLIDE[1] * lines), layout="constrained", facecolor="white")
     engine: Any = figure.get_layout_engine()
     engine.set(w_pad=0.15, h_pad=0.12)
-    for place, panel in enumerate(panels, 1):
+    for place, (title, chart) in enumerate(panels, 1):
         axes = figure.add_subplot(lines, columns, place, facecolor="white")
-        draw(axes, panel.chart)
-        _entitle(axes, panel)
+        draw(axes, chart)
+        _entitle(axes, printable(title), chart)
     foot = "\n".join(textwrap.fill(_foot(run), 150 * columns) for run in runs)
     figure.supxlabel(foot, fontsize=8, color=MUTED, parse_math=False)
     return figure
 
 
-def _entitle(axes: Any, panel: _Panel) -> None:
+def _entitle(axes: Any, title: str, chart: SweepChart | SurveyChart) -> None:
     """Write name and answer above a panel's legend."""
     entries = len(axes.get_legend_handles_labels()[1]) if axes.get_legend() is not None else 0
     above = 6.0 + LINE_POINTS * 1.3 * -(-entries // _legend_columns(is_narrow=False))
-    width = 96 if isinstance(panel.chart, SurveyChart) else 122  # beside the names of the workloads there is less room
-    answer = textwrap.wrap(printable("".join(panel.chart.sentences[:1]), 600), width)
-    title = printable(panel.title)
+    width = 96 if isinstance(chart, SurveyChart) else 122  # beside the names of the workloads there is less room
+    answer = textwrap.wrap(printable("".join(chart.sentences[:1]), 600), width)
     title = title if len(title) <= LONGEST_NAME else f"{title[: LONGEST_NAME - 1]}…"
     for text, size, weight, lines in (
         ("\n".join(answer), 9.5, "normal", len(answer)), (title, 13, "bold", 1),

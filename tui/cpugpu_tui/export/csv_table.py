@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from cpugpu_tui.decide.stats import median
@@ -34,83 +35,91 @@ SAMPLE_COLUMNS = (
 """One row per sample. Both indices count from 1; round 0 holds samples taken once before the rounds."""
 
 
+Row = Mapping[str, Any]
+"""Column → its value."""
+
+
 def csv_table(runs: Sequence[ExportedRun], *, samples: bool) -> Iterator[bytes]:
     """Yield the table with its header: RFC 4180 with line feeds, UTF-8, unrounded numbers with a decimal point."""
-    yield _line(SAMPLE_COLUMNS if samples else SUMMARY_COLUMNS)
+    columns = SAMPLE_COLUMNS if samples else SUMMARY_COLUMNS
+    yield _line(columns)
     for run in runs:
+        about = _about(run)
         for row in _sample_rows(run) if samples else _summary_rows(run):
-            yield _line(row)
+            yield _line({**about, **row}.get(column) for column in columns)
 
 
-def _summary_rows(run: ExportedRun) -> Iterator[list[Any]]:
-    about, settings = _about(run), _settings(run)
+def _summary_rows(run: ExportedRun) -> Iterator[Row]:
     for result in case_results(run.state):
-        case = [*about, *_case_cells(result), result.status, result.message]
+        case = {**_case_cells(result), "status": result.status, "message": result.message}
         named = [(name, found, metric) for name, found in result.devices.items() for metric in found.metrics]
         if not named:
-            yield [*case, *[None] * (len(SUMMARY_COLUMNS) - len(case) - len(settings)), *settings]
+            yield case
         for name, found, metric in named:
-            cells = _metric_cells(name, found, metric)
             slow = None if found.over_model is None else found.is_slow
-            work = [result.flops, result.bytes_moved, found.over_model, slow, None, found.energy_j]
-            yield [*case, *cells, *work, *settings]
+            yield {
+                **case, **_metric_cells(name, found, metric), "flops": result.flops, "bytes_moved": result.bytes_moved,
+                "over_model": found.over_model, "slow": slow, "energy_j": found.energy_j,
+            }  # fmt: skip
     for pair in run.state.peers.values():
-        yield from ([*row, None, *settings] for row in _peer_rows(about, pair))
+        yield from _peer_rows(pair)
 
 
-def _peer_rows(about: list[Any], pair: PeerMeasured) -> Iterator[list[Any]]:
+def _peer_rows(pair: PeerMeasured) -> Iterator[Row]:
     """Yield two rows for copies from one GPU to another: the smallest ones and the large ones."""
-    device = [f"{pair.source.name}>{pair.target.name}", f"{pair.source.label} > {pair.target.label}"]
-    status = "error" if pair.problem else "ok"
     for metric, size_bytes, samples in (
         ("peer_latency", 4, pair.latencies_ns), ("peer_copy", pair.size_bytes, pair.elapsed_ns)
     ):  # fmt: skip
-        case = ["transfer", "peer", size_bytes, "float32", None, status, pair.problem]
-        numbers = [len(samples), median(samples), min(samples), max(samples)] if samples else [0, None, None, None]
-        rest = [None, *numbers, "", None, None, None, None, None, float(size_bytes), None, None, pair.has_access]
-        yield [*about, *case, *device, metric, *rest]
+        numbers = (median(samples), min(samples), max(samples)) if samples else ()
+        yield {
+            "workload": "transfer", "variant": "peer", "size": size_bytes, "dtype": "float32",
+            "status": "error" if pair.problem else "ok", "message": pair.problem,
+            "device": f"{pair.source.name}>{pair.target.name}",
+            "device_label": f"{pair.source.label} > {pair.target.label}", "metric": metric, "samples": len(samples),
+            **dict(zip(("median_ns", "min_ns", "max_ns"), numbers, strict=False)), "marks": "",
+            "bytes_moved": float(size_bytes), "peer_access": pair.has_access,
+        }  # fmt: skip
 
 
-def _metric_cells(name: str, found: DeviceResult, metric: str) -> list[Any]:
+def _metric_cells(name: str, found: DeviceResult, metric: str) -> Row:
     short = found.metrics[metric]
-    leads = {
-        "latency": found.lead,
-        "end_to_end_pageable": found.lead_pageable,
-        "end_to_end_pinned": found.lead_pinned,
-    }
+    leads = {"latency": found.lead, "end_to_end_pageable": found.lead_pageable, "end_to_end_pinned": found.lead_pinned}
     lead = leads.get(metric)
-    comparison = [None] * 4 if lead is None else [lead.speedup, lead.low, lead.high, lead.verdict]
-    numbers = [short.samples, short.median_ns, short.min_ns, short.max_ns]
-    return [name, found.label, metric, found.threads, *numbers, " ".join(found.marks), *comparison]
+    comparison = {} if lead is None else {
+        "speedup": lead.speedup, "speedup_low": lead.low, "speedup_high": lead.high, "verdict": lead.verdict,
+    }  # fmt: skip
+    return {
+        "device": name, "device_label": found.label, "metric": metric, "threads_in_force": found.threads,
+        **asdict(short), "marks": " ".join(found.marks), **comparison,
+    }  # fmt: skip
 
 
-def _sample_rows(run: ExportedRun) -> Iterator[list[Any]]:
-    about, labels = _about(run), {device.name: device.label for device in run.state.devices}
+def _sample_rows(run: ExportedRun) -> Iterator[Row]:
+    labels = {device.name: device.label for device in run.state.devices}
     for event in run.events:
-        row = run.state.rows.get(event.case) if isinstance(event, DeviceSampled) else None
-        if row is None or not isinstance(event, DeviceSampled):
+        if not isinstance(event, DeviceSampled) or (row := run.state.rows.get(event.case)) is None:
             continue
-        case = [*about, *_case_cells(row.case), event.device, labels.get(event.device, event.device)]
-        tail = [event.calls_per_block, " ".join(event.marks), *_settings(run)]
+        half_round = {
+            **_case_cells(row.case), "device": event.device, "device_label": labels.get(event.device, event.device),
+            "round_index": event.round_index, "calls_per_block": event.calls_per_block, "marks": " ".join(event.marks),
+        }  # fmt: skip
         for metric, values in event.samples.items():
             for index, elapsed_ns in enumerate(values, 1):
-                yield [*case, metric, event.round_index, index, elapsed_ns, *tail]
+                yield {**half_round, "metric": metric, "sample_index": index, "elapsed_ns": elapsed_ns}
 
 
-def _about(run: ExportedRun) -> list[Any]:
-    started = run.started
-    facts = started.environment
-    head = [started.run_id, started.series_id, utc(started.wall_ns), run.name, run.state.simulated]
-    return [*head, facts.get("hostname"), facts.get("torch")]
+def _about(run: ExportedRun) -> Row:
+    """Return the facts and settings of a run."""
+    started, facts = run.started, run.started.environment
+    return {
+        "run_id": started.run_id, "series_id": started.series_id, "started": utc(started.wall_ns), "name": run.name,
+        "simulated": run.state.simulated, "hostname": facts.get("hostname"), "torch": facts.get("torch"),
+        "cache": started.plan.cache, "tf32": facts.get("tf32_matmul"), "worker": facts.get("worker"),
+    }  # fmt: skip
 
 
-def _settings(run: ExportedRun) -> list[Any]:
-    facts = run.started.environment
-    return [run.started.plan.cache, facts.get("tf32_matmul"), facts.get("worker")]
-
-
-def _case_cells(case: Any) -> list[Any]:
-    return [getattr(case, name) for name in CASE_COLUMNS]
+def _case_cells(case: Any) -> Row:
+    return {name: getattr(case, name) for name in CASE_COLUMNS}
 
 
 def _line(cells: Iterable[Any]) -> bytes:

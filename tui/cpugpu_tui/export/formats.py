@@ -44,20 +44,14 @@ def checked(name: str) -> str:
     return known
 
 
-def format_of(path: Path) -> str | None:
-    """Return the format by the suffix of a file; None if the suffix is unknown."""
-    if path.name.lower().endswith("thresholds.json"):
-        return THRESHOLDS
-    return _BY_SUFFIX.get(path.suffix.lower())
-
-
 def required_format_of(path: Path) -> str:
     """Return the format by the suffix of a file.
 
     Raises:
         UsageError: the suffix is unknown.
     """
-    found = format_of(path)
+    is_thresholds = path.name.lower().endswith("thresholds.json")
+    found = THRESHOLDS if is_thresholds else _BY_SUFFIX.get(path.suffix.lower())
     if found is None:
         *most, last = SUFFIXES.values()
         raise UsageError(f"Unknown format of {path}.", f"Use a name that ends in {', '.join(most)} or {last}.")

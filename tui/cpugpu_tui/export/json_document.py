@@ -1,20 +1,31 @@
-"""The JSON export: results for scripts, and the events, from which `import` restores the run. Also its JSON Schema."""
+"""The JSON export: results for scripts, and the events, from which `import` restores the run. Also its JSON Schema.
+
+Files that are read are untrusted: all values are checked, and text is made printable.
+"""
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 
+import msgspec
+
 from cpugpu_tui import __version__
-from cpugpu_tui.export.stream import ExportedRun, case_results
+from cpugpu_tui.errors import ProtocolError, UsageError
+from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, case_results, exported
+from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data
 from cpugpu_tui.timing.channel import clean, encode
+from cpugpu_tui.transport.plausible import wrong_fact
+from cpugpu_tui.transport.wire import Garbage, decode
 
 FORMAT = "cpugpu-tui export"
 """Name of the format in the document."""
@@ -76,3 +87,146 @@ FILE = "export.schema.json"
 def schema_text() -> str:
     """Return the shipped schema."""
     return resources.files(__package__).joinpath(FILE).read_text("utf-8")
+
+
+# ------------------------------------------------------------------ reading
+
+
+_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}")
+"""Form of a series id. A run id is also longer than a run number."""
+
+_LEAST_ID = 6
+
+_MOST = 2**63 - 1
+"""Largest integer in SQLite."""
+
+_BEGINNING = re.compile(rb'\s*\{\s*"format"\s*:\s*"' + FORMAT.encode())
+"""Beginning of a JSON export, which may be cut off."""
+
+_REMEDY = "Give the path of a json or ndjson file written by `cpugpu-tui export`."
+_AGAIN = "Export the run again."
+
+
+def read_runs(data: bytes, name: str) -> list[ExportedRun]:
+    """Return the runs in a JSON or NDJSON export; `name` is the file, for errors.
+
+    Raises:
+        UsageError: the data is not an export, is damaged, or comes from a newer version.
+    """
+    data = data.removeprefix(codecs.BOM_UTF8)  # some editors and shells add it
+    document = _document(data)
+    if document is None and _BEGINNING.match(data):
+        raise UsageError(f"{name} is damaged: the JSON is invalid or cut off.", _AGAIN)
+    if document is None:
+        return _runs(_events_of_lines(data.splitlines(), name), name)
+    if document.get("format") != FORMAT:
+        raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
+    version = document.get("schema_version")
+    if type(version) is not int or version < 1:
+        raise UsageError(f"{name} is damaged: invalid schema_version {version!r}.", _AGAIN)
+    if version > SCHEMA_VERSION:
+        raise UsageError(
+            f"A newer cpugpu-tui wrote {name} (schema version {version}, supported {SCHEMA_VERSION}).",
+            "Update cpugpu-tui.",
+        )
+    runs = document.get("runs")
+    if not isinstance(runs, list):
+        raise UsageError(f"{name} is damaged: `runs` is not a list.", _AGAIN)
+    lines = []
+    for run in runs:
+        events = run.get("events") if isinstance(run, dict) else None
+        if not isinstance(events, list) or not events:
+            raise UsageError(f"{name} is damaged: a run has no events.", _AGAIN)
+        lines += [msgspec.json.encode(event) for event in events]
+    return _runs(_events_of_lines(lines, name), name)
+
+
+def _document(data: bytes) -> dict[str, Any] | None:
+    """Return the file as one JSON object; None if it may be lines of events instead."""
+    try:
+        document = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if isinstance(document, dict):
+        return None if isinstance(document.get("event"), str) else document
+    return {}
+
+
+def _events_of_lines(lines: Iterable[bytes], name: str) -> list[Event]:
+    events: list[Event] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            event = decode(line)
+        except Garbage as error:
+            if not events:
+                raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY) from error
+            raise UsageError(f"{name} is damaged: event {number} is {error}.", _AGAIN) from error
+        except ProtocolError as error:
+            raise UsageError(f"Another version wrote {name}: {error.message}", _REMEDY) from error
+        if event is not None:  # None for events of newer versions
+            events.append(event)
+    return events
+
+
+def _runs(events: Iterable[Event], name: str) -> list[ExportedRun]:
+    streams: list[list[Event]] = []
+    for event in events:
+        if isinstance(event, RunStarted):
+            streams.append([])
+        if not streams:
+            raise UsageError(f"{name} is damaged: the first event must be RunStarted.", _AGAIN)
+        streams[-1].append(event)
+    if not streams:
+        raise UsageError(f"{name} holds no run.", _REMEDY)
+    runs = [exported(stream) for stream in streams]
+    for run in runs:
+        fault = _fault(run)
+        if fault:
+            raise UsageError(f"{name} is damaged: {fault}.", _AGAIN)
+    ids = [run.started.run_id for run in runs]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"{name} is damaged: it holds a run twice.", _AGAIN)
+    return runs
+
+
+def _fault(run: ExportedRun) -> str | None:
+    """Return what is impossible in a run; None if all is well."""
+    started = run.started
+    ids = started.run_id, started.series_id
+    if not all(map(_ID.fullmatch, ids)) or len(started.run_id) < _LEAST_ID:
+        return "invalid id of a run or series"
+    if not all(_holds(event) for event in run.events):
+        return "a time stamp is out of range"
+    if any(isinstance(event, DeviceSampled) and _is_negative(event) for event in run.events):
+        return "a time is negative"
+    if any(isinstance(event, PeerMeasured) and _is_no_copy(event) for event in run.events):
+        return "a copy between GPUs has a negative time or size"
+    fact = wrong_fact(started.environment)
+    if fact is not None:
+        return f"{fact!r} in the environment has the wrong type"
+    return _stray_case(run, started.plan.cases)
+
+
+def _is_negative(event: DeviceSampled) -> bool:
+    return event.watched_ns < 0 or any(time_ns < 0 for times in event.samples.values() for time_ns in times)
+
+
+def _is_no_copy(event: PeerMeasured) -> bool:
+    return event.size_bytes < 0 or any(time_ns < 0 for time_ns in (*event.latencies_ns, *event.elapsed_ns))
+
+
+def _holds(event: Event) -> bool:
+    return all(0 <= clock <= _MOST for clock in (event.seq, event.wall_ns, event.mono_ns))
+
+
+def _stray_case(run: ExportedRun, cases: tuple[Case, ...]) -> str | None:
+    """Return that a case has events but is not in the plan; None if there is no such case."""
+    known = {case.key for case in cases}
+    for event in run.events:
+        if isinstance(event, CasesChosen):
+            known.update(case.key for case in event.cases)
+    stray = (event.case for event in run.events if isinstance(event, CASE_EVENTS) and event.case not in known)
+    found = next(stray, None)
+    return None if found is None else f"the case {found!r} is not in the plan"

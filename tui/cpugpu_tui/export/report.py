@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
@@ -152,18 +151,11 @@ _BreakdownRow = tuple[str, str, tuple[tuple[str, str], ...], tuple[str, ...]]
 """Size, time of the call, (CSS class, width in percent) of each part of the bar, and the shares as text."""
 
 
-@dataclass(frozen=True)
-class _Breakdown:
-    """Calls of several sizes in parts."""
+def _breakdowns(state: RunState, sweep: SweepKey) -> list[dict[str, Any]]:
+    """Return the calls of a sweep in parts: with inputs on the GPU, and with copies.
 
-    title: str
-    parts: tuple[tuple[str, str], ...]
-    """(name, CSS class) of each column."""
-    rows: tuple[_BreakdownRow, ...]
-
-
-def _breakdowns(state: RunState, sweep: SweepKey) -> list[_Breakdown]:
-    """Return the calls of a sweep in parts: with inputs on the GPU, and with copies."""
+    `parts` holds (name, CSS class) of each column, `rows` a `_BreakdownRow` for each size.
+    """
     rows = _some([row for row in finished_rows(state, sweep) if row.gpu is not None])
     which = f", {rows[0].gpu.device}" if rows and rows[0].gpu is not None and len(state.gpus) > 1 else ""
     found = []
@@ -173,8 +165,8 @@ def _breakdowns(state: RunState, sweep: SweepKey) -> list[_Breakdown]:
             heads = [(name, PARTS[name]) for name, _ in known[0][1].parts]
             if any(abs(parts.share(parts.rest_ns)) >= costs.LEAST_REST for _, parts in known):
                 heads.append((REST, REST))
-            lines = tuple(_line(row, parts, len(heads)) for row, parts in known)
-            found.append(_Breakdown(title, tuple(heads), lines))
+            rows_of = [_line(row, parts, len(heads)) for row, parts in known]
+            found.append({"title": title, "parts": heads, "rows": rows_of})
     return found
 
 
@@ -200,7 +192,7 @@ def _line(row: Row, found: costs.Decomposition, columns: int) -> _BreakdownRow:
 
 def _card(state: RunState) -> dict[str, Any]:
     """Return the peak rates that the run knows."""
-    known = newest(state.run.plan.ceilings) if state.run is not None else ()
+    known = newest(state.plan.ceilings)
     cpu = next((each for each in known if each.device == "cpu"), None)
     gpu = next((each for each in known if each.device != "cpu"), None)
     return {
@@ -212,8 +204,7 @@ def _card(state: RunState) -> dict[str, Any]:
 
 def _claims(state: RunState) -> dict[str, Any]:
     """Return the claims that this run decides, and how many it does not."""
-    ceilings = state.run.plan.ceilings if state.run is not None else ()
-    judged = judge_all(numbers_of(points_of(state), (), newest(ceilings), simulated=state.simulated))
+    judged = judge_all(numbers_of(points_of(state), (), newest(state.plan.ceilings), simulated=state.simulated))
     known = [each for each in judged if each.outcome != OUTDATED and not each.is_open and each.sources]
     lines = [(each.claim.publication, each.claim.sentence, each.outcome, micro(each.here)) for each in known]
     return {"claims": lines, "open_claims": sum(each.is_open for each in judged)}

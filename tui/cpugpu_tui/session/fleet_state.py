@@ -13,21 +13,12 @@ from cpugpu_tui.model import Device, Event, RunFinished, RunStarted
 from cpugpu_tui.model.quantities import count_of, joined
 from cpugpu_tui.state.folding import MeasuredRun, measured_state
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.transport.agent_command import (
-    AUTH,
-    CRASHED,
-    MISBEHAVING,
-    NO_PYTHON,
-    NO_TORCH,
-    TIMEOUT,
-    UNREACHABLE,
-    VERSION,
-)
+from cpugpu_tui.transport.agent_command import KINDS
 
 WAITING, CONNECTING, STARTING, RUNNING = "waiting", "connecting", "starting", "running"
 DONE, STOPPED, FAILED = "done", "stopped", "failed"
 
-TROUBLES = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, MISBEHAVING, FAILED)
+TROUBLES = (*KINDS, FAILED)
 """States of a host that failed."""
 
 OVER = (DONE, STOPPED, *TROUBLES)

@@ -9,25 +9,10 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui import model
 from cpugpu_tui.config.parsing import sizes_text
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import (
-    DUET,
-    ENERGY,
-    MAX_SIZE,
-    Case,
-    CaseFailed,
-    DevicesFound,
-    Event,
-    Hello,
-    OwnCode,
-    Plan,
-    RunFinished,
-    RunStarted,
-    Simulation,
-    WorkloadInfo,
-)
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -40,24 +25,24 @@ if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
 
 
-def repeat_text(run: RunStarted) -> str:
+def repeat_text(run: model.RunStarted) -> str:
     """Return the commands that repeat a run in one line, separated by semicolons."""
     return "; ".join(repeat_commands(run))
 
 
-def repeat_commands(run: RunStarted) -> tuple[str, ...]:
+def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     """Return the commands that repeat a run: one if it can name all cases.
 
     None if its code was an object, or if it is one side of a duet.
     """
-    if run.environment.get(DUET) or any(code.target[:1] == (CALLER,) for code in run.plan.codes):
+    if run.environment.get(model.DUET) or any(code.target[:1] == (CALLER,) for code in run.plan.codes):
         return ()
     return tuple(_command(run, request) for request in requests_for(run.plan))
 
 
-def _command(run: RunStarted, request: PlanRequest) -> str:
+def _command(run: model.RunStarted, request: PlanRequest) -> str:
     plan, facts = run.plan, run.environment
-    usual = Plan("", ())
+    usual = model.Plan("", ())
     fleet = facts.get("fleet_host") is not None
     # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
@@ -72,7 +57,7 @@ def _command(run: RunStarted, request: PlanRequest) -> str:
         "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
         "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
         "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
-        "--energy": ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
+        "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
         "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
         "--simulate": simulation_text(plan.simulation) if plan.simulation is not None else None,
@@ -89,7 +74,7 @@ def _words(options: Mapping[str, object]) -> list[str]:
     return words
 
 
-def code_words(codes: Sequence[OwnCode]) -> list[str]:
+def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     """Return the words after `time` that name typed code: its statement, setup and parameters.
 
     The words of a command come last, after all options.
@@ -111,7 +96,7 @@ def option_words(request: PlanRequest) -> list[str]:
     })  # fmt: skip
 
 
-def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
+def requests_for(plan: model.Plan) -> tuple[PlanRequest, ...]:
     """Return the requests that together give exactly a plan's cases and search: one if possible.
 
     Otherwise one for each workload, or for each sweep of a workload whose sweeps differ.
@@ -124,15 +109,15 @@ def requests_for(plan: Plan) -> tuple[PlanRequest, ...]:
     return (request,)
 
 
-def _divided(plan: Plan, kind: Callable[[Case], object]) -> tuple[Plan, ...]:
+def _divided(plan: model.Plan, kind: Callable[[model.Case], object]) -> tuple[model.Plan, ...]:
     """Split a plan by `kind` of case; each part is named after its workload."""
-    found: dict[object, list[Case]] = {}
+    found: dict[object, list[model.Case]] = {}
     for case in plan.cases:
         found.setdefault(kind(case), []).append(case)
     return tuple(replace(plan, name=cases[0].workload, cases=tuple(cases)) for cases in found.values())
 
 
-def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
+def _closest(plan: model.Plan) -> tuple[PlanRequest, bool]:
     """Return a request, and whether it gives exactly a plan's cases and search.
 
     Sizes and variant are included only if needed: the default sizes of `matmul vector-dot`, for example, are not one
@@ -158,7 +143,7 @@ def _closest(plan: Plan) -> tuple[PlanRequest, bool]:
     return request, False
 
 
-def _own_of(plan: Plan) -> OwnWorkloads:
+def _own_of(plan: model.Plan) -> OwnWorkloads:
     """Return the workloads of a plan that are not built in, as far as its cases describe them.
 
     Their default sizes are unknown. A size that nobody runs stands for them, so that the plan's sizes are always named.
@@ -169,11 +154,14 @@ def _own_of(plan: Plan) -> OwnWorkloads:
     for case in plan.cases:
         if case.workload not in built_in and case.workload not in {code.name for code in plan.codes}:
             variants.setdefault(case.workload, []).append(case.variant)
-    infos = [WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (MAX_SIZE,), "") for name, found in variants.items()]
+    infos = [
+        model.WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (model.MAX_SIZE,), "")
+        for name, found in variants.items()
+    ]
     return OwnWorkloads(workloads=tuple(infos), codes=plan.codes)
 
 
-def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
+def _candidates(bare: PlanRequest, plan: model.Plan) -> Iterator[PlanRequest]:
     """Yield requests that may give a plan, the shortest first."""
     # `--size` is for a preset's first workload; parts with another axis keep their sizes.
     first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
@@ -196,7 +184,7 @@ def _candidates(bare: PlanRequest, plan: Plan) -> Iterator[PlanRequest]:
             yield replace(kind, variant=variant)
 
 
-def _lone_variants(plan: Plan) -> list[str]:
+def _lone_variants(plan: model.Plan) -> list[str]:
     """Return variants that are the only one of their workload in the plan: a person may have named them."""
     found: dict[str, set[str]] = {}
     for case in plan.cases:
@@ -205,9 +193,9 @@ def _lone_variants(plan: Plan) -> list[str]:
     return [name for name in lone if name != "default"]
 
 
-def simulation_text(simulation: Simulation) -> str:
+def simulation_text(simulation: model.Simulation) -> str:
     """Return the value of `--simulate` for this simulated machine."""
-    usual = to_plain(Simulation())
+    usual = to_plain(model.Simulation())
     return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
 
 
@@ -228,15 +216,15 @@ SAYS_ALL = 6
 class Unfinished:
     """A saved run with missing cases."""
 
-    events: tuple[Event, ...]
+    events: tuple[model.Event, ...]
     """Its events, without skipped cases and without the end."""
     summary: RunSummary
 
     @property
-    def started(self) -> RunStarted:
+    def started(self) -> model.RunStarted:
         """The first event."""
         first = self.events[0]
-        assert isinstance(first, RunStarted)
+        assert isinstance(first, model.RunStarted)
         return first
 
 
@@ -256,7 +244,7 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
                 f"Cannot resume run {run.number}: a fleet measured it on {printable(str(host))}.",
                 f"Run it again on that host: `{repeat_text(found.started)}`.",
             )
-        if found is not None and found.started.environment.get(DUET):
+        if found is not None and found.started.environment.get(model.DUET):
             raise UsageError(
                 f"Cannot resume run {run.number}: it is one side of a duet.", "Run both interpreters again."
             )
@@ -269,7 +257,7 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
             continue  # imported, or merged from another machine; or of another preset
         if (run.status != "running" and run.status != "done") or run.cases_skipped:
             found = _what_is_missing(store, run)
-            if found is not None and not {"fleet_host", DUET} & found.started.environment.keys():
+            if found is not None and not {"fleet_host", model.DUET} & found.started.environment.keys():
                 return found
     what = "run" if preset is None else preset
     raise UsageError(f"No unfinished {what} of this machine found.", "`cpugpu-tui history` lists all runs.")
@@ -278,11 +266,11 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
 def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
     events = store.load(run.run_id)
     kept = tuple(event for event in events if not _is_void(event))
-    left = Remaining(Plan("", ()))
+    left = Remaining(model.Plan("", ()))
     for event in kept:
         left.note(event)
     started = kept[0]
-    assert isinstance(started, RunStarted)
+    assert isinstance(started, model.RunStarted)
     # A search that was broken off would have chosen further cases.
     searching = started.plan.search is not None and run.status != "done"
     plan_cases = set(started.plan.cases) | set(left.cases)
@@ -290,8 +278,8 @@ def _what_is_missing(store: Store, run: RunSummary) -> Unfinished | None:
     return Unfinished(kept, run) if missing or searching else None
 
 
-def _is_void(event: Event) -> bool:
-    return isinstance(event, RunFinished) or (isinstance(event, CaseFailed) and event.kind == "skipped")
+def _is_void(event: model.Event) -> bool:
+    return isinstance(event, model.RunFinished) or (isinstance(event, model.CaseFailed) and event.kind == "skipped")
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
@@ -306,7 +294,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def require_environment(run: Unfinished, hello: Hello) -> None:
+def require_environment(run: Unfinished, hello: model.Hello) -> None:
     """Check that an agent's environment is that of a saved run.
 
     Raises:
@@ -315,25 +303,25 @@ def require_environment(run: Unfinished, hello: Hello) -> None:
     _require_same(run, differences(run.started.environment, hello.environment))
 
 
-def require_devices(run: Unfinished, found: DevicesFound) -> bool:
+def require_devices(run: Unfinished, found: model.DevicesFound) -> bool:
     """Check that an agent's devices are those of a saved run; return whether the run has devices.
 
     Raises:
         UnfitError: they differ.
     """
-    known = next((event for event in run.events if isinstance(event, DevicesFound)), None)
+    known = next((event for event in run.events if isinstance(event, model.DevicesFound)), None)
     if known is not None:
         _require_same(run, device_differences(known, found))
     return known is not None
 
 
-def device_differences(then: DevicesFound, now: DevicesFound) -> list[str]:
+def device_differences(then: model.DevicesFound, now: model.DevicesFound) -> list[str]:
     """Return the difference between two lists of devices; empty if they are the same."""
     before, after = ([(d.name, d.label, d.uuid) for d in found.devices] for found in (then, now))
     return [] if before == after else [f"devices {_names(then)}, now {_names(now)}"]
 
 
-def _names(found: DevicesFound) -> str:
+def _names(found: model.DevicesFound) -> str:
     return " and ".join(f"{d.label} ({d.uuid})" if d.uuid else d.label for d in found.devices) or "none"
 
 

@@ -10,21 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.model import (
-    CALIBRATION,
-    DUET,
-    TURN,
-    CaseFailed,
-    CaseFinished,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-    WorkloadsLoading,
-)
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
@@ -61,7 +48,7 @@ class Session:
     """Runs one plan. `run` blocks; the other methods may be called from any thread."""
 
     def __init__(
-        self, plan: Plan, agents: Agents, outbox: Outbox | None = None, series_id: str | None = None,
+        self, plan: model.Plan, agents: Agents, outbox: Outbox | None = None, series_id: str | None = None,
         case_timeout_s: float | None = None, facts: dict[str, Any] | None = None, *, ceilings: bool = False,
         saved: Unfinished | None = None,
     ) -> None:  # fmt: skip
@@ -87,7 +74,7 @@ class Session:
         self.on_live: Callable[[bool], None] = lambda _live: None
         """Called with True before the plan is sent and with False at the end. Anything that would disturb timing must
         pause in between."""
-        self.on_turn: Callable[[Progressed], None] = lambda _turn: self.resume()
+        self.on_turn: Callable[[model.Progressed], None] = lambda _turn: self.resume()
         """Called when an agent that takes turns waits for the next one, which begins with `resume`."""
         self._inbox: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._agent: Agent | None = None
@@ -105,7 +92,7 @@ class Session:
         Nothing is written before environment and devices are known to be the same.
         """
         started = run.started
-        settled = any(isinstance(event, CaseFinished | CaseFailed) for event in run.events)
+        settled = any(isinstance(event, model.CaseFinished | model.CaseFailed) for event in run.events)
         plan = replace(started.plan, calibrate=started.plan.calibrate and not settled)
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
         return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run)
@@ -148,7 +135,7 @@ class Session:
         """Whether a pause was requested."""
         return self._paused
 
-    def add_telemetry(self, event: TelemetryRead) -> None:
+    def add_telemetry(self, event: model.TelemetryRead) -> None:
         """Add a telemetry reading to the events of this run."""
         self._inbox.put(event)
 
@@ -160,7 +147,7 @@ class Session:
 
     # ---------------------------------------------------------------- the run
 
-    def run(self, deliver: Deliver) -> RunFinished:
+    def run(self, deliver: Deliver) -> model.RunFinished:
         """Run the plan and deliver its events in order; return the last one too.
 
         A finished case is committed before it is delivered. A failure of the run is its last event, not an exception.
@@ -171,7 +158,7 @@ class Session:
             finished = self._run_agents(started)
         except CpuGpuError as error:
             self.error = error
-            finished = RunFinished(
+            finished = model.RunFinished(
                 status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
             )
         finally:
@@ -184,55 +171,55 @@ class Session:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         return self._stream.end(finished)
 
-    def _run_agents(self, started: float) -> RunFinished:
+    def _run_agents(self, started: float) -> model.RunFinished:
         """Give the plan to an agent; if it dies give the remaining cases to another one."""
         fruitless = 0
         while True:
             settled_before = len(self._stream.left.settled)
             hello = self._start_agent()
             if hello is None:
-                return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+                return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
             if isinstance(hello, Gone):
-                outcome: RunFinished | Gone = hello
+                outcome: model.RunFinished | Gone = hello
             else:
                 if not self._stream.has_begun:
                     self._begin(hello)
                 outcome = self._follow(self._remaining(started))
-            if isinstance(outcome, RunFinished):
+            if isinstance(outcome, model.RunFinished):
                 return outcome
             if self._measures_ceilings:
                 return self._without_ceilings(outcome)
             if outcome.error is not None and not self._kill.is_set():
                 raise outcome.error  # no case caused it, and another agent would fail too
             if self._kill.is_set():
-                return RunFinished(status="stopped", message=self._kill_message, exit_code=EXIT_INTERRUPTED)
+                return model.RunFinished(status="stopped", message=self._kill_message, exit_code=EXIT_INTERRUPTED)
             self._stream.settle_crash(outcome)
             fruitless = fruitless + 1 if len(self._stream.left.settled) == settled_before else 0
             if fruitless > FRUITLESS_AGENTS:
                 raise self._given_up(hello, outcome)
             if not fruitless and not self._stream.left.cases and self._plan.search is None:
-                return RunFinished(status="done", exit_code=EXIT_OK)
+                return model.RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
-                return RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+                return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
 
     @property
     def _measures_ceilings(self) -> bool:
         """Whether all cases are over and the agent measures peak rates, which no result depends on."""
         plan, blame = self._plan, self._stream.blame
-        return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == CALIBRATION
+        return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == model.CALIBRATION
 
-    def _without_ceilings(self, gone: Gone) -> RunFinished:
+    def _without_ceilings(self, gone: Gone) -> model.RunFinished:
         """Return the end of a run whose agent died after the last case."""
         if self._kill.is_set():
-            return RunFinished(status="done", exit_code=EXIT_OK)
-        return RunFinished(
+            return model.RunFinished(status="done", exit_code=EXIT_OK)
+        return model.RunFinished(
             status="done",
             message=f"The agent {gone.manner} while it measured the peak rates of this machine.",
             remedy="Try `cpugpu-tui machine --measure`, or switch this off with --no-ceilings.",
             exit_code=EXIT_OK,
         )
 
-    def _given_up(self, hello: Hello | Gone, gone: Gone) -> CpuGpuError:
+    def _given_up(self, hello: model.Hello | Gone, gone: Gone) -> CpuGpuError:
         """Return the error for agents that died before they had a result."""
         if isinstance(hello, Gone):
             return no_agent(self._agents.python or "This interpreter", gone)
@@ -244,7 +231,7 @@ class Session:
             "Try `cpugpu-tui devices`, or another interpreter with --python.",
         )
 
-    def _start_agent(self) -> Hello | Gone | None:
+    def _start_agent(self) -> model.Hello | Gone | None:
         """Take an agent and wait for its hello or its end; None if a stop was requested meanwhile.
 
         Raises:
@@ -255,7 +242,7 @@ class Session:
         self._agent = agent = claim_agent(self._plan, self._agents)
         old, self._inbox = self._inbox, agent.messages
         while not old.empty():  # readings are handled, messages of a dead agent are dropped
-            if isinstance(early := old.get(), TelemetryRead):
+            if isinstance(early := old.get(), model.TelemetryRead):
                 self._stream.add_telemetry(early)
         while not self._stop.is_set():
             message = self._next(0.1)
@@ -263,12 +250,12 @@ class Session:
                 if message.error is not None:
                     raise message.error
                 return message
-            if isinstance(message, Hello):
+            if isinstance(message, model.Hello):
                 self._require_torch(message)
                 return message
         return None
 
-    def _require_torch(self, hello: Hello) -> None:
+    def _require_torch(self, hello: model.Hello) -> None:
         facts = hello.environment
         if self._plan.simulation is None and facts.get("torch") is None:
             raise NoTorchError(
@@ -276,7 +263,7 @@ class Session:
                 "Install torch in this interpreter, or use --python auto to find one that has torch.",
             )
 
-    def _begin(self, hello: Hello) -> None:
+    def _begin(self, hello: model.Hello) -> None:
         """Deliver the first event, or all events of the saved run.
 
         Raises:
@@ -295,21 +282,21 @@ class Session:
         known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
         self._plan = replace(self._plan, ceilings=known)
         self._stream.begin(
-            RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
+            model.RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
 
-    def _remaining(self, started: float) -> Plan:
+    def _remaining(self, started: float) -> model.Plan:
         plan = self._stream.left.plan(time.monotonic() - started)
         # Without a writable history they would be measured after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
         simulation = plan.simulation
         if simulation is not None and not simulation.drift_seed:
             # The agents of a duet run on one machine at one time.
-            seed = str(self._facts.get(DUET) or self.run_id)
+            seed = str(self._facts.get(model.DUET) or self.run_id)
             simulation = replace(simulation, drift_seed=zlib.crc32(seed.encode()) or 1)
         return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None, simulation=simulation)
 
-    def _follow(self, plan: Plan) -> RunFinished | Gone:
+    def _follow(self, plan: model.Plan) -> model.RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
         assert self._agent is not None
         self._stream.blame = None
@@ -335,14 +322,14 @@ class Session:
                 if killed_s >= ABANDON_AFTER_S or self._timed_out(silent_s):
                     return Gone(-9, (f"no answer for {silent_s:.0f} s",))
                 continue
-            if isinstance(message, WorkloadsLoading):
+            if isinstance(message, model.WorkloadsLoading):
                 importing = message.source
                 continue
-            if not isinstance(message, TelemetryRead):
+            if not isinstance(message, model.TelemetryRead):
                 silent_s, importing = 0.0, ""
-            if isinstance(message, (Gone, RunFinished)):
+            if isinstance(message, (Gone, model.RunFinished)):
                 return message
-            if isinstance(message, Progressed) and message.phase == TURN:
+            if isinstance(message, model.Progressed) and message.phase == model.TURN:
                 self._paused = True
                 self.on_turn(message)
             else:
@@ -386,6 +373,6 @@ class Session:
             message = self._inbox.get(timeout=timeout_s)
         except queue.Empty:
             return None
-        if isinstance(message, TelemetryRead):
+        if isinstance(message, model.TelemetryRead):
             self._stream.add_telemetry(message)
         return message

@@ -125,7 +125,9 @@ def _connected(path: Path) -> sqlite3.Connection:
     Without a journal nobody is writing, so the file can be opened as immutable.
     """
     journal = path.with_name(f"{path.name}-wal")
-    if _has_wal_mode(path) and not (journal.exists() and journal.stat().st_size):
+    with path.open("rb") as file:
+        has_wal_mode = file.read(20)[19:] == b"\x02"  # fileformat2.html: read version at offset 19
+    if has_wal_mode and not (journal.exists() and journal.stat().st_size):
         return _tried(path, "mode=ro&immutable=1")
     try:
         return _tried(path, "mode=ro")
@@ -137,12 +139,6 @@ def _connected(path: Path) -> sqlite3.Connection:
         f"The newest runs of the database {path} are still in {journal.name}, which cannot be read.",
         "Copy both files to a writable folder, and give the path of the copy with --db.",
     )
-
-
-def _has_wal_mode(path: Path) -> bool:
-    """Return whether the file is in WAL mode (fileformat2.html: read version at offset 19)."""
-    with path.open("rb") as file:
-        return file.read(20)[19:] == b"\x02"
 
 
 def _tried(path: Path, how: str) -> sqlite3.Connection:

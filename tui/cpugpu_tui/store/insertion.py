@@ -33,26 +33,27 @@ def insert_run(
     """
     series = (started.series_id, started.plan.name, started.wall_ns)
     connection.execute("INSERT OR IGNORE INTO series VALUES (?, ?, ?)", series)
-    facts = parted(started.environment)
+    of_machine, of_environment, of_run = _parted(started.environment)
     return insert(
         connection,
         "run",
         {
             "number": number, "run_id": started.run_id, "series_id": started.series_id, "name": started.plan.name,
             "status": status, "simulated": started.plan.simulation is not None, **row_mapping.clock_columns(started),
-            "plan": row_mapping.to_json(started.plan), "environment": row_mapping.to_json(facts.run),
-            **_shared(connection, facts, owner.hostname), **asdict(owner),
+            "plan": row_mapping.to_json(started.plan), "environment": row_mapping.to_json(of_run),
+            **_shared(connection, of_machine, of_environment, owner.hostname), **asdict(owner),
         },
     )  # fmt: skip
 
 
-def _shared(connection: sqlite3.Connection, facts: Parted, hostname: str) -> dict[str, int]:
+def _shared(
+    connection: sqlite3.Connection, machine: Mapping[str, Any], environment: Mapping[str, Any], hostname: str
+) -> dict[str, int]:
     """Return the ids of a run's machine and environment, by column."""
-    machine = {"hostname": str(facts.machine.get("hostname") or hostname), "facts": row_mapping.to_json(facts.machine)}
-    environment = {"facts": row_mapping.to_json(facts.environment)}
+    host = {"hostname": str(machine.get("hostname") or hostname), "facts": row_mapping.to_json(machine)}
     return {
-        "machine_id": _known(connection, "machine", machine),
-        "environment_id": _known(connection, "environment", environment),
+        "machine_id": _known(connection, "machine", host),
+        "environment_id": _known(connection, "environment", {"facts": row_mapping.to_json(environment)}),
     }
 
 
@@ -60,11 +61,11 @@ def share_surroundings(connection: sqlite3.Connection) -> None:
     """Move facts of runs into the tables machine, environment and device, for the migration to version 4."""
     known = "SELECT number, environment, hostname, devices_found FROM run WHERE environment_id IS NULL"
     for number, text, hostname, devices in connection.execute(known).fetchall():
-        facts = parted(json.loads(text))
-        shared = _shared(connection, facts, hostname)
+        of_machine, of_environment, of_run = _parted(json.loads(text))
+        shared = _shared(connection, of_machine, of_environment, hostname)
         connection.execute(
             "UPDATE run SET environment = ?, machine_id = ?, environment_id = ? WHERE number = ?",
-            (row_mapping.to_json(facts.run), shared["machine_id"], shared["environment_id"], number),
+            (row_mapping.to_json(of_run), shared["machine_id"], shared["environment_id"], number),
         )
         if devices:
             put_devices(connection, number, row_mapping.from_json(devices, DevicesFound))
@@ -135,22 +136,15 @@ OF_THE_RUN = (
 """Facts that may differ from run to run."""
 
 
-@dataclass(frozen=True)
-class Parted:
-    """The facts of one run in three parts. Their union is its environment."""
+def _parted(facts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Split a run's facts into those of machine, environment and run.
 
-    machine: dict[str, Any]
-    environment: dict[str, Any]
-    run: dict[str, Any]
-
-
-def parted(facts: Mapping[str, Any]) -> Parted:
-    """Split a run's environment. Each part is sorted by name, so that equal parts have equal JSON."""
-    parts = Parted({}, {}, {})
+    Each part is sorted by name, so that equal parts have equal JSON.
+    """
+    machine, environment, run = dict[str, Any](), dict[str, Any](), dict[str, Any]()
     for name in sorted(facts):
-        part = parts.machine if name in MACHINE else parts.run if name in OF_THE_RUN else parts.environment
-        part[name] = facts[name]
-    return parts
+        (machine if name in MACHINE else run if name in OF_THE_RUN else environment)[name] = facts[name]
+    return machine, environment, run
 
 
 # ------------------------------------------------------------------ who writes a run

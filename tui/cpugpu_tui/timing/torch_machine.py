@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from dataclasses import replace
 from typing import Any
 
@@ -20,8 +21,10 @@ from cpugpu_tui.model import (
     Device,
     LinesProfiled,
     Plan,
+    Progressed,
     torch_dtype,
 )
+from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
 from cpugpu_tui.timing.gauges import CpuGauge, CudaGauge
@@ -306,3 +309,58 @@ def synchronizer(device: str) -> Any:
     import torch
 
     return lambda: torch.cuda.synchronize(device)
+
+
+# ------------------------------------------------------------------ commands
+
+
+class CommandMachine(TorchMachine):
+    """Processes in place of torch's calls, on the same devices and sensors. This process itself uses no GPU."""
+
+    def __init__(self, plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> None:
+        super().__init__(plan, environment)
+        self._codes = {code.name: code for code in plan.codes}
+        self._emit = emit
+        self._control = control
+        self._folder = ""
+
+    def timer(self, device: str) -> Timer:
+        """Return the timer of a device, created on first use."""
+        from cpugpu_tui.timing.timers.command import CommandTimer
+
+        self._folder = self._folder or tempfile.mkdtemp(prefix="cpugpu-tui-output-")
+        if device not in self._timers:
+            found = next(each for each in self.devices if each.name == device)
+            self._timers[device] = CommandTimer(
+                found, self._codes, self._folder, self._probes, self._threads,
+                lambda: self._control.stopping, self._announce,
+            )  # fmt: skip
+        return self._timers[device]
+
+    def _announce(self, case: Case, device: str, phase: str) -> None:
+        self._emit(Progressed(case=case.key, device=device, phase=phase))
+        self._emit.flush()
+
+    def make_inputs(self, case: Case) -> tuple[Any, ...]:
+        """Return nothing: a command makes its own inputs."""
+        del case
+        return ()
+
+    def placement(self, operation: Any, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
+        """Return nothing: tensors of other processes are not seen."""
+        del operation, result, device
+        return (), ()
+
+    def examine(self, operation: Any, device: str) -> CodeTraced | None:
+        """Return what the first run of the command did."""
+        del device
+        traced: CodeTraced | None = operation.traced
+        return traced
+
+    def check_later_call(self, operation: Any) -> None:
+        """Do nothing: output is not compared."""
+
+    def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
+        """Return None: output is not compared."""
+        del case, inputs, results, exact
+        return None

@@ -120,6 +120,8 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
 
 UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH = "unreachable", "auth", "no python", "no torch"
 VERSION, CRASHED, TIMEOUT, MISBEHAVING = "version", "crashed", "timeout", "misbehaving"
+KINDS = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, MISBEHAVING)
+"""Why a host fails, `HostError.kind`."""
 
 _AUTH = re.compile(r"Permission denied|Too many authentication failures|No supported authentication", re.IGNORECASE)
 _HOST_KEY = re.compile(r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED", re.IGNORECASE)
@@ -132,7 +134,7 @@ class HostError(UnfitError):
     title = "Host not usable"
 
     def __init__(self, kind: str, message: str, remedy: str = "") -> None:
-        """`kind` is one of the constants of this module."""
+        """`kind` is one of `KINDS`."""
         super().__init__(message, remedy)
         self.kind = kind
 

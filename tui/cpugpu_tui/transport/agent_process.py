@@ -64,7 +64,9 @@ class AgentProcess:
         self._loading = ""
         self._deadline: threading.Timer | None = None
         self._is_overdue = False
-        self._is_reached = self._is_ready = self._is_late = False
+        self._is_reached = self._is_late = False
+        self.is_ready = False
+        """Whether it has said hello."""
         self._is_fed, self._is_awaited, self._was_stopped = not start.feed, False, False
         self._waiting_since_s = self._beaten_s = time.monotonic()
         self._ended = threading.Event()
@@ -131,7 +133,7 @@ class AgentProcess:
             self._waiting_since_s = now_s
         if beat_s is None or not self.alive:
             return
-        if not self._is_ready and now_s - self._waiting_since_s > self._start.hello_limit_s:
+        if not self.is_ready and now_s - self._waiting_since_s > self._start.hello_limit_s:
             self._is_late = True
             self._terminate(at_once=True)
         elif self._is_fed and now_s - self._beaten_s >= beat_s and self._words.empty():
@@ -159,11 +161,6 @@ class AgentProcess:
             if not self._ended.is_set():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(self._process.pid, number)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it has said hello."""
-        return self._is_ready
 
     @property
     def alive(self) -> bool:
@@ -247,14 +244,14 @@ class AgentProcess:
         self._watch_loading("")
         gone = Gone(code, self._last_lines())
         if error is None:
-            error = self._start.host_failure(gone, Progress(self._is_reached, self._is_ready, self._is_late))
+            error = self._start.host_failure(gone, Progress(self._is_reached, self.is_ready, self._is_late))
         if error is None and self._start.host is not None and is_cut_off:  # on this machine somebody may have killed it
             error = self._guard.cut_off()
         if error is None and loading:
             error = self._not_loaded(loading, gone)
         gone = replace(gone, error=error)
         if self._on_ready is not None:
-            self._on_ready(error or self._no_hello(gone))
+            self._on_ready(error or no_agent(self._start.name, gone))
         self.messages.put(gone)
 
     def _deliver(self, event: Event | None) -> None:
@@ -263,14 +260,14 @@ class AgentProcess:
         while self.messages.qsize() > WAITING_EVENTS and self.alive and not has_ended(self._process.pid):
             time.sleep(LOOK_AGAIN_S)
         if isinstance(event, WorkloadsLoading):
-            if not self._is_ready:
+            if not self.is_ready:
                 self._watch_loading(event.source)
             else:  # the import of a plan's function, which the session limits: the driver has not been asked yet
                 self._was_stopped = True
                 self.messages.put(event)
             return
         self._watch_loading("")
-        self._is_ready = self._is_ready or isinstance(event, Hello)
+        self.is_ready = self.is_ready or isinstance(event, Hello)
         self._is_awaited = self._is_awaited and isinstance(event, Hello)
         if isinstance(event, Hello) and self._on_ready is not None:
             listener, self._on_ready = self._on_ready, None
@@ -318,9 +315,6 @@ class AgentProcess:
         return UsageError(
             f"The agent {gone.manner} while loading {source}.", "Only define workloads in this file, and run none."
         )
-
-    def _no_hello(self, gone: Gone) -> CpuGpuError:
-        return no_agent(self._start.name, gone)
 
 
 def no_agent(interpreter: object, gone: Gone) -> UnfitError:

@@ -308,7 +308,10 @@ class StreamGuard:
             watched.counts["once", event.device] += 1
             too_many = watched.counts["once", event.device] > MOST_ONCE
         else:
-            too_many = not watched.rounds.get(event.device, 0) < event.round_index <= most_rounds(plan)
+            # Other devices continue while one has fewer rounds than it needs.
+            too_many = (
+                not watched.rounds.get(event.device, 0) < event.round_index <= 2 * max(plan.rounds, plan.max_rounds)
+            )
             watched.rounds[event.device] = event.round_index
         if plan.simulation is None:  # whose clock is virtual
             self._timed_ns += event.calls_per_block * sum(event.samples.get(model.LATENCY, ()))
@@ -356,8 +359,3 @@ class StreamGuard:
             raise MisbehavedError(f"The agent sent peak rates of {found.device}, which its plan did not ask for.")
         if found.hostname != str(facts.get("hostname")):
             raise MisbehavedError("The agent sent peak rates of another machine.")
-
-
-def most_rounds(plan: model.Plan) -> int:
-    """Return the most rounds of a case: other devices continue while one has fewer rounds than it needs."""
-    return 2 * max(plan.rounds, plan.max_rounds)

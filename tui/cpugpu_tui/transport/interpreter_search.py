@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.transport.signal_watch import to_kill
@@ -141,25 +140,24 @@ def ask(pythons: Sequence[str], should_stop: Callable[[], bool] = never) -> tupl
     ends_s = time.monotonic() + LIMIT_S
     waiting, found = deque(pythons), list[Interpreter]()
     with selectors.DefaultSelector() as selector:
-        asked: dict[int, _Asked] = {}
+        asked = selector.get_map()
         try:
             while (waiting or asked) and time.monotonic() < ends_s and not should_stop():
                 while waiting and len(asked) < AT_ONCE:
                     with suppress(OSError):  # not a program, although its mode says so
                         each = _Asked(waiting.popleft())
-                        asked[each.descriptor] = each
-                        selector.register(each.descriptor, selectors.EVENT_READ)
+                        selector.register(each.output, selectors.EVENT_READ, each)
                 for key, _ in selector.select(POLL_S):
-                    if asked[key.fd].read():
-                        continue
-                    selector.unregister(key.fd)
-                    each = asked.pop(key.fd)
-                    each.close()
-                    found += filter(None, [each.answer()])
+                    each = key.data
+                    if not each.read():
+                        selector.unregister(each.output)
+                        each.close()
+                        found += filter(None, [each.answer()])
         finally:
-            for each in asked.values():
+            left: list[_Asked] = [key.data for key in asked.values()]
+            for each in left:
                 each.signal(signal.SIGKILL)
-            for each in asked.values():
+            for each in left:
                 each.close()
     return tuple(sorted(found, key=lambda each: pythons.index(each.path)))
 
@@ -179,21 +177,13 @@ class _Asked:
             [python, "-c", _QUESTION], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
-        to_kill.add(self)
-
-    @property
-    def _output(self) -> IO[bytes]:
         assert self._process.stdout is not None
-        return self._process.stdout
-
-    @property
-    def descriptor(self) -> int:
-        """Descriptor of its stdout."""
-        return self._output.fileno()
+        self.output = self._process.stdout
+        to_kill.add(self)
 
     def read(self) -> bool:
         """Read output that is there; return whether more is expected."""
-        part = os.read(self.descriptor, LONGEST_ANSWER)
+        part = os.read(self.output.fileno(), LONGEST_ANSWER)
         self._received += part
         return bool(part) and len(self._received) < LONGEST_ANSWER and not self._received.endswith(b"}\n")
 
@@ -206,7 +196,7 @@ class _Asked:
     def close(self) -> None:
         """Kill it. Do not wait for a process that the kernel cannot end now."""
         self.signal(signal.SIGKILL)
-        self._output.close()
+        self.output.close()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(POLL_S)
 

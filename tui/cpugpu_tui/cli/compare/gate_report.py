@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 from cpugpu_tui.analysis.compare import SLOWER
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.cli.fleet.running import hosts_table, trouble_lines
-from cpugpu_tui.cli.output.json_lines import print_json
-from cpugpu_tui.cli.output.table_style import console, print_lines, table_of
+from cpugpu_tui.cli.output.printing import print_json, print_lines
+from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.output.tables import differences_table
 from cpugpu_tui.cli.running.modes import Played
 from cpugpu_tui.compare.gate import FleetGate, GateReport, GpuGate

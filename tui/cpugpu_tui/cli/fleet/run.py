@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_line
 from cpugpu_tui.errors import print_notice
 
 if TYPE_CHECKING:
@@ -126,7 +127,6 @@ def _run_fleet(
     from dataclasses import replace
 
     from cpugpu_tui.cli.fleet.running import Run, print_fleet, run_to_the_end
-    from cpugpu_tui.cli.output.json_lines import failure_as_event, print_line
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.config import config
     from cpugpu_tui.render.fleet import host_data
@@ -171,7 +171,6 @@ def list_hosts(
     import shlex
 
     from cpugpu_tui.cli.fleet.running import HostsRequest
-    from cpugpu_tui.cli.output.json_lines import print_json
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.transport.launchers import launch_argv, shell_line

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from cpugpu_tui.cli.output.json_lines import print_answer, print_line
-from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.output.printing import plain, print_answer, print_line
+from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import ProgressLine, facts, signals_stop
 from cpugpu_tui.cli.running.saving import Outputs
 from cpugpu_tui.compare.series import numbers_text
@@ -34,7 +34,7 @@ from cpugpu_tui.render.gpus import peer_sentences
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.render.verdicts import common_marks
 from cpugpu_tui.session.fleet_running import AT_ONCE, Fleet, FleetPlan
-from cpugpu_tui.session.fleet_state import FleetState, HostChanged, HostState, Told
+from cpugpu_tui.session.fleet_state import FleetState, HostChanged, Told
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 from cpugpu_tui.transport.launchers import with_resources
 from cpugpu_tui.transport.wire import encode
@@ -151,25 +151,21 @@ def print_fleet(state: FleetState) -> None:
     """Print cases, hosts, the answer of each host, and the reasons of hosts that failed."""
     out = console()
     is_piped = not out.is_terminal  # a pipe has no width, and a terminal would break words
-    simulated = any(each.run.simulated for each in state.hosts.values())
-    out.print(plain("SIMULATED: no number here was measured." if simulated else ""), end="\n" if simulated else "")
+    if any(each.run.simulated for each in state.hosts.values()):
+        out.print("SIMULATED: no number here was measured.")
     rows = fleet_rows(state)
     standing = standing_of(rows)
     if rows:
         out.print(cases_table(state, rows, standing))
     out.print(hosts_table(state))
-    for each in state.hosts.values():
+    told = {
         # Copies between GPUs are not cases, so no table above has them. `show` prints their matrix.
-        sentences = dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
-        if sentence := " ".join(filter(None, sentences)):
-            out.print(plain(f"{each.host.host}: {sentence}"), soft_wrap=is_piped)
-    for sentence in standing.sentences:
-        out.print(plain(sentence), soft_wrap=is_piped)
-    for sentence in state.crowded:
-        out.print(plain(sentence), soft_wrap=is_piped)
-    for line in trouble_lines(state):
+        each.host.host: dict.fromkeys((says(each), *conditions(each.run), *peer_sentences(each.run)))
+        for each in state.hosts.values()
+    }
+    answers = (f"{host}: {' '.join(filter(None, each))}" for host, each in told.items() if any(each))
+    for line in (*answers, *standing.sentences, *state.crowded, *trouble_lines(state), state.sentence):
         out.print(plain(line), soft_wrap=is_piped)
-    out.print(plain(state.sentence), soft_wrap=is_piped)
 
 
 def cases_table(state: FleetState, rows: Sequence[FleetRow], standing: FleetStanding) -> Table:
@@ -194,13 +190,11 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
 def hosts_table(state: FleetState) -> Table:
     """Return a table with one row per host: state, GPUs, cases and saved runs."""
     columns = [(name, name != "cases") for name in ("host", "state", "GPUs", "cases", "saved as")]
-    return table_of(columns, map(host_cells, state.hosts.values()))
-
-
-def host_cells(each: HostState) -> list[str]:
-    """Return the cells of a host's row."""
-    texts = (machine_text(each), cases_text(each), numbers_text(numbers_of(each)))
-    return [each.host.host, each.state, *(text or NONE for text in texts)]
+    cells = (
+        (each.host.host, each.state, machine_text(each), cases_text(each), numbers_text(numbers_of(each)))
+        for each in state.hosts.values()
+    )
+    return table_of(columns, ([text or NONE for text in row] for row in cells))
 
 
 def trouble_lines(state: FleetState) -> list[str]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, in_range
+from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.outcomes import Outcome
-    from cpugpu_tui.store import RunSummary, Store
 
 LISTED = 20
 """Maximum number of runs in the list of a dry run."""
@@ -47,14 +46,17 @@ def history(
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.model.quantities import count_of, megabytes
 
     with reading(database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
-        results = _results(store, runs) if runs and not json else {}
+        results: dict[int, Outcome] = {}
+        if runs and not json:
+            from cpugpu_tui.compare.outcomes import affordable, outcomes  # 15 ms, which an empty list does without
+
+            results = outcomes(store, affordable(runs))
     if json:
         for run in runs:
             print_json(msgspec.to_builtins(run))
@@ -72,13 +74,6 @@ def history(
     else:
         newest = f"The newest {len(runs):,} of " if len(runs) < total else ""
         tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")
-
-
-def _results(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
-    """Return the outcomes of the newest runs. Its imports take 15 ms, which an empty list does without."""
-    from cpugpu_tui.compare.outcomes import affordable, outcomes
-
-    return outcomes(store, affordable(runs))
 
 
 @commands.command()
@@ -102,8 +97,7 @@ def prune(
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading, writing
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import console, tell
+    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.model.quantities import count_of, megabytes
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
@@ -146,8 +140,6 @@ def merge(
     import msgspec
 
     from cpugpu_tui.cli.history.past_runs import writing
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.model.quantities import count_of
     from cpugpu_tui.store.maintenance import merge as merge_runs
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, Json, RunName
+from cpugpu_tui.cli.output.printing import print_answer, print_json, tell
 from cpugpu_tui.errors import UsageError
 
 LONGEST_TAG = 40
@@ -36,7 +37,6 @@ def show(run_name: RunName = "latest", json: Json = False, database: Database = 
 
         print_state(state)
         return
-    from cpugpu_tui.cli.output.json_lines import print_answer
     from cpugpu_tui.model import RunFinished
     from cpugpu_tui.transport.wire import encode
 
@@ -61,7 +61,6 @@ def rm(
 ) -> None:
     """Delete runs and their results from the history."""
     from cpugpu_tui.cli.history.past_runs import writing
-    from cpugpu_tui.cli.output.table_style import tell
 
     with writing(database) as store:
         run_ids = list(dict.fromkeys(store.find(name) for name in run_names))
@@ -91,8 +90,6 @@ def tag(
     `history prune` keeps every run that has a tag.
     """
     from cpugpu_tui.cli.history.past_runs import reading, writing
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import tell
 
     # For the same tag the last sign counts, as in `+a -a`.
     signs = {tag_word(change): change[:1] for change in changes or ()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 
@@ -11,9 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
 
-from cpugpu_tui.errors import shown
-from cpugpu_tui.model.quantities import micro
-from cpugpu_tui.render.capabilities import capabilities
+from cpugpu_tui.cli.output.printing import plain, shown_lines, unicode
 
 
 class _HarmlessConsole(Console):
@@ -33,22 +30,6 @@ def console() -> Console:
     return _HarmlessConsole(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else 160)
 
 
-def shown_lines(text: str) -> str:
-    """Return lines of text with control characters escaped."""
-    return "\n".join(map(shown, text.split("\n")))
-
-
-def tell(text: str) -> None:
-    """Print lines on stdout with control characters escaped."""
-    print(shown_lines(text))
-
-
-def print_lines(out: Console, lines: Iterable[str]) -> None:
-    """Print lines that are never broken, in characters that stdout can show."""
-    for line in lines:
-        out.print(plain(line), soft_wrap=True)
-
-
 def table_of(columns: Iterable[str | tuple[str, bool]], rows: Iterable[Iterable[str]]) -> Table:
     """Return a table of rows in characters that stdout can show.
 
@@ -62,30 +43,3 @@ def table_of(columns: Iterable[str | tuple[str, bool]], rows: Iterable[Iterable[
     for row in rows:
         table.add_row(*map(plain, row))
     return table
-
-
-def unicode() -> bool:
-    """Return whether stdout shows more than ASCII. For a terminal, the app's rule decides.
-
-    Python's encoding is not enough: under LC_ALL=C it is UTF-8 (PEP 540), although the app itself uses ASCII there.
-    """
-    encoding = sys.stdout.encoding or ""
-    if sys.stdout.isatty():
-        return capabilities(os.environ, encoding, isatty=True, size=(80, 24)).utf8
-    return "utf" in encoding.lower()
-
-
-def plain(text: str) -> str:
-    """Return text in characters that stdout can show."""
-    if unicode():
-        return micro(text)
-    return (
-        text.replace("×", "x")
-        .replace("±", "+-")
-        .replace("≈", "~")
-        .replace("–", "-")
-        .replace("·", "-")
-        .translate(str.maketrans("░▓█│", ".=#|"))
-        .encode("ascii", "replace")
-        .decode()
-    )

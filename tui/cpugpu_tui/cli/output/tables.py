@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from cpugpu_tui.analysis.compare import Judged
-from cpugpu_tui.cli.output.table_style import console, plain, print_lines, table_of
+from cpugpu_tui.cli.output.printing import plain, print_lines
+from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answers import answer_lines, is_survey, lines_beside_table, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
-from cpugpu_tui.render.gpus import Matrix, matrices, several
+from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
@@ -93,11 +93,6 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
     return [plain(line) for line in lines if line]
 
 
-def matrix_table(matrix: Matrix) -> Table:
-    """Return the rates of copies between GPUs as a table."""
-    return table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows)
-
-
 def state_text(state: RunState) -> str:
     """Return what `print_state` prints."""
     out = console()
@@ -120,7 +115,7 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
             out.print(f"Not shown in {out.width} columns: {', '.join(missing)}.")
     for matrix in matrices(state):
         out.print(plain(matrix.title))
-        out.print(matrix_table(matrix))
+        out.print(table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows))
     for line in summary(state, notice, is_saved):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     if state.run is not None:
@@ -138,7 +133,8 @@ def show_comparison(found: SeriesComparison) -> None:
         out.print(differences_table(found.differences))
     else:
         out.print(NOTHING_DIFFERS)
-    out.print(verdicts_table(found.judged))
+    verdicts = ([printable(each[name]) for name in COMPARED] for each in map(cells, found.judged))
+    out.print(table_of([(name, name in WORDS) for name in COMPARED], verdicts))
     print_lines(out, comparison_summary(found))
 
 
@@ -146,9 +142,3 @@ def differences_table(differences: tuple[Difference, ...]) -> Table:
     """Return a table with one row per difference."""
     columns = [(name, True) for name in ("differs", "base", "new")]
     return table_of(columns, (map(printable, (each.what, each.base, each.new)) for each in differences))
-
-
-def verdicts_table(judged: tuple[Judged, ...]) -> Table:
-    """Return a table with one row per verdict."""
-    columns = [(name, name in WORDS) for name in COMPARED]
-    return table_of(columns, ([printable(found[name]) for name in COMPARED] for found in map(cells, judged)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
 from cpugpu_tui.cli.options import refuse_beside
-from cpugpu_tui.cli.output.json_lines import failure_as_event, print_json
+from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
 from cpugpu_tui.cli.running.one_run import Progress, See, facts, run_once, say_why, seen_by, signals_stop, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving, say_remark, way_into
@@ -268,7 +268,7 @@ def run_in_turn(
 
 def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: bool) -> None:
     """Print the comparisons and how long the duet took."""
-    from cpugpu_tui.cli.output.table_style import console, print_lines
+    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.cli.output.tables import show_comparison
 
     for each in found:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.cli.output.json_lines import print_answer, print_event
+from cpugpu_tui.cli.output.printing import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead

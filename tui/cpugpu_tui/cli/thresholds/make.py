@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.output.printing import plain, tell
 from cpugpu_tui.cli.time import CodeSizes, InPlace, Lets, Setup
 from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, UsageError, print_notice
 
@@ -76,7 +77,6 @@ def make(
     Exit code: 0 written, 1 a threshold has moved (--against), 3 a case failed, 4 no GPU, or a file of another machine.
     """
     from cpugpu_tui.cli.history.past_runs import reading
-    from cpugpu_tui.cli.output.table_style import tell
     from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, subjects
     from cpugpu_tui.export import target
@@ -147,7 +147,6 @@ def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> 
     Raises:
         UsageError: it has none of the new ones.
     """
-    from cpugpu_tui.cli.output.table_style import plain
     from cpugpu_tui.export.thresholds import moved
 
     sentences, count = moved(old, new)

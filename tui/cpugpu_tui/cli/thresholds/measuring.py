@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.cli.output.table_style import console, plain, table_of
+from cpugpu_tui.cli.output.printing import plain
+from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli import options as opt
+from cpugpu_tui.cli.output.printing import plain, print_json
 from cpugpu_tui.cli.thresholds.show import File
 from cpugpu_tui.cli.time import InPlace, Lets, Setup
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError, print_notice
@@ -157,8 +158,7 @@ def _regret(each: Threshold, rows: Sequence[Row]) -> Regret:
 def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
     """Print the regret of each threshold and of all; return whether the limits are kept."""
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_WORST, Regret
-    from cpugpu_tui.cli.output.json_lines import print_json
-    from cpugpu_tui.cli.output.table_style import console, plain, table_of
+    from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.export.thresholds import named
 
     choices = tuple(choice for each in found.values() for choice in each.choices)

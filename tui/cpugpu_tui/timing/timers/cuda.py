@@ -26,10 +26,9 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.quantities import significant
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness
-from cpugpu_tui.timing.timers.host_copies import copier
 from cpugpu_tui.timing.timers.overheads import Overheads
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
-from cpugpu_tui.timing.timers.timed_operation import Operation, operation
+from cpugpu_tui.timing.timers.timed_operation import Operation, copier, operation
 from cpugpu_tui.workloads.containers import pinned as pinned_copies
 
 SPIN_MARGIN_NS = 50_000.0
@@ -39,7 +38,10 @@ SPIN_CAP_NS = 20_000_000.0
 """Longest spin, ns; an operation that takes longer to enqueue is launch-bound."""
 
 MAX_QUEUED = 1000
-"""Most calls queued before a synchronise (method.md, "What is reported"): about the depth of the driver's queue."""
+"""Most calls queued before a synchronise: about the depth of the driver's queue.
+
+See method.md, "What is reported per case and device".
+"""
 
 
 class CudaTimer:

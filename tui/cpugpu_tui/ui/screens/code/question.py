@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.session.code_source import function_source
+from cpugpu_tui.session.typed_code import function_source
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, visible, wrapped
 from cpugpu_tui.ui.screens.page import Box
 

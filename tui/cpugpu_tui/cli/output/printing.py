@@ -1,27 +1,83 @@
-"""JSON on stdout, one object per line."""
+"""Text and JSON on stdout. Every command imports this: keep it light."""
 
 from __future__ import annotations
 
-import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.errors import CpuGpuError, shown
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cpugpu_tui.model import Event
     from cpugpu_tui.state.state import RunState
 
 
+def shown_lines(text: str) -> str:
+    """Return lines of text with control characters escaped."""
+    return "\n".join(map(shown, text.split("\n")))
+
+
+def tell(text: str) -> None:
+    """Print lines on stdout with control characters escaped."""
+    print(shown_lines(text))
+
+
+def print_lines(out: Console, lines: Iterable[str]) -> None:
+    """Print lines that are never broken, in characters that stdout can show."""
+    for line in lines:
+        out.print(plain(line), soft_wrap=True)
+
+
+def unicode() -> bool:
+    """Return whether stdout shows more than ASCII. For a terminal, the app's rule decides.
+
+    Python's encoding is not enough: under LC_ALL=C it is UTF-8 (PEP 540), although the app itself uses ASCII there.
+    """
+    encoding = sys.stdout.encoding or ""
+    if sys.stdout.isatty():
+        from cpugpu_tui.render.capabilities import capabilities
+
+        return capabilities(os.environ, encoding, isatty=True, size=(80, 24)).utf8
+    return "utf" in encoding.lower()
+
+
+def plain(text: str) -> str:
+    """Return text in characters that stdout can show."""
+    if unicode():
+        from cpugpu_tui.model.quantities import micro
+
+        return micro(text)
+    return (
+        text.replace("×", "x")
+        .replace("±", "+-")
+        .replace("≈", "~")
+        .replace("–", "-")
+        .replace("·", "-")
+        .translate(str.maketrans("░▓█│", ".=#|"))
+        .encode("ascii", "replace")
+        .decode()
+    )
+
+
+# ------------------------------------------------------------------ JSON, one object per line
+
+
 def print_json(data: dict[str, Any]) -> None:
     """Print one JSON object on a line."""
+    import json
+
     print(json.dumps(data, allow_nan=False))
 
 
 def print_line(data: dict[str, Any]) -> None:
     """Print a JSON object at once, in order with events: both bypass the buffer of Python's text layer."""
+    import json
+
     sys.stdout.buffer.write(json.dumps(data, allow_nan=False).encode() + b"\n")
     sys.stdout.buffer.flush()
 
@@ -36,6 +92,8 @@ def print_event(event: Event) -> None:
 
 def print_answer(state: RunState, **host: str) -> None:
     """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
+    import json
+
     from cpugpu_tui.model.quantities import with_micro
     from cpugpu_tui.render.answers import as_data, survey_data
     from cpugpu_tui.state.condition import conditions_data
