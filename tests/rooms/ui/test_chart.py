@@ -29,8 +29,8 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.chart.axis import Axis, axis_over, round_numbers, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.panes.answer import next_world, what_if_sentence
 from cpugpu_tui.ui.panes.lines import plain, width_of
+from cpugpu_tui.ui.panes.run_answer import next_world, what_if_sentence
 
 SIZES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 ALL = tuple(Case("matmul", size) for size in SIZES)

@@ -9,7 +9,8 @@ from tests.helpers.app.looking import done_run, reads, shown, table_of
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
-from cpugpu_tui.ui.panes.timing_order import AS_RAN, MEASURES, Order, in_order, next_order, order_text
+from cpugpu_tui.ui.app_state import AS_RAN, Order
+from cpugpu_tui.ui.panes.timing_order import MEASURES, in_order, next_order, order_text
 
 
 def sizes(pilot: Pilot[None]) -> list[int]:
@@ -93,6 +94,6 @@ async def test_every_measure_sorts_by_its_own_value_and_names_both_directions() 
             assert order.by == name
             known = [value for key in in_order(run, keys, order) if (value := measure(run, run.rows[key])) is not None]
             assert known == sorted(known), name
-            assert order_text(order) != order_text(order._replace(is_reversed=True))
+            assert order_text(order) != order_text(order.reverse())
         assert next_order(order) == AS_RAN
         assert in_order(run, keys, Order(is_reversed=True)) == keys[::-1]

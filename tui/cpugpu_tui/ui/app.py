@@ -37,8 +37,6 @@ from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.backend import Backend, DemoBackend
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.saved_runs import QuietReader
-from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.shell import Shell
@@ -138,8 +136,8 @@ class CpuGpuApp(Shell[AppResult]):
             messages.NoticeGiven: (self.live.notice,),
             WorkloadPane.Highlighted: (self.preparing.highlight,),
             WorkloadPane.Opened: (self.preparing.open_form,),
-            TimingTable.RowChosen: (self.timings.open_row,),
-            TimingTable.HeadingClicked: (self.timings.sort_by,),
+            messages.RowChosen: (self.timings.open_row,),
+            messages.HeadingClicked: (self.timings.sort_by,),
             messages.ClaimWanted: (running.measure_claim,),
             messages.PairChosen: (self.comparing.open_pair,),
         }  # fmt: skip
@@ -168,13 +166,20 @@ class CpuGpuApp(Shell[AppResult]):
         self.change()
         self.themes.follow_files()
 
-    def _open_backend(self) -> None:
-        """Open the backend on a thread and read the style sheet of the pages, after the first paint."""
+    def _load_the_rest(self) -> None:
+        """Load what the first paint did not need: the style sheet of the pages, the table, the backend."""
         self._is_opened = True
         self.stylesheet.read(Path(__file__).with_name("pages.tcss"))
         self.stylesheet.parse()
         for screen in self.screen_stack[1:]:  # opened by a key that was typed before the first frame
             self.stylesheet.update(screen)
+        self.call_later(self._open_backend)
+
+    async def _open_backend(self) -> None:
+        """Add the table, then open the backend on a thread, whose imports would delay it."""
+        main = main_screen(self)
+        if main is not None and not self.ends:
+            await main.add_timings()
         # Objects made so far stay: without them a full collection is short. `open_app` disabled collections.
         gc.freeze()
         gc.enable()
@@ -250,7 +255,7 @@ class CpuGpuApp(Shell[AppResult]):
         self.gate.painted()
         # Not with `call_after_refresh`, which comes before the paint: the thread's imports would delay it.
         if not self._is_opened:
-            self._open_backend()
+            self._load_the_rest()
 
     def watch_theme(self) -> None:
         """Recolour the table, whose cells hold their colours."""
@@ -259,7 +264,7 @@ class CpuGpuApp(Shell[AppResult]):
     def _restyle(self) -> None:
         main = main_screen(self)
         if main is not None:
-            main.query_one(TimingsPane).restyle()
+            main.restyle()
 
     def _come_back(self, _: object) -> None:
         """Resume the agents and repaint the whole screen after a suspension."""

@@ -15,7 +15,6 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.keys import Situation
-from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -25,6 +24,22 @@ if TYPE_CHECKING:
     from cpugpu_tui.telemetry.recording import Trace
     from cpugpu_tui.thresholds import Thresholds
     from cpugpu_tui.transport.interpreter_search import Interpreter
+
+
+class Order(NamedTuple):
+    """How the rows are sorted."""
+
+    by: str = ""
+    """Key of `timing_order.MEASURES`; empty for run order."""
+    is_reversed: bool = False
+
+    def reverse(self) -> Order:
+        """Return the opposite order."""
+        return self._replace(is_reversed=not self.is_reversed)
+
+
+AS_RAN = Order()
+"""Run order."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

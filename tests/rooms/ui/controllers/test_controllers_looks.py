@@ -14,13 +14,13 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DevicesFound
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.transport.interpreter_search import Interpreter
+from cpugpu_tui.ui.app_state import AS_RAN
 from cpugpu_tui.ui.chart import ChartScreen
 from cpugpu_tui.ui.controllers.paging import Paging, Palette
 from cpugpu_tui.ui.controllers.preparing import Preparing
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.live.messages import DevicesReported, InterpreterFound, RunAdvanced
-from cpugpu_tui.ui.panes.timing_order import AS_RAN
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.machine import MachineScreen

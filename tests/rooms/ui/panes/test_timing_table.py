@@ -10,6 +10,7 @@ from textual.geometry import Region
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from cpugpu_tui.ui.live.messages import RowChosen
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 
 COLUMNS = [Column("case", "Case", 12), Column("cpu", "CPU µs", 8, "right"), Column("gpu", "GPU µs", 8, "right")]
@@ -33,7 +34,7 @@ class TableApp(App[None]):
     def table(self) -> TimingTable:
         return self.query_one(TimingTable)
 
-    def on_timing_table_row_chosen(self, message: TimingTable.RowChosen) -> None:
+    def on_row_chosen(self, message: RowChosen) -> None:
         self.chosen.append(message.row_key)
 
     def line(self, y: int) -> str:

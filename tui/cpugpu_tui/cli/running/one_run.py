@@ -16,7 +16,7 @@ from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
 from cpugpu_tui.model.quantities import duration
-from cpugpu_tui.render.sentences import bar, done_text, left_text
+from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.telemetry.simulated import sampler_of

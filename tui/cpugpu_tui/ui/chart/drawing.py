@@ -23,8 +23,8 @@ from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import Row, RunState, threads_of
 from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.answer import marked_row, what_if_sentence
 from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, width_of, wrapped
+from cpugpu_tui.ui.panes.run_answer import marked_row, what_if_sentence
 
 LEAST_CELLS = (30, 6)
 """Fewest columns and rows in which curves can be read."""

@@ -12,8 +12,8 @@ from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines, crossing_shown
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.answer import marked_row, shown_row
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, wrapped
+from cpugpu_tui.ui.panes.run_answer import marked_row, shown_row
 
 NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
 

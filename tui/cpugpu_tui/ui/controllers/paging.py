@@ -13,7 +13,6 @@ from textual.dom import DOMNode
 from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
-from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
@@ -57,7 +56,7 @@ class Paging:
 
         screen = self._port.screen
         if isinstance(screen, MainScreen):
-            await screen.query_one(TimingsPane).open_filter()
+            await screen.open_filter()
         elif isinstance(screen, HistoryScreen):
             screen.open_filter()
 

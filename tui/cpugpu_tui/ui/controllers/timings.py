@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from cpugpu_tui.ui.app_state import Order
 from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
-from cpugpu_tui.ui.panes.answer import next_world
-from cpugpu_tui.ui.panes.timing_order import BY_COLUMN, Order, next_order, reverse_order
-from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
 
 
 class Timings:
@@ -19,7 +18,7 @@ class Timings:
         if row_key != self._port.state.cursor:
             self._port.change(cursor=row_key)
 
-    def open_row(self, message: TimingTable.RowChosen) -> None:
+    def open_row(self, message: RowChosen) -> None:
         """Show the detail of a row."""
         from cpugpu_tui.ui.screens.detail import DetailScreen
 
@@ -33,24 +32,30 @@ class Timings:
 
     def what_if(self) -> None:
         """Switch to the next what-if."""
+        from cpugpu_tui.ui.panes.run_answer import next_world
+
         state = self._port.state
         self._port.change(what_if=next_world(state.run, state.what_if))
 
     def sort(self) -> None:
         """Sort by the next column."""
+        from cpugpu_tui.ui.panes.timing_order import next_order
+
         self._port.change(order=next_order(self._port.state.order))
 
-    def sort_by(self, message: TimingTable.HeadingClicked) -> None:
+    def sort_by(self, message: HeadingClicked) -> None:
         """Sort by the column that was clicked; clicked again, reverse."""
+        from cpugpu_tui.ui.panes.timing_order import BY_COLUMN
+
         order, name = self._port.state.order, BY_COLUMN.get(message.column_key)
         if name is None:
             self._port.say("The rows cannot be sorted by this column.")
         else:
-            self._port.change(order=reverse_order(order) if order.by == name else Order(name))
+            self._port.change(order=order.reverse() if order.by == name else Order(name))
 
     def reverse(self) -> None:
         """Reverse the sort order."""
-        self._port.change(order=reverse_order(self._port.state.order))
+        self._port.change(order=self._port.state.order.reverse())
 
     def toggle_axis(self, axis: str) -> None:
         """Switch an axis between linear and logarithmic: `linear_sizes` or `linear_times`."""
@@ -60,5 +65,4 @@ class Timings:
         """Highlight the next or previous row while the chart covers the timings."""
         main = main_screen(self._port)
         if main is not None:
-            table = main.query_one(TimingTable)
-            (table.action_cursor_down if step > 0 else table.action_cursor_up)()
+            main.move_cursor(step)

@@ -113,6 +113,20 @@ class NoticeGiven(Report):
 
 
 @dataclass(eq=False, repr=False)
+class RowChosen(Report):
+    """Enter was pressed on a row of the timings, or a row was double-clicked."""
+
+    row_key: str
+
+
+@dataclass(eq=False, repr=False)
+class HeadingClicked(Report):
+    """A heading of the timings was clicked."""
+
+    column_key: str
+
+
+@dataclass(eq=False, repr=False)
 class PairChosen(Report):
     """Two saved runs are to be compared, by number."""
 

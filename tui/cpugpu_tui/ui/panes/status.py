@@ -9,7 +9,7 @@ from textual.geometry import Size
 from cpugpu_tui import model
 from cpugpu_tui.model import CALIBRATION, typed_name
 from cpugpu_tui.model.quantities import count_of, duration, size_text
-from cpugpu_tui.render.sentences import bar, done_text, left_text, most_cases_of
+from cpugpu_tui.render.progress import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from cpugpu_tui.model import DEVICE, PAGEABLE
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.verdicts import end_to_end, row_limit
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.ui.app_state import Order
 
 Value = tuple[str, float] | None
 """Sort key: a word, then a number. Rows without one (None) come last in both directions."""
-
-
-class Order(NamedTuple):
-    """A sort order."""
-
-    by: str = ""
-    """Key of `MEASURES`; empty for run order."""
-    is_reversed: bool = False
-
-
-AS_RAN = Order()
-"""Run order."""
 
 
 def _number(value: float | None) -> Value:
@@ -77,11 +65,6 @@ def next_order(order: Order) -> Order:
     """Return the order by the next measure; after the last one, run order."""
     names = ["", *MEASURES]
     return order._replace(by=names[(names.index(order.by) + 1) % len(names)])
-
-
-def reverse_order(order: Order) -> Order:
-    """Return the reversed order."""
-    return order._replace(is_reversed=not order.is_reversed)
 
 
 def order_text(order: Order) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, Self
 
 from rich.segment import Segment
@@ -24,7 +23,7 @@ from textual.strip import Strip
 from textual.widgets import DataTable
 from textual.widgets.data_table import ColumnKey, RowKey
 
-from cpugpu_tui.ui.live.messages import Report
+from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
 from cpugpu_tui.ui.terminal.textual_internals import PrivateTable
 
 Cells = Mapping[str, str | Text]
@@ -68,20 +67,6 @@ class TimingTable(PrivateTable):
         &:ansi > .datatable--header { background: ansi_default; color: ansi_default; }
     }
     """
-
-    @dataclass(eq=False, repr=False)
-    class RowChosen(Report):
-        """Enter was pressed on a row, or a row was double-clicked."""
-
-        row_key: str
-        """The key given to `upsert`."""
-
-    @dataclass(eq=False, repr=False)
-    class HeadingClicked(Report):
-        """A heading was clicked."""
-
-        column_key: str
-        """The key of its `Column`."""
 
     _dirty: list[Region] | None = None
     _steered = False
@@ -308,14 +293,14 @@ class TimingTable(PrivateTable):
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Post `RowChosen` in place of Textual's message."""
         event.stop()
-        self.post_message(self.RowChosen(str(event.row_key.value)))
+        self.post_message(RowChosen(str(event.row_key.value)))
 
     def on_click(self, event: events.Click) -> None:
         """Select the clicked row; open it on a double click. A heading posts `HeadingClicked`."""
         event.prevent_default()  # Textual would open the row under the cursor on a single click
         row, column = (event.style.meta.get(name, -2) for name in ("row", "column"))
         if row == -1 and self.is_valid_column_index(column):
-            self.post_message(self.HeadingClicked(str(self.ordered_columns[column].key.value)))
+            self.post_message(HeadingClicked(str(self.ordered_columns[column].key.value)))
         elif self.is_valid_row_index(row):
             self.move_cursor(row=row)
             if event.chain == 2:

@@ -18,14 +18,14 @@ from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.rows import is_beside, thread_columns
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
-from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.app_state import AS_RAN, AppState, Order
 from cpugpu_tui.ui.chart.pane import ChartPane, has_chart
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
 from cpugpu_tui.ui.panes.timing_columns import CHANGES, WORDS_WIDTH, columns, shape_of, width_beside
-from cpugpu_tui.ui.panes.timing_order import AS_RAN, Order, in_order, order_text
+from cpugpu_tui.ui.panes.timing_order import in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.rows import BARS, LESS_CERTAIN, legend, signs_of
 
@@ -52,7 +52,7 @@ class TimingsPane(Vertical):
         self._glyphs, self._state = glyphs, state
         self._run = RunState()
         self._wanted, self._order = "", AS_RAN
-        self._title_shown = ""
+        self._title_shown = self.border_title = TITLE
         self._changes: Changes | None = None
         self._keymap = DEFAULT_KEYMAP
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -11,18 +11,18 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
-from cpugpu_tui.render.answers import is_survey
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
-from cpugpu_tui.ui.panes.answer import AnswerPane
+from cpugpu_tui.ui.panes.answer import AnswerPane, shows_survey
 from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, StatePane, spelled
 from cpugpu_tui.ui.panes.status import StatusPane
 from cpugpu_tui.ui.panes.telemetry import TelemetryPane
-from cpugpu_tui.ui.panes.timing_table import TimingTable
-from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 from cpugpu_tui.ui.panes.welcome import WelcomePane, is_first, welcome_lines
 from cpugpu_tui.ui.panes.workload import WorkloadPane
+
+if TYPE_CHECKING:
+    from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 
 LEAST_SIZE = (40, 12)
 """Smallest useful terminal, in columns and rows."""
@@ -41,6 +41,8 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._state, self._glyphs = state, glyphs
         self._zoomed: str | None = None
+        self._timings: TimingsPane | None = None
+        """None until the first frame is painted, unless that shows rows."""
         self.set_class(glyphs is ASCII, "-ascii")
 
     def compose(self) -> ComposeResult:
@@ -50,7 +52,9 @@ class MainScreen(Screen[None]):
         with Container(id="body"):
             yield WorkloadPane(glyphs, state, id="workload")
             with Vertical(id="centre"):
-                yield TimingsPane(glyphs, state, id="timings")
+                if not is_first(state):
+                    self._timings = self._new_timings()
+                    yield self._timings
                 yield WelcomePane(glyphs, state, id="welcome")
                 yield AnswerPane(glyphs, state, id="answer")
             yield TelemetryPane(glyphs, state, id="telemetry")
@@ -59,7 +63,7 @@ class MainScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Set the titles and focus the workloads."""
-        for pane in PANES:
+        for pane in ("workload", "telemetry"):
             self.query_one(f"#{pane}").border_title = pane.capitalize()
         self.query_one("#welcome").border_title = "First run"
         self._show_welcome(self._state)
@@ -68,6 +72,21 @@ class MainScreen(Screen[None]):
         # The lines of the panes below are known only after a layout. Without this, a replay that ended on a loaded
         # machine hid the end of its answer.
         self.screen_layout_refresh_signal.subscribe(self, lambda _: self._share_lines())
+
+    def _new_timings(self) -> TimingsPane:
+        from cpugpu_tui.ui.panes.timings_pane import TimingsPane
+
+        return TimingsPane(self._glyphs, self._state, id="timings")
+
+    async def add_timings(self) -> None:
+        """Add the table after the first frame, which needs neither its widgets nor what its rows are made with."""
+        if self._timings is None:
+            pane = self._new_timings()
+            pane.display = False
+            await self.query_one("#centre").mount(pane, before="#welcome")
+            self._timings = pane
+            pane.restyle()  # the theme was put on before
+            self.show_state(self._state)
 
     def on_resize(self) -> None:
         """Update the message for a terminal that is too small."""
@@ -87,7 +106,7 @@ class MainScreen(Screen[None]):
         self._state = state
         self._show_welcome(state)
         self._show_too_small()
-        self.query_one("#centre").set_class(not state.situation.live and is_survey(state.run), "-survey")
+        self.query_one("#centre").set_class(shows_survey(state), "-survey")
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
             # Brackets in a title are markup.
@@ -99,13 +118,14 @@ class MainScreen(Screen[None]):
         for pane in self.query(StatePane):
             if pane.id not in ("parameters", "chart"):  # their panes show them
                 pane.show_state(state)
-        self.query_one(TimingsPane).show_state(state)
+        if self._timings is not None:
+            self._timings.show_state(state)
         self.query_one(WorkloadPane).show_state(state)
         self._share_lines()  # more rows change no layout
 
     def _share_lines(self) -> None:
         """Give the workload pane the lines that the table, or the welcome in its place, does not need."""
-        workload, timings = self.query_one(WorkloadPane), self.query_one(TimingsPane)
+        workload, timings = self.query_one(WorkloadPane), self._timings
         if not self.has_class("-tall") or not self.has_class("-normal") or self._zoomed:
             if workload.styles.clear_rule("height"):
                 workload.refresh(layout=True)  # clearing a rule does not ask for it
@@ -114,8 +134,9 @@ class MainScreen(Screen[None]):
         if not centre:  # not laid out yet
             return
         border = workload.outer_size.height - workload.size.height  # also that of the pane below
-        wanted = timings.wanted_lines
-        if not timings.display:
+        if timings is not None and timings.display:
+            wanted = timings.wanted_lines
+        else:
             # All of its lines, not the drawn ones: those depend on its height, which is decided here.
             wanted = len(welcome_lines(self._state, self.query_one(WelcomePane).size.width))
         spare = workload.outer_size.height + centre - answer - wanted - border
@@ -125,7 +146,7 @@ class MainScreen(Screen[None]):
         """Show the welcome instead of a table without rows."""
         # Not by a CSS class: the table must be focusable at once when the next key shows it.
         self.query_one("#welcome").display = is_first(state)
-        self.query_one("#timings").display = not is_first(state)
+        self.query("#timings").set(display=not is_first(state))
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
@@ -144,7 +165,24 @@ class MainScreen(Screen[None]):
 
     def focus_timings(self) -> None:
         """Put the focus on the rows."""
-        self.query_one(TimingTable).focus()
+        if self._timings is not None:
+            self._timings.table.focus()
+
+    def move_cursor(self, step: int) -> None:
+        """Highlight the next row, or with a negative step the previous one."""
+        if self._timings is not None:
+            table = self._timings.table
+            (table.action_cursor_down if step > 0 else table.action_cursor_up)()
+
+    async def open_filter(self) -> None:
+        """Show the filter of the rows."""
+        if self._timings is not None:
+            await self._timings.open_filter()
+
+    def restyle(self) -> None:
+        """Colour the rows again, after the theme has changed."""
+        if self._timings is not None:
+            self._timings.restyle()
 
     @property
     def focused_pane(self) -> str:
@@ -166,9 +204,8 @@ class MainScreen(Screen[None]):
 
     def close_one(self) -> bool:
         """Close the filter or the zoom; return False if neither is open."""
-        timings = self.query_one(TimingsPane)
-        if timings.filtering:
-            timings.close_filter()
+        if self._timings is not None and self._timings.filtering:
+            self._timings.close_filter()
         elif self._zoomed:
             self._set_zoom(None)
         else:
@@ -179,7 +216,7 @@ class MainScreen(Screen[None]):
         self._zoomed = pane
         self.set_class(pane is not None, "-zoomed")
         for name in PANES:
-            self.query_one(f"#{name}").set_class(name == pane, "-zoom")
+            self.query(f"#{name}").set_class(name == pane, "-zoom")
         self.query_one("#centre").set_class(pane == "timings", "-zoom")
         self._share_lines()
         self._show_keys()

@@ -1,0 +1,151 @@
+"""What a run answers, for the answer pane and the chart: sentences, a table for several sweeps, and what-ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cpugpu_tui.analysis.answer import where
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
+from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
+from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
+from cpugpu_tui.render.curves import BY_KEY, finished_rows
+from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.render.sentences import cut_short, table_lines
+from cpugpu_tui.session.planning import scale_text
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Spans, spelled
+
+MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
+"""What-ifs that were timed; the others are derived from them."""
+
+WITHOUT_WINNER = {
+    NOTHING: "not timed",
+    TOO_FEW_ROUNDS: "not judged (too few rounds)",
+    TIES: "as fast as the CPU",
+    NO_WINNER: "neither clearly faster nor slower",
+}
+"""What follows `the GPU is` where no device wins."""
+
+
+def shown_row(run: RunState, cursor: str | None) -> Row | None:
+    """Return the row for chart and what-if: the highlighted one, else the last finished one."""
+    row = run.rows.get(cursor or "")
+    if row is not None:
+        return row
+    rows = list(run.rows.values())
+    return next((row for row in reversed(rows) if row.status == "ok"), rows[0] if rows else None)
+
+
+def marked_row(run: RunState, sweep: SweepKey, cursor: str | None) -> Row | None:
+    """Return the highlighted row of a sweep if it has finished, else the largest finished one."""
+    row = run.rows.get(cursor or "")
+    if row is not None and row.status == "ok" and row.case.sweep == sweep:
+        return row
+    return next(reversed(finished_rows(run, sweep)), None)
+
+
+def next_world(run: RunState, now: str) -> str:
+    """Return the next what-if that a run can answer.
+
+    That against one CPU thread is always offered: without its times, the sentence says how to get them.
+    """
+    known = {key for answer in answers(run) for key in answer.evidence.worlds} | {RESIDENT, ONE_THREAD}
+    cycle = [what_if.key for what_if in WHAT_IFS if what_if.key in known]
+    return cycle[(cycle.index(now) + 1) % len(cycle)] if now in cycle else RESIDENT
+
+
+def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: str) -> str:
+    """Return the crossover under one what-if beside the measured one; empty without a comparison.
+
+    `rows` are the finished ones of the sweep. The resident what-if is the measured one.
+    """
+    measured = world(run, rows, RESIDENT)
+    if not measured.points:
+        return ""
+    several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
+    prefix = f"{work_name(sweep)}: " if several else ""
+    axis = axis_of(run, rows)
+    if key == RESIDENT:
+        return f"{prefix}With {BY_KEY[key].label}, the GPU {_outcome(measured, axis)}."
+    if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
+        return f"{prefix}These CPU times already use one thread: the GPU {_outcome(measured, axis)}."
+    head = f"{prefix}{BY_KEY[key].question}"
+    found = world(run, rows, key)
+    if not found.points:
+        remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
+        return f"{head} Not measured.{remedy}"
+    head += f" The GPU {_outcome(found, axis, is_measured=key in MEASURED)}"
+    if where(found) == where(measured):
+        return f"{head}, so this changes nothing."
+    if {measured.kind, found.kind} & WITHOUT_WINNER.keys():
+        return f"{head}. In the table, it {_outcome(measured, axis)}."
+    return f"{head} instead of {where(measured, axis)}."
+
+
+def _outcome(found: Crossover, axis: str, *, is_measured: bool = True) -> str:
+    """Return `wins from n ≈ 205`, `would win from n ≈ 205` or why nobody does, to follow `the GPU`."""
+    if found.kind in WITHOUT_WINNER:
+        return f"{'is' if is_measured else 'would be'} {WITHOUT_WINNER[found.kind]}"
+    return f"{'wins' if is_measured else 'would win'} {where(found, axis)}"
+
+
+def table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return the answers of several sweeps as a heading and a line each; empty for a run with one sweep."""
+    head, *rows = table_lines(state.run, width, lambda text: spelled(text, glyphs)) or ("",)
+    return [((head, "muted"),), *(((row, "strong"),) for row in rows)] if rows else []
+
+
+def shortened(state: AppState, table: list[Spans], room: int, *, is_zoomed: bool) -> list[Spans]:
+    """Return a table in at most `room` lines, from its start or with the highlighted sweep, and the number hidden."""
+    if len(table) <= room or room < 2:
+        return table[:room]
+    row, head, rows = state.run.rows.get(state.cursor or ""), table[0], table[1:]
+    sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
+    first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
+    count = max(room - 2, 1)
+    first = max(first - count + 1, 0)
+    hint = "Move to a row of another workload to see it." if is_zoomed else "Press {zoom} to enlarge the pane."
+    more = state.keymap.with_keys(f"{len(rows) - count} more. {hint}")
+    return [head, *rows[first : first + count], ((more, "muted"),)][:room]
+
+
+def sentences(state: AppState, *, has_table: bool) -> list[tuple[str, str]]:
+    """Return the answer and what limits it, most important first; beside a table, only what it does not show."""
+    run = state.run
+    shown = lines_beside_table(run) if has_table else answer_lines(run)
+    if not (has_table or shown):
+        return []
+    found = [(text, "key") for text in (_what_if(state),) if text]
+    # Room is scarce at 80x24, so notices come right after the first sentence.
+    in_file, contradiction = _in_file(state)
+    first = " ".join(filter(None, (*shown[:1], in_file)))
+    notices = [(text, "warn") for text in (cut_short(run), contradiction) if text]
+    found += [*([(first, "strong")] if first else []), *notices, *((text, "muted") for text in shown[1:])]
+    if run.run is not None and run.run.plan.scale == "small":
+        found.append((f"Small scale: {scale_text(run.run.plan)}.", "muted"))
+    return found
+
+
+def _in_file(state: AppState) -> tuple[str, str]:
+    """Return whether the file of thresholds has the run's plan, and whether the run contradicts it, each or nothing."""
+    if state.thresholds is None:
+        return "", ""
+    from cpugpu_tui.export.thresholds import standing  # loads msgspec, which the first frame does not need
+
+    is_in_file, moves = standing(state.run, state.thresholds)
+    if not moves:
+        return ("thresholds.json covers this run." if is_in_file else ""), ""
+    remedy = state.keymap.with_keys("Press {export} to update the file.")
+    return "", f"This run contradicts thresholds.json. {remedy} {moves[0]}"
+
+
+def _what_if(state: AppState) -> str:
+    """Return the crossover of the highlighted sweep under the chosen what-if; empty without one."""
+    row = shown_row(state.run, state.cursor)
+    if state.what_if == RESIDENT or row is None:
+        return ""
+    sweep = row.case.sweep
+    return what_if_sentence(state.run, sweep, finished_rows(state.run, sweep), state.what_if)
