@@ -122,10 +122,14 @@ class Change:
         """Degrees of freedom of `error`."""
         return self.base_runs - 1 if self.is_duet else self.base_runs + self.new_runs - 2
 
-    def within(self, below: float, above: float) -> Change:
-        """Return the change with the interval that misses the truth at most this often on each side."""
+    def ends(self, below: float, above: float) -> tuple[float, float]:
+        """Return the ends of the interval that misses the truth at most this often on each side."""
         low, high = (math.exp(quantile(2 * level, self.degrees) * self.error) for level in (below, above))
-        return replace(self, low=self.ratio / low, high=self.ratio * high)
+        return self.ratio / low, self.ratio * high
+
+    def within(self, low: float, high: float) -> Change:
+        """Return the change with this interval."""
+        return replace(self, low=low, high=high)
 
     def p_above(self, bound: float) -> float:
         """Return the one-sided p-value of a ratio that is at most `bound`."""
@@ -192,7 +196,8 @@ def _change(base: Sequence[float], new: Sequence[float]) -> Change:
         return found
     squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))
     error = math.sqrt(squares / found.degrees * (1 / len(base) + 1 / len(new)))
-    return replace(found, error=error).within(SINGLE / 2, SINGLE / 2)
+    found = replace(found, error=error)
+    return found.within(*found.ends(SINGLE / 2, SINGLE / 2))
 
 
 def _paired(ratios: Sequence[float]) -> Change:
@@ -204,7 +209,8 @@ def _paired(ratios: Sequence[float]) -> Change:
     if len(distinct) < 2:
         return found
     variance = math.fsum((ratio - fmean(ratios)) ** 2 for ratio in ratios) / (count - 1)
-    return replace(found, error=math.sqrt(variance / count)).within(SINGLE / 2, SINGLE / 2)
+    found = replace(found, error=math.sqrt(variance / count))
+    return found.within(*found.ends(SINGLE / 2, SINGLE / 2))
 
 
 def _without_copies(side: Sequence[float]) -> Sequence[float]:
@@ -320,16 +326,12 @@ def _decided(each: Judged, found: Change, band: float, levels: Levels) -> Judged
     SLOWER and FASTER: the interval does not contain 1. UNDECIDED: it does.
     """
     p = levels.p(2 * min(found.p_above(1), 1 - found.p_above(1)))
-    own = found.within(levels.single / 2, levels.single / 2)
-    assert own.low is not None
-    assert own.high is not None
-    if 1 / (1 + band) <= own.low and own.high <= 1 + band:
-        return replace(each, change=own, verdict=SAME, p=p, confidence=1 - levels.single)
-    wide = found.within(levels.shared / 2, levels.shared / 2)
-    assert wide.low is not None
-    assert wide.high is not None
-    verdict = SLOWER if wide.low > 1 else FASTER if wide.high < 1 else UNDECIDED
-    return replace(each, change=wide, verdict=verdict, p=p, confidence=1 - levels.shared)
+    low, high = found.ends(levels.single / 2, levels.single / 2)
+    if 1 / (1 + band) <= low and high <= 1 + band:
+        return replace(each, change=found.within(low, high), verdict=SAME, p=p, confidence=1 - levels.single)
+    low, high = found.ends(levels.shared / 2, levels.shared / 2)
+    verdict = SLOWER if low > 1 else FASTER if high < 1 else UNDECIDED
+    return replace(each, change=found.within(low, high), verdict=verdict, p=p, confidence=1 - levels.shared)
 
 
 def grouped(pairs: Sequence[Pair]) -> list[tuple[Pair, ...]]:

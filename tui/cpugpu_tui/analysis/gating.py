@@ -51,12 +51,10 @@ def judge_slowdowns(pairs: Sequence[Pair], limits: Mapping[str, float], sharers:
 
 
 def _limited(each: Judged, found: Change, limit: float, levels: Levels) -> Judged:
-    found = found.within(levels.shared, levels.single)
-    assert found.low is not None
-    assert found.high is not None
-    verdict = SLOWER if found.low > 1 + limit else PASSED if found.high <= 1 + limit else UNDECIDED
+    low, high = found.ends(levels.shared, levels.single)
+    verdict = SLOWER if low > 1 + limit else PASSED if high <= 1 + limit else UNDECIDED
     p = levels.p(found.p_above(1 + limit))
-    return replace(each, change=found, verdict=verdict, p=p, confidence=1 - levels.shared)
+    return replace(each, change=found.within(low, high), verdict=verdict, p=p, confidence=1 - levels.shared)
 
 
 def gated(judged: Sequence[Judged], limits: Mapping[str, float]) -> tuple[Gated, ...]:

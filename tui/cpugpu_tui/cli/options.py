@@ -159,7 +159,7 @@ Mnist = Annotated[
 Cache = Annotated[
     str,
     typer.Option(
-        metavar="STATE", help="State of the GPU caches when kernel time is measured: cold (emptied first) or warm."
+        metavar="STATE", help="State of the caches when kernel time is measured: cold (emptied first) or warm."
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
@@ -208,7 +208,7 @@ Band = Annotated[
         metavar="PERCENT", envvar="CPUGPU_BAND",
         help="When runs are compared, differences up to this size get the verdict SAME. A single value such as 2% is "
         "used for both latency and kernel time.",
-        show_default="latency=2%,kernel-time=0.5%",
+        show_default="latency=2%,kernel-time=0.5%; between Pythons latency=0.7%",
     ),
 ]  # fmt: skip
 Simulate = Annotated[

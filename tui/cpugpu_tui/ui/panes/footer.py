@@ -35,12 +35,14 @@ class KeysPane(StatePane):
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
         """Return the line; while the filter has the focus, its keys."""
-        if self.is_mounted and self.screen.focused is not None and self.screen.focused.id == "filter":
+        if not self.is_mounted:
+            return (keys_line(state.situation, size.width, state.keymap),)
+        focused = self.screen.focused
+        if focused is not None and focused.id == "filter":
             back = state.keymap.of("back")
             return (((" enter", "key"), (" Keep  ", "text"), (back, "key"), (" Show all", "text")),)
-        working = working_keys(self.screen, state.keymap) if self.is_mounted else None
         situation = state.situation._replace(zoomed=self.screen.has_class("-zoomed"))
-        return (keys_line(situation, size.width, state.keymap, working),)
+        return (keys_line(situation, size.width, state.keymap, working_keys(self.screen, state.keymap)),)
 
 
 SELECTS = ("select", "select_cursor")

@@ -11,7 +11,7 @@ from textual.containers import Container, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
-from cpugpu_tui.render.answers import survey_lines
+from cpugpu_tui.render.answers import is_survey
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.answer import AnswerPane
@@ -87,7 +87,7 @@ class MainScreen(Screen[None]):
         self._state = state
         self._show_welcome(state)
         self._show_too_small()
-        self.query_one("#centre").set_class(not state.situation.live and bool(survey_lines(state.run)), "-survey")
+        self.query_one("#centre").set_class(not state.situation.live and is_survey(state.run), "-survey")
         title = f"Telemetry of run {state.past.summary.number}" if state.past is not None else "Telemetry"
         if state.situation.demo:
             # Brackets in a title are markup.
