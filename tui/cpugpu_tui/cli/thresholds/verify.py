@@ -165,7 +165,7 @@ def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
     whole = Regret(choices, sum(each.answered for each in found.values()) / len(found))
     if as_json:
         for threshold, each in found.items():
-            data = [{**vars(choice), "regret": choice.regret} for choice in each.choices]
+            data = [{**choice._asdict(), "regret": choice.regret} for choice in each.choices]
             print_json({**threshold._asdict(), "answered": each.answered, "choices": data})
         print_json({"mean": whole.mean, "worst": whole.worst, "answered": whole.answered, "kept": whole.is_kept})
         return whole.is_kept
