@@ -148,6 +148,9 @@ class SimulatedTimer:
 
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
         """Return the mean virtual time of calls with a synchronise each."""
+        return self._mean_ns(op, calls)
+
+    def _mean_ns(self, op: SimulatedOperation, calls: int) -> float:
         started = self._clock.now_ns
         for _ in range(calls):
             self._launch(op)
@@ -156,7 +159,7 @@ class SimulatedTimer:
 
     def singles(self, op: SimulatedOperation, count: int) -> dict[str, tuple[float, ...]]:
         """Return the virtual times of single calls, and of their launches."""
-        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self.latency_block(op, 1) for _ in range(count))}
+        found: dict[str, tuple[float, ...]] = {model.SINGLE: tuple(self._mean_ns(op, 1) for _ in range(count))}
         if not self.device.is_cpu:
             found[model.ENQUEUE] = (self._laws.launch_ns * op.run_factor,) * count
         return found

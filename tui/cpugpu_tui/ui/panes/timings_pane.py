@@ -41,7 +41,8 @@ COMFORTABLE_CHART = 16
 LEAST_ROWS = 6
 """Rows of the table that stay in sight above a chart, where it has as many."""
 CHART_SHARE = 0.4
-"""Share of the pane's height that the chart gets even if the table could fill it."""
+"""Share of the pane's height that the chart gets even if the table could fill it, unless the lowest chart leaves room
+for all rows: the largest size, which the answer quotes, stood out of sight below 11 others at 120x40."""
 
 
 class TimingsPane(Vertical):
@@ -157,7 +158,7 @@ class TimingsPane(Vertical):
     def _arrange(self, beside: int) -> None:
         """Put the chart beside the table, below it, or away; it gets all lines that the table leaves."""
         chart, rows_part, height = self.chart, self.query_one("#rows"), self.size.height
-        least = max(LEAST_CHART, round(height * CHART_SHARE))
+        least = max(LEAST_CHART, min(round(height * CHART_SHARE), height - self.lines_of_rows))
         rest = self.lines_of_rows - self.table.row_count  # header, legend, filter
         is_below = not beside and self._may_have_chart()
         is_below = is_below and height - least >= rest + min(LEAST_ROWS, self.table.row_count)
