@@ -21,7 +21,7 @@ from cpugpu_tui.errors import EXIT_USAGE, UsageError
 from cpugpu_tui.model import DEVICE, LATENCY
 
 GROUPED = {"config": "config", "history": "history", "show": "runs", "rm": "runs", "tag": "runs",
-           "baseline": "compare", "gate": "compare", "devices": "machine",
+           "baseline": "compare", "devices": "machine",
            "import": "export"}  # fmt: skip
 """First word of commands that share a file → the file."""
 
