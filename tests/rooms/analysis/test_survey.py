@@ -63,6 +63,7 @@ def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None
         {"a": ("CCGG", "CCCG")},
         {"a": ("GGG", ""), "b": ("===", "")},
         {"a": ("?", "")},
+        {"a": ("GGG?", "CC??"), "b": ("CC?", "")},
         {"a": ("GG?GG", "GGGGG"), "b": ("CC=CC", ""), "c": ("GGGG", "GG=GG")},
     ]
     told = [sentences([(name, evidence(*each)) for name, each in found.items()]) for found in surveys]

@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.answer import Evidence, contradicts, exceptions, where
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, NOTHING, Crossover
 from cpugpu_tui.decide.verdict import GPU_WINS
-from cpugpu_tui.model.quantities import joined
+from cpugpu_tui.model.quantities import joined, size_text
 
 CPU, OPEN, RESIDENT, BOTH = "cpu", "open", "resident", "both"
 """Parts of an axis: the CPU wins; the bracket, or no winner; the GPU wins with its inputs there; also with copies."""
@@ -95,20 +95,28 @@ def kind_of(found: Crossover) -> str:
     return found.kind if found.kind in (ALWAYS, NEVER) else UNCLEAR
 
 
+def as_far_as(name: str, found: Crossover) -> str:
+    """Return the name of a workload, with the largest size that has a winner if larger ones have none."""
+    won = [point.size for point in found.points if point.comparison.winner is not None]
+    return name if not won or won[-1] == found.points[-1].size else f"{name} up to {size_text(won[-1])}"
+
+
 def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, str, str]:
     """Return what always belongs on the GPU, what never does, and what depends on the size. Takes (name, evidence)."""
     resident = by_kind((name, each.measured) for name, each in found)
     moved = by_kind((name, copied(each)) for name, each in found)
+    reach = {name: as_far_as(name, each.measured) for name, each in found}
+    moved_reach = {name: as_far_as(name, copied(each)) for name, each in found}
     first = "No workload is faster on this GPU at every size"
     if always := resident[ALWAYS]:
-        first = f"Always faster on this GPU: {joined(always)}"
+        first = f"Always faster on this GPU: {joined([reach[name] for name in always])}"
         if any(copied(each).points for name, each in found if name in always):
             won = [name for name in always if name in moved[ALWAYS]]
             which = "all of them" if won == always else f"only {joined(won)}" if won else "none of them"
             first += f"; including copies, {which}"
     never = resident[NEVER]
-    second = f"Never faster on it: {joined(never)}" if never else "No workload is slower on it at every size"
-    if lost := [name for name in moved[NEVER] if name not in never]:
+    second = f"Never faster on it: {joined([reach[name] for name in never])}" if never else "No workload is slower on it at every size"
+    if lost := [moved_reach[name] for name in moved[NEVER] if name not in never]:
         second += f"; never faster including copies: {joined(lost)}"
     sizes = []
     for name, each in found:
