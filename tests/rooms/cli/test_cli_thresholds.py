@@ -262,7 +262,7 @@ def test_verify_fails_a_file_that_chooses_wrongly(file: Path, cpugpu: CommandLin
     rewritten(file, faster=[["cuda", 16, 2048]])
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
     assert done.code == EXIT_CASES_FAILED
-    assert done.out.splitlines()[-1].endswith("not kept.")
+    assert done.out.splitlines()[-1].endswith("not passed.")
     rewritten(file, faster=[["cpu", 16, 17], ["cuda", 1024, 2048]])
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, "--json")
     assert done.code == EXIT_CASES_FAILED

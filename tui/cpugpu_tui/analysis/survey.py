@@ -110,20 +110,23 @@ def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, str, str]:
     first = "No workload is faster on this GPU at every size"
     if always := resident[ALWAYS]:
         first = f"Always faster on this GPU: {joined([reach[name] for name in always])}"
-        if any(copied(each).points for name, each in found if name in always):
+        untimed = [name for name, each in found if name in always and not copied(each).points]
+        if untimed != always:
             won = [name for name in always if name in moved[ALWAYS]]
             which = "all of them" if won == always else f"only {joined(won)}" if won else "none of them"
-            first += f"; including copies, {which}"
+            first += f"; including copies, {which}{f' (not timed: {joined(untimed)})' if untimed else ''}"
     never = resident[NEVER]
-    second = f"Never faster on it: {joined([reach[name] for name in never])}" if never else "No workload is slower on it at every size"
+    second = (
+        f"Never faster on it: {joined([reach[name] for name in never])}"
+        if never
+        else "No workload is slower on it at every size"
+    )
     if lost := [moved_reach[name] for name in moved[NEVER] if name not in never]:
         second += f"; never faster including copies: {joined(lost)}"
-    sizes = []
-    for name, each in found:
-        if name in resident[DEPENDS]:
-            sizes.append(f"{name} {where(each.measured)}")
-        elif name in always and name in moved[DEPENDS]:
-            sizes.append(f"{name} including copies {where(copied(each))}")
+    sizes = [f"{name} {where(each.measured)}" for name, each in found if name in resident[DEPENDS]]
+    later = [f"{name} {where(copied(each))}" for name, each in found if name in always and name in moved[DEPENDS]]
     third = f"Depends on the size: {joined(sizes)}" if sizes else "Nothing depends on the size"
+    if later:
+        third += f"; including copies, also {joined(later)}" if sizes else f", but including copies {joined(later)}"
     third += f"; no winner: {joined(resident[UNCLEAR])}" if resident[UNCLEAR] else ""
     return f"{first}.", f"{second}.", f"{third}."

@@ -1,4 +1,4 @@
-"""`cpugpu-tui survey`: the crossover of every workload in one table, sorted by how early the GPU wins."""
+"""`cpugpu-tui survey`: the crossover of every workload in one table."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def survey(
 ) -> None:
     """Find the crossover of every workload, in at most 5 minutes.
 
-    Prints one line for each workload, sorted by how early the GPU wins. Its bar shows the sizes, smallest to largest:
-    where the CPU wins, where the GPU wins if the inputs are there already, and where it also wins with copies. The
-    workloads share the time. Without a GPU, only the CPU is timed, in at most 2 minutes.
+    Prints one line for each workload. Its bar shows the sizes, smallest to largest: where the CPU wins, where the GPU
+    wins if the inputs are there already, and where it also wins with copies. The workload with the smallest CPU part
+    comes first. The workloads share the time. Without a GPU, only the CPU is timed, in at most 2 minutes.
     """
     from cpugpu_tui.cli.running import modes
     from cpugpu_tui.cli.running.options import run_options, simulation

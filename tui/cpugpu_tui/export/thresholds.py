@@ -270,7 +270,7 @@ def _form(each: Threshold) -> tuple[str, str, int, bool]:
 
 
 def standing(run: RunState, file: Thresholds) -> tuple[bool, list[str]]:
-    """Return whether a file has thresholds of a run's plan, and how a finished run contradicts them, a sentence each.
+    """Return whether a file has all thresholds of a run's plan, and how a finished run contradicts them, in sentences.
 
     A file of another machine has none.
     """
@@ -278,9 +278,9 @@ def standing(run: RunState, file: Thresholds) -> tuple[bool, list[str]]:
         return False, []
     names = {code.name: operation_of(code) for code in run.run.plan.codes}
     planned = {(names.get(sweep[0], sweep[0]), *sweep[1:]) for sweep in run.sweeps}
-    is_in_file = any(each[:4] in planned for each in file.entries)
-    made = _made(run) if is_in_file and run.finished is not None else None
-    return is_in_file, moved(file, made)[0] if made is not None else []
+    known = {each[:4] for each in file.entries}
+    made = _made(run) if planned & known and run.finished is not None else None
+    return planned <= known, moved(file, made)[0] if made is not None else []
 
 
 @once

@@ -49,15 +49,15 @@ def verify(
     simulate: opt.Simulate = None,
     workloads: opt.Workloads = None,
 ) -> None:
-    """Time other sizes and print what the choices of a file cost.
+    """Time sizes that were not measured for a file, and print the regret of its choices.
 
     The sizes lie beside each bracket and over the whole range.
 
-    The regret is the time of the chosen device, divided by the time of the faster one, minus 1. Code is not part of a
-    file: give it again to verify it.
+    The regret is the time of the chosen device, divided by the time of the faster one, minus 1. The file does not
+    contain your code: give it again, after the name of the file.
 
-    Exit code: 0 kept (mean regret at most 5 %, worst 20 %, 95 % of the range answered), 3 not kept or a case failed,
-    4 no GPU or another machine.
+    Exit code: 0 passed (mean regret at most 5 %, worst 20 %, 95 % of the range answered), 3 not passed or a case
+    failed, 4 no GPU or another machine.
     """
     from cpugpu_tui.cli.running.options import run_options, simulation, with_own
     from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
@@ -179,7 +179,7 @@ def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
     text = (
         f"Mean regret {whole.mean:.1%} (at most {MOST_MEAN:.0%}), worst {whole.worst:.1%} (at most {MOST_WORST:.0%}) "
         f"at {len(choices):,} sizes; {whole.answered:.1%} of the range answered (at least {LEAST_ANSWERED:.0%}): "
-        f"{'kept' if whole.is_kept else 'not kept'}."
+        f"{'passed' if whole.is_kept else 'not passed'}."
     )
     console().print(plain(text.replace("%", " %")), soft_wrap=True)
     return whole.is_kept
