@@ -37,7 +37,7 @@ KILLS_PER_RUN = 4
 def start(folder: Path, cases: int) -> tuple[subprocess.Popen[bytes], Path]:
     """Start a run of short cases, 0.2 s each."""
     command = CommandLine(folder / "history.db")
-    sizes = f"64:{63 + cases}:1"
+    sizes = f"64:{64 + cases}:1"
     process = command.start(
         "run", "--json", "--simulate", MACHINE, "--size", sizes, "--rounds", 1, stderr=subprocess.DEVNULL
     )
