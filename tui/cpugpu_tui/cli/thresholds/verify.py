@@ -49,9 +49,9 @@ def verify(
     simulate: opt.Simulate = None,
     workloads: opt.Workloads = None,
 ) -> None:
-    """Time sizes that were not measured for a file, and print the regret of its choices.
+    """Time new sizes and print the regret of a file's choices.
 
-    The sizes lie beside each bracket and over the whole range.
+    `make` did not measure these sizes. They lie beside each bracket and over the whole range.
 
     The regret is the time of the chosen device, divided by the time of the faster one, minus 1. The file does not
     contain your code: give it again, after the name of the file.
