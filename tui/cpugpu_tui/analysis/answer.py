@@ -117,7 +117,7 @@ def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False
 # ------------------------------------------------------------------ where the GPU wins
 
 
-def _decided(found: Crossover) -> list[SweepPoint]:
+def decided_points(found: Crossover) -> list[SweepPoint]:
     """Return the sizes that have a winner."""
     return [point for point in found.points if _has_winner(point)]
 
@@ -138,7 +138,7 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
     if found.kind == ALWAYS:
         return f"{_range(found)}{exceptions(found)}"
     if found.kind == NEVER:
-        return f"nowhere up to {_decided(found)[-1].size:,}{exceptions(found)}"
+        return f"nowhere up to {decided_points(found)[-1].size:,}{exceptions(found)}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
 
 
@@ -156,16 +156,18 @@ def is_wide(found: Crossover) -> bool:
 
 def _range(found: Crossover) -> str:
     """Return the range of sizes that have a winner, if all have the same one."""
-    first, last = (_decided(found)[end].size for end in (0, -1))
+    first, last = (decided_points(found)[end].size for end in (0, -1))
     if first == last:
         return f"at {first:,}"
-    whole = len(_decided(found)) == len(found.points)
+    whole = len(decided_points(found)) == len(found.points)
     return f"{'at every size ' if whole else ''}from {first:,} to {last:,}"
 
 
 def _ranges(found: Crossover, axis: str, bracket: str) -> str:
     """Return each range in which the GPU wins, if the winner changes more than once."""
-    groups = [(winner, list(points)) for winner, points in groupby(_decided(found), lambda p: p.comparison.winner)]
+    groups = [
+        (winner, list(points)) for winner, points in groupby(decided_points(found), lambda p: p.comparison.winner)
+    ]
     parts = []
     for index, (winner, points) in enumerate(groups):
         first, last = points[0].size, points[-1].size
@@ -184,7 +186,7 @@ def _ranges(found: Crossover, axis: str, bracket: str) -> str:
 
 def _end(found: Crossover) -> str:
     """Return ` to 800` if a larger size contradicts the last winner; empty if the GPU wins without an upper end."""
-    last = _decided(found)[-1]
+    last = decided_points(found)[-1]
     beyond = (point for point in found.points if point.size > last.size)
     return f" to {last.size:,}" if any(contradicts(point, last) for point in beyond) else ""
 
@@ -280,19 +282,19 @@ def verdict_sentence(evidence: Evidence) -> str:
 
 def _leader(found: Crossover) -> str:
     """Return the subject of a sentence about a sweep; empty without a winner."""
-    if not _decided(found):
+    if not decided_points(found):
         return ""
     return "the CPU" if found.kind == NEVER else "the GPU"
 
 
 def who_wins(found: Crossover, axis: str, subject: str = "", verb: str = "wins") -> str:
     """Return who wins where: `the GPU wins from n ≈ 205 (192–213)`, or why nobody does."""
-    if not _decided(found):
+    if not decided_points(found):
         return _without_winner(found.points)
     subject = subject or _leader(found)
     if found.kind != NEVER:
         return f"{subject} {verb} {where(found, axis, with_bracket=True)}"
-    decided = _decided(found)
+    decided = decided_points(found)
     is_from_start = decided[0] is found.points[0]
     span = f"up to {named(axis, '=', decided[-1].size)}" if is_from_start else _range(found)
     return f"{subject} {verb} {span}{exceptions(found)}"
@@ -319,7 +321,7 @@ def _without_winner(points: Sequence[SweepPoint]) -> str:
 def _at_largest(found: Crossover, subject: str, rival: str) -> str:
     """Return the speedup at the largest size; if that was not judged, also at the largest size with a winner."""
     largest = found.points[-1]
-    decided = _decided(found)
+    decided = decided_points(found)
     if not not_judged(largest.comparison) or not decided or decided[-1] is largest:
         return _at(largest, subject, rival)
     return f"{_at(decided[-1], subject, rival)}; {_at(largest, subject)}"

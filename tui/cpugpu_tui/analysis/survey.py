@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.answer import Evidence, contradicts, exceptions, where
+from cpugpu_tui.analysis.answer import Evidence, contradicts, decided_points, exceptions, where
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, NOTHING, Crossover
 from cpugpu_tui.decide.verdict import GPU_WINS
@@ -70,9 +70,8 @@ def parts(evidence: Evidence) -> tuple[Part, ...]:
 
 def _winner(found: Crossover, low: int, high: int) -> str | None:
     """Return the winner between two sizes; None if it changes there, is not known, or an end contradicts it."""
-    decided = [point for point in found.points if point.comparison.winner is not None]
-    below = [point for point in decided if point.size <= low][-1:]
-    above = [point.comparison.winner for point in decided if point.size >= high][:1]
+    below = [point for point in decided_points(found) if point.size <= low][-1:]
+    above = [point.comparison.winner for point in decided_points(found) if point.size >= high][:1]
     if not below or above != [below[0].comparison.winner]:
         return None
     ends = [point for point in found.points if point.size in (low, high) and point.comparison.winner is None]
@@ -95,36 +94,35 @@ def kind_of(found: Crossover) -> str:
     return found.kind if found.kind in (ALWAYS, NEVER) else UNCLEAR
 
 
-def as_far_as(name: str, found: Crossover) -> str:
-    """Return the name of a workload, with the largest size that has a winner if larger ones have none."""
-    won = [point.size for point in found.points if point.comparison.winner is not None]
-    return name if not won or won[-1] == found.points[-1].size else f"{name} up to {size_text(won[-1])}"
+def _as_far_as(names: Sequence[str], found: Mapping[str, Crossover]) -> list[str]:
+    """Return names of workloads with a winner, each with the largest size that has one if larger ones have none."""
+    last = {name: decided_points(found[name])[-1].size for name in names}
+    return [
+        name if last[name] == found[name].points[-1].size else f"{name} up to {size_text(last[name])}" for name in names
+    ]
 
 
 def sentences(found: Sequence[tuple[str, Evidence]]) -> tuple[str, str, str]:
     """Return what always belongs on the GPU, what never does, and what depends on the size. Takes (name, evidence)."""
-    resident = by_kind((name, each.measured) for name, each in found)
-    moved = by_kind((name, copied(each)) for name, each in found)
-    reach = {name: as_far_as(name, each.measured) for name, each in found}
-    moved_reach = {name: as_far_as(name, copied(each)) for name, each in found}
+    resident_found = {name: each.measured for name, each in found}
+    moved_found = {name: copied(each) for name, each in found}
+    resident, moved = by_kind(resident_found.items()), by_kind(moved_found.items())
     first = "No workload is faster on this GPU at every size"
     if always := resident[ALWAYS]:
-        first = f"Always faster on this GPU: {joined([reach[name] for name in always])}"
-        untimed = [name for name, each in found if name in always and not copied(each).points]
+        first = f"Always faster on this GPU: {joined(_as_far_as(always, resident_found))}"
+        untimed = [name for name in always if not moved_found[name].points]
         if untimed != always:
             won = [name for name in always if name in moved[ALWAYS]]
             which = "all of them" if won == always else f"only {joined(won)}" if won else "none of them"
             first += f"; including copies, {which}{f' (not timed: {joined(untimed)})' if untimed else ''}"
     never = resident[NEVER]
-    second = (
-        f"Never faster on it: {joined([reach[name] for name in never])}"
-        if never
-        else "No workload is slower on it at every size"
-    )
-    if lost := [moved_reach[name] for name in moved[NEVER] if name not in never]:
-        second += f"; never faster including copies: {joined(lost)}"
-    sizes = [f"{name} {where(each.measured)}" for name, each in found if name in resident[DEPENDS]]
-    later = [f"{name} {where(copied(each))}" for name, each in found if name in always and name in moved[DEPENDS]]
+    second = "No workload is slower on it at every size"
+    if never:
+        second = f"Never faster on it: {joined(_as_far_as(never, resident_found))}"
+    if lost := [name for name in moved[NEVER] if name not in never]:
+        second += f"; never faster including copies: {joined(_as_far_as(lost, moved_found))}"
+    sizes = [f"{name} {where(resident_found[name])}" for name in resident[DEPENDS]]
+    later = [f"{name} {where(moved_found[name])}" for name in moved[DEPENDS] if name in always]
     third = f"Depends on the size: {joined(sizes)}" if sizes else "Nothing depends on the size"
     if later:
         third += f"; including copies, also {joined(later)}" if sizes else f", but including copies {joined(later)}"
