@@ -153,6 +153,17 @@ def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -
     assert ("speedup" in head, "% at 256" in rows[0]) in {(True, True), (False, False)}, "nothing is cut"
 
 
+def test_a_range_that_does_not_fit_a_narrow_terminal_is_left_out_as_a_whole() -> None:
+    half = [replace(case, dtype="float64") for case in CASES]
+    events = [event for case in (*CASES, *half) for event in timed(case, 1e9, 1e3)]
+    run = run_of((*CASES, *half), *events, RunFinished(status="done"))
+    wide, narrow = table_lines(run, 60)[1], table_lines(run, len("matmul float32  every size") + 2)[1]
+    assert narrow
+    assert wide.startswith(narrow)
+    assert "(" in wide
+    assert "(" not in narrow
+
+
 def test_a_run_with_one_answer_has_sentences_and_no_table() -> None:
     assert table_lines(run_of(CASES, *ALL_WELL), 120) == ()
     assert table_lines(RunState(), 120) == ()

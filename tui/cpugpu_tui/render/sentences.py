@@ -186,7 +186,9 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
     widths[NAME] = max(widths[NAME], len(NAME + live))
     head = {name: spell(name) for name in names} | {NAME: NAME + live}
-    return tuple(_line(row, widths)[:width] for row in (head, *rows))
+    lines = (_line(row, widths) for row in (head, *rows))
+    # The range of `every size (1–1,024)` goes as a whole, because a cut number misleads.
+    return tuple(line if len(line) <= width else line.partition(" (")[0][:width] for line in lines)
 
 
 def answer_cells(run: RunState) -> list[dict[str, str]]:
