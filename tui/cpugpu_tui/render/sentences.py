@@ -14,7 +14,7 @@ from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_si
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
-from cpugpu_tui.model.quantities import count_of, factor, micro, percent, size_text
+from cpugpu_tui.model.quantities import count_of, factor, percent, size_text
 from cpugpu_tui.render.answers import (
     Answer,
     answer_lines,
@@ -71,7 +71,7 @@ def when(run: RunState) -> str:
 def sentences(run: RunState) -> list[str]:
     """Return the sentences about a run in a file, most important first, without the meanings of marks."""
     lines = [*answer_lines(run), cut_short(run), *notes(run), *energy_lines(run)]
-    return [micro(line) for line in lines if line]
+    return [line for line in lines if line]
 
 
 def notes(run: RunState) -> list[str]:

@@ -19,7 +19,6 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY
-from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.comparison import (
     GATED,
     WORDS,
@@ -108,7 +107,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
     if kind:
         _, _, base, new, change, at_least, at_most, runs, outcome = _cells(each)
         message = f"{outcome}: {change} (base {base}, new {new}, {at_least} to {at_most}, runs {runs})"
-        ElementTree.SubElement(test, kind, message=micro(printable(message)), type=each.outcome)
+        ElementTree.SubElement(test, kind, message=printable(message), type=each.outcome)
 
 
 def markdown(report: GateReport) -> bytes:
@@ -131,7 +130,7 @@ def markdown(report: GateReport) -> bytes:
 
 def _markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(escaped(micro(printable(text))) for text in row) + " |" for row in rows]
+    return lines + ["| " + " | ".join(escaped(printable(text)) for text in row) + " |" for row in rows]
 
 
 # ------------------------------------------------------------------ gate report

@@ -202,7 +202,7 @@ def _taken_apart(how: str, found: costs.Decomposition, kernels_ns: float, width:
 def _part(
     name: str, part_ns: float, found: costs.Decomposition, remark: str, role: str, width: int, glyphs: Glyphs
 ) -> Spans:
-    """Return `launch  ###.........  10.5 us   50 %  the host queues the call`."""
+    """Return `launch  ###.........  10.5 µs   50 %  the host queues the call`."""
     share = found.share(part_ns)
     cells = min(max(width - 2 - NAME - TIME - SHARE - 2 - REMARK, 12), 40)
     full = min(max(round(share * cells), 0), cells)
