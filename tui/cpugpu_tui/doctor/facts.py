@@ -154,7 +154,7 @@ class DriverSetup:
 
     init_code: int | None = None
     """NVML's code if no session could be opened: 4 no permission, 9 not loaded, 12 no library, 18 version mismatch.
-    `returns.BROKEN` if the error has no code or GPUs cannot be counted; None if it worked or was not tried."""
+    `BROKEN` if the error has no code or GPUs cannot be counted; None if it worked or was not tried."""
     version: str | None = None
     """Such as `580.159.03`."""
     cuda: tuple[int, int] | None = None
