@@ -107,9 +107,7 @@ def private_stdin() -> int:
     return copy
 
 
-def read_commands(
-    stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None
-) -> None:
+def read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None) -> None:
     """Read `stdin` until its end, or until `silence_s` without input: first the plan, then commands.
 
     Never returns: the process exits with this thread, because nothing else notices the end of the controller.

@@ -221,7 +221,7 @@ def copy_size(free_bytes: float) -> int:
 
 
 def transfer_line(
-    gauge: Gauge, direction: str, announce: Announce, transfer_sizes: tuple[int, ...] = TRANSFER_SIZES
+    gauge: Gauge, direction: str, announce: Announce, transfer_sizes: tuple[int, ...]
 ) -> model.Line | None:
     """Return fixed time and rate of copies in one direction; None if memory allows too few sizes for a fit."""
     announce(TRANSFER_NAMES[direction])
