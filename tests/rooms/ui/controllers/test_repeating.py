@@ -106,6 +106,19 @@ async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_
         assert "8 vs run 7" in title_of(pilot)
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
+    async with opened(new_app(REQUEST), (width, 30)) as pilot:
+        await whole_run(pilot)
+        await pilot.press("s", "S")
+        await whole_run(pilot)
+        line = next(line for line in screen_lines(pilot) if "Timings" in line)
+        assert "by size, largest first" in line
+        assert "…" not in line
+        assert ("run 8 vs run 7" in line) == (width > 60)
+        assert ("need 3 runs each" in line) == (width == 120)
+
+
 async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_is_one() -> None:
     async with opened(new_app(REQUEST)) as pilot:
         await whole_run(pilot)

@@ -18,7 +18,8 @@ from cpugpu_tui.ui.panes.status import run_name
 if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
-_SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
+_SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z\d]|thresholds\.json)")
+"""Between two sentences; the second may begin with a number or with the name of the file."""
 
 LONG_NOTICE = 24
 """The status line shows notices up to this length in full at 80 columns."""
@@ -61,7 +62,7 @@ def pane_lines(
     lines: list[Spans] = []
     for text, role in _failures(state, glyphs):
         if len(lines) < most:
-            lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
+            lines += _whole_sentences(spelled(text, glyphs), width, role, most - len(lines), is_first=True)
     table: list[Spans] = []
     survey: Sequence[str] = ()
     if state.run.rows:
@@ -75,15 +76,18 @@ def pane_lines(
         most = min(most, SMALL_MOST + warnings)
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
     # such as a slow GPU or threads that waited for a core.
-    first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     below = sum(len(wrapped(spelled(text, glyphs), width)) for text, _ in sentences[: len(survey)])
+    if survey and len(table) + below > most:
+        sentences = _in_one_line(sentences, width, glyphs)
+    first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     whole = len(table) + (below or min(first, 1)) if table else first
     whole += warnings
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     if table:
         lines += run_answer.shortened(state, table, height - len(lines) - min(first, 1), is_zoomed=is_zoomed)
+    has_failures = bool(lines)
     for index, (text, role) in enumerate(sentences):
-        is_first, room = index == 0, height - len(lines)
+        is_first, room = index == 0 and not (has_failures and role == "muted"), height - len(lines)
         if is_first:  # leaves a line to each warning behind it
             room = max(room - warnings, min(room, 1))
         lines += _whole_sentences(spelled(text, glyphs), width, role, room, is_first=is_first)
@@ -97,6 +101,18 @@ def shows_survey(state: AppState) -> bool:
     from cpugpu_tui.render.answers import is_survey
 
     return is_survey(state.run)
+
+
+def _in_one_line(sentences: list[tuple[str, str]], width: int, glyphs: Glyphs) -> list[tuple[str, str]]:
+    """Shorten the first sentence to its first clause if that fits into a line, else leave it out.
+
+    It lists workloads, and so does the table: `transformer, mnist-mlp ...` did not tell which the others are.
+    """
+    if not sentences:
+        return []
+    (text, role), *others = sentences
+    brief = text if len(wrapped(spelled(text, glyphs), width)) == 1 else f"{text.partition('; ')[0]}."
+    return [(brief, role), *others] if len(wrapped(spelled(brief, glyphs), width)) == 1 else others
 
 
 def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:
