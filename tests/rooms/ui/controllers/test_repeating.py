@@ -37,8 +37,10 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import live
-from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.live.saved_runs import QuietReader
+from cpugpu_tui.ui.panes.lines import plain
+from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 
@@ -303,7 +305,9 @@ async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
     async with opened(new_app(REQUEST)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("1", "2")
-        assert "12 runs" in status_of(pilot)
+        assert "12 runs queued: r start, esc cancel" in status_of(pilot)
+        assert "12 runs queued" in plain(status_line(pilot.app.state, 30, UNICODE))
+        assert ": r" not in plain(status_line(pilot.app.state, 30, UNICODE)), "not cut among its keys"
         await pilot.press("escape")
         assert "12 runs" not in status_of(pilot)
         session = await start_run(pilot)

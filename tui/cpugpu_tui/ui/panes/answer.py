@@ -70,7 +70,7 @@ def pane_lines(
         from cpugpu_tui.ui.panes import run_answer  # with all that answers need, 10 ms before the first frame
 
         table, survey = run_answer.table(state, width, glyphs), survey_lines(state.run)
-    sentences = _sentences(state, has_table=bool(table))
+    sentences, has_failures = _sentences(state, has_table=bool(table)), bool(lines)
     warnings = sum(role == "warn" for _, role in sentences)
     if width < SMALL_WIDTH and not lines and not table:
         most = min(most, SMALL_MOST + warnings)
@@ -85,7 +85,6 @@ def pane_lines(
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     if table:
         lines += run_answer.shortened(state, table, height - len(lines) - min(first, 1), is_zoomed=is_zoomed)
-    has_failures = bool(lines)
     for index, (text, role) in enumerate(sentences):
         is_first, room = index == 0 and not (has_failures and role == "muted"), height - len(lines)
         if is_first:  # leaves a line to each warning behind it
@@ -104,15 +103,16 @@ def shows_survey(state: AppState) -> bool:
 
 
 def _in_one_line(sentences: list[tuple[str, str]], width: int, glyphs: Glyphs) -> list[tuple[str, str]]:
-    """Shorten the first sentence to its first clause if that fits into a line, else leave it out.
+    """Return the warnings, and of a survey's sentences those that fit into a line, if need be the first clause.
 
-    It lists workloads, and so does the table: `transformer, mnist-mlp ...` did not tell which the others are.
+    They list workloads, and so does the table: `transformer, mnist-mlp ...` did not tell which the others are.
     """
-    if not sentences:
-        return []
-    (text, role), *others = sentences
-    brief = text if len(wrapped(spelled(text, glyphs), width)) == 1 else f"{text.partition('; ')[0]}."
-    return [(brief, role), *others] if len(wrapped(spelled(brief, glyphs), width)) == 1 else others
+    found = []
+    for text, role in sentences:
+        forms = (text,) if role == "warn" else (text, f"{text.partition('; ')[0]}.")
+        brief = next((form for form in forms if len(wrapped(spelled(form, glyphs), width)) == 1), "")
+        found += [(brief or text, role)] if brief or role == "warn" else []
+    return found
 
 
 def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:

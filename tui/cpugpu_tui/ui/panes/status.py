@@ -41,7 +41,10 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     if width < SMALL_WIDTH and not result and state.situation.live:
         now = _progress(state, width - width_of(tags(state)) - 1, glyphs) or now
-    before = _joined([tags(state), _count(state, glyphs)])
+    counted = _count(state, glyphs)
+    if width_of(_joined([tags(state), counted])) > width:
+        counted = counted[:1]  # the keys that start or cancel them
+    before = _joined([tags(state), counted])
     left = _joined([before, now if result else _whole_parts(now, width - width_of(before) - 1, glyphs)])
     if not result:
         left = _joined([left, _notices(state, glyphs, width - width_of(left) - 1)])
@@ -79,8 +82,14 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
     if not state.count:
         return ()
     start, cancel = map(state.keymap.of, ("run", "back"))
-    keys: Spans = ((start, "key"), (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))
-    return ((f"{count_of(state.count, 'run')} queued: ", "strong"), *keys)
+    keys: Spans = (
+        (": ", "strong"),
+        (start, "key"),
+        (" start, ", "text"),
+        (cancel, "key"),
+        (f" cancel {glyphs.dot}", "text"),
+    )
+    return ((f"{count_of(state.count, 'run')} queued", "strong"), *keys)
 
 
 def replay_tag(state: AppState) -> Spans:
