@@ -21,7 +21,6 @@ from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of, points
 from cpugpu_tui.config.settings import KEYS
 from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.export.json_document import read_runs
-from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import COLUMNS
 from cpugpu_tui.render.verdicts import MARK_WORDS
 from cpugpu_tui.session.resume import repeat_commands
@@ -122,7 +121,7 @@ def claims(*ids: str) -> str:
     """Return what `claims` says of these claims, or of all."""
     data = [as_data(each) for each in judged() if not ids or each.claim.id in ids]
     return table("by", "publication says", "measured here", "outcome", rows=(
-        (each["publication"], each["sentence"], micro(str(each["here"])), each["outcome"]) for each in data
+        (each["publication"], each["sentence"], str(each["here"]), each["outcome"]) for each in data
     ))  # fmt: skip
 
 

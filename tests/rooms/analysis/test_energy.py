@@ -79,7 +79,7 @@ def test_a_module_with_a_processor_is_not_called_a_gpu(name: str, scope: str) ->
 
 @pytest.mark.parametrize(
     ("joules", "text"),
-    [(3.2e-9, "3.20 nJ"), (4.56e-5, "45.6 uJ"), (0.0123, "12.3 mJ"), (7.0, "7.00 J"), (2500.0, "2.50 kJ")],
+    [(3.2e-9, "3.20 nJ"), (4.56e-5, "45.6 µJ"), (0.0123, "12.3 mJ"), (7.0, "7.00 J"), (2500.0, "2.50 kJ")],
 )
 def test_energies_have_the_unit_that_suits_them(joules: float, text: str) -> None:
     assert joules_text(joules) == text

@@ -26,7 +26,6 @@ from cpugpu_tui.model import (
     RunStarted,
     TelemetryRead,
 )
-from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.state.state import RunState
 
@@ -68,8 +67,7 @@ def test_json_is_the_events_and_the_answer_before_the_last_and_nothing_else(cpug
     answer = json.loads(done.out.splitlines()[-2])
     assert answer["event"] == "Answer"
     (sweep,) = answer["sweeps"]
-    said = [micro(line) for line in answer_lines(state_of(events))]
-    assert (sweep["sweep"], sweep["sentences"]) == ("matmul", said)
+    assert (sweep["sweep"], sweep["sentences"]) == ("matmul", list(answer_lines(state_of(events))))
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     started, finished = events[0], events[-1]
     assert isinstance(started, RunStarted)

@@ -34,7 +34,7 @@ def test_every_number_has_a_text(value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ns", "text"), [(42, "42.0 ns"), (35_200, "35.2 us"), (1.2e6, "1.20 ms"), (11.3e9, "11.3 s"), (3.6e12, "3,600 s")]
+    ("ns", "text"), [(42, "42.0 ns"), (35_200, "35.2 µs"), (1.2e6, "1.20 ms"), (11.3e9, "11.3 s"), (3.6e12, "3,600 s")]
 )
 def test_a_time_alone_has_the_unit_that_suits_it(ns: float, text: str) -> None:
     assert time_text(ns) == text

@@ -87,13 +87,13 @@ def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words: Go
 def test_the_answer_says_why_what_one_thread_takes_and_what_to_do(run: RunState, words: GoldenWords) -> None:
     (said,) = no_core_lines(run)
     assert answer_lines(run)[1] == said
-    words(re.sub(r"[\d.]+ [num]s", "TIME", said))
+    words(re.sub(r"[\d.]+ [nµm]s", "TIME", said))
 
 
 def test_a_run_without_a_core_anywhere_has_this_as_its_answer(words: GoldenWords) -> None:
     plan = plan_of(*SIZES, simulation=replace(LAWS, starved_size=0))
     (said,) = answer_lines(state_of(plan, swept(plan)[1]))
-    words(re.sub(r"[\d.]+ [num]s", "TIME", said))
+    words(re.sub(r"[\d.]+ [nµm]s", "TIME", said))
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cpugpu_tui.model import Ceilings, place
-from cpugpu_tui.model.quantities import count_of, rate_text, significant, time_text
+from cpugpu_tui.model.quantities import count_of, factor, rate_text, time_text
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
@@ -34,7 +34,7 @@ MEMORIES = "Pageable memory is ordinary host memory. Pinned memory is host memor
 """Explains the names of the PCIe lines."""
 
 
-def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bool = True) -> list[list[Part]]:
+def card(known: Sequence[Ceilings], width: int, now_wall_ns: int) -> list[list[Part]]:
     """Return the card of one machine: its CPU and first GPU, if measured, and a line for each further GPU.
 
     The sentences come first, and all but the footnotes fits in 22 lines of 77 cells. `width` is in cells,
@@ -58,7 +58,7 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int, *, unicode: bo
         lines += _wrapped(_footnote(found, now_wall_ns), width, "muted")
     if gpu is not None and gpu.transfers:
         lines += _wrapped(MEMORIES, width, "muted")
-    return lines if not unicode else [[(_spelled(text), role) for text, role in line] for line in lines]
+    return lines
 
 
 def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
@@ -68,21 +68,14 @@ def newest(known: Sequence[Ceilings]) -> tuple[Ceilings, ...]:
 
 
 def _bar(room: int, label: str, value: float, most: float, text: str, role: str) -> list[Part]:
-    """Return a line with a bar of at most `room` cells, in ASCII; `_spelled` turns it into blocks."""
+    """Return a line with a bar of at most `room` cells."""
     cells = max(1, round(room * value / most)) if most > 0 else 1
-    return [(f"  {label:<{LABEL - 2}}", "text"), (f"{'#' * cells:<{room}}", role), (f" {text}", "text")]
-
-
-def _spelled(text: str) -> str:
-    """Return text of the card with UTF-8 signs."""
-    if text.startswith("#"):
-        return text.replace("#", "█")
-    return re.sub(r"(?<=\d) us\b", " µs", re.sub(r"(?<=\d)x ", "× ", text))
+    return [(f"  {label:<{LABEL - 2}}", "text"), (f"{'█' * cells:<{room}}", role), (f" {text}", "text")]
 
 
 def _wrapped(sentence: str, width: int, role: str) -> list[list[Part]]:
     """Return a sentence as lines, without a break between a number and its unit."""
-    glued = re.sub(r"(?<=\d) (?=(?:[num]?s|[GT](?:FLOP|B)/s)\b)", "\xa0", sentence)
+    glued = re.sub(r"(?<=\d) (?=(?:[nµm]?s|[GT](?:FLOP|B)/s)\b)", "\xa0", sentence)
     return [[(piece.replace("\xa0", " "), role)] for piece in textwrap.wrap(glued, width)]
 
 
@@ -98,7 +91,7 @@ def _device(found: Ceilings, cpu: Ceilings | None, gpu: Ceilings | None, bar: Ba
         ("memory bandwidth", [each.copy_bytes_per_s for each in both], _bytes),
     ):
         rate = rates[both.index(found)]
-        ratio = f", {significant(rate / rates[0])}x the CPU's" if found is gpu and cpu is not None and rates[0] else ""
+        ratio = f", {factor(rate / rates[0])} the CPU's" if found is gpu and cpu is not None and rates[0] else ""
         lines.append(bar(label, rate, max(rates), f"{text(rate)}{ratio}", role))
     return lines
 

@@ -93,8 +93,8 @@ def above_idle(window: model.EnergyMeasured | None, idle: model.EnergyMeasured |
 
 
 def joules_text(joules: float) -> str:
-    """Return an energy with a unit that suits it: `35.2 uJ`, `1.20 J`."""
-    for limit, size, unit in ((1e-6, 1e-9, "nJ"), (1e-3, 1e-6, "uJ"), (1.0, 1e-3, "mJ"), (1e3, 1.0, "J")):
+    """Return an energy with a unit that suits it: `35.2 µJ`, `1.20 J`."""
+    for limit, size, unit in ((1e-6, 1e-9, "nJ"), (1e-3, 1e-6, "µJ"), (1.0, 1e-3, "mJ"), (1e3, 1.0, "J")):
         if abs(joules) < limit:
             return f"{significant(joules / size)} {unit}"
     return f"{significant(joules / 1e3)} kJ"

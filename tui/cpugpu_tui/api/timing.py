@@ -20,7 +20,6 @@ from cpugpu_tui.config.parsing import parse_sizes
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
 from cpugpu_tui.model import MAX_SIZE, PAGEABLE, Event, RunFinished
-from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
@@ -253,9 +252,9 @@ class Result:
         low, high = (measured.low, measured.high) if measured is not None else (None, None)
         where = next(iter(caller_lines(run)), OWN_PROCESS)
         return cls(
-            answer=micro(" ".join(answer_lines(run))), point=measured.point if measured is not None else None,
+            answer=" ".join(answer_lines(run)), point=measured.point if measured is not None else None,
             bracket=(low, high) if low is not None and high is not None else None, where=where,
-            receipt=tuple(map(micro, dict.fromkeys((where, *run_receipt(run))))),
+            receipt=tuple(dict.fromkeys((where, *run_receipt(run)))),
             rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)), run=run,
         )  # fmt: skip
 
@@ -317,20 +316,16 @@ def _html(run: RunState, receipt: tuple[str, ...]) -> Iterator[str]:
     """Yield heading, code, table, answer and receipt as HTML."""
     table = run_table(run)
     keys = [key for key in table.headings if any(line.get(key) not in (None, "", NONE) for line in table.lines)]
-    yield f"<p>{_spelled(heading(run))}</p>"
-    yield from (f"<pre>{_spelled(line)}</pre>" for line in code_lines(run))
+    yield f"<p>{escape(heading(run))}</p>"
+    yield from (f"<pre>{escape(line)}</pre>" for line in code_lines(run))
     yield "<table><thead><tr>"
-    yield from (f"<th{_aligned(key)}>{_spelled(table.headings[key])}</th>" for key in keys)
+    yield from (f"<th{_aligned(key)}>{escape(table.headings[key])}</th>" for key in keys)
     yield "</tr></thead><tbody>"
     for line in table.lines:
-        yield f"<tr>{''.join(f'<td{_aligned(key)}>{_spelled(line[key])}</td>' for key in keys)}</tr>"
+        yield f"<tr>{''.join(f'<td{_aligned(key)}>{escape(line[key])}</td>' for key in keys)}</tr>"
     yield "</tbody></table>"
     sentences = (*answer_lines(run), *receipt, cut_short(run), *mark_lines(run), *notes(run))
-    yield from (f"<p>{_spelled(sentence)}</p>" for sentence in sentences if sentence)
-
-
-def _spelled(text: str) -> str:
-    return escape(micro(text))
+    yield from (f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
 
 
 def _aligned(key: str) -> str:

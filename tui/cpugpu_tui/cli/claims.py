@@ -24,13 +24,12 @@ def claims(json: Json = False, database: Database = None, simulate: Simulate = N
     For claims that are not measured yet, print the commands that measure them.
     """
     from cpugpu_tui.cli.running.options import simulation
-    from cpugpu_tui.model.quantities import with_micro
 
     simulated = simulation(simulate) is not None
     judged = _judged(database, simulated=simulated)
     if json:
         for each in judged:
-            print_json(with_micro(as_data(each)))
+            print_json(as_data(each))
     else:
         print_judged(judged, "SIMULATED: " if simulated else "")
 

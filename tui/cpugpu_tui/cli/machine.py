@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cpugpu_tui.cli.options import Database, DeviceNames, Json, NoSave, Python, Simulate
-from cpugpu_tui.cli.output.printing import plain, print_json, tell, unicode
+from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_OK, StoreError
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def print_card(known: Sequence[Ceilings]) -> None:
     from cpugpu_tui.analysis.ceilings import card
 
     width = shutil.get_terminal_size((80, 24)).columns
-    for line in card(known, width, time.time_ns(), unicode=unicode()):
-        tell("".join(text for text, _ in line).rstrip())
+    for line in card(known, width, time.time_ns()):
+        tell(plain("".join(text for text, _ in line).rstrip()))
 
 
 def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:

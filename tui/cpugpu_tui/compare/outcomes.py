@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.answer import is_wide, where
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
 from cpugpu_tui.model import place
-from cpugpu_tui.model.quantities import factor, micro, percent, time_text
+from cpugpu_tui.model.quantities import factor, percent, time_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
@@ -118,7 +118,7 @@ def _only_time(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -
     for name, rounds in devices.items():
         typical = typical_ns(rounds)
         if typical is not None:
-            return f"{'CPU' if name == 'cpu' else 'GPU'} {micro(time_text(typical))} at {size:,}"
+            return f"{'CPU' if name == 'cpu' else 'GPU'} {time_text(typical)} at {size:,}"
     return ""
 
 

@@ -21,7 +21,7 @@ from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.quantities import micro, size_text, tick_text, time_text
+from cpugpu_tui.model.quantities import size_text, tick_text, time_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
 
@@ -156,7 +156,7 @@ def _size(value: float) -> str:
 
 
 def _time(seconds: float) -> str:
-    return micro(tick_text(seconds * 1e9))
+    return tick_text(seconds * 1e9)
 
 
 def _label_sizes(axis: Any, sizes: Sequence[int], gap: float) -> None:
@@ -220,7 +220,7 @@ def _draw_bars(axes: Any, chart: SweepChart) -> None:
         colour = LOOKS.get(curve.role, LOOKS["key"])[2]
         axes.barh(place, ns / 1e9, color=colour, height=0.6)
         axes.annotate(
-            micro(time_text(ns)), (ns / 1e9, place), xytext=(5, 0), textcoords="offset points", va="center", color=TEXT
+            time_text(ns), (ns / 1e9, place), xytext=(5, 0), textcoords="offset points", va="center", color=TEXT
         )
     axes.set_yticks(range(len(shown)), [printable(curve.label) for curve in shown])
     axes.invert_yaxis()

@@ -20,7 +20,6 @@ from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, case_results, exported
 from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.model.quantities import with_micro
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.gpus import gpus_data, peers_data
 from cpugpu_tui.timing.channel import clean, encode
@@ -45,7 +44,7 @@ def json_document(runs: Sequence[ExportedRun]) -> Iterator[bytes]:
 
 
 def _run(run: ExportedRun) -> Iterator[bytes]:
-    head = {**run_data(run), "answers": with_micro(as_data(run.state))}
+    head = {**run_data(run), "answers": as_data(run.state)}
     yield f'{_text(head)[:-1]},\n"results":['.encode()
     for index, result in enumerate(case_results(run.state)):
         yield (",\n" if index else "\n").encode() + _text(to_plain(result)).encode()

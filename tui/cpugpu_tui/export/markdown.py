@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from cpugpu_tui.export.stream import ExportedRun
-from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.gpus import Matrix, matrices
 from cpugpu_tui.render.rows import full_table
@@ -44,7 +43,7 @@ def table(state: RunState, rows: Iterable[Row]) -> Iterator[str]:
     yield _line(found.headings.values())
     yield "|" + "|".join(" --- " if is_words(key) else " ---: " for key in found.headings) + "|"
     for line in found.lines:
-        yield _line(escaped(micro(line[key])) for key in found.headings)
+        yield _line(escaped(line[key]) for key in found.headings)
 
 
 def _matrix(matrix: Matrix) -> Iterator[str]:

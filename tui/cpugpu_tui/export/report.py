@@ -16,8 +16,8 @@ from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.model.quantities import micro, percent, time_text
-from cpugpu_tui.render.answers import taken_apart
+from cpugpu_tui.model.quantities import percent, time_text
+from cpugpu_tui.render.answers import decomposition_of
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, finished_rows, survey_chart
@@ -93,10 +93,10 @@ def _section(run: ExportedRun, index: int) -> dict[str, Any]:
         "answer": lines[0] if lines and len(drawings) < 2 else "",
         "sentences": lines if len(drawings) > 1 else [] if is_single else lines[1:],
         "code": codes if len(codes) > 1 else [],
-        "receipt": [micro(line) for line in run_receipt(state)],
+        "receipt": run_receipt(state),
         "marks": mark_lines(state),
         "heads": [(head, is_words(key)) for key, head in table.headings.items()],
-        "rows": [[(micro(line[key]), is_words(key)) for key in table.headings] for line in table.lines],
+        "rows": [[(line[key], is_words(key)) for key in table.headings] for line in table.lines],
         "matrices": [
             (matrix.title, matrix.heads, [(row[0], row[1:]) for row in matrix.rows]) for matrix in matrices(state)
         ],
@@ -118,7 +118,7 @@ def _survey(state: RunState, index: int) -> dict[str, Any]:
     return {
         "survey": () if chart is None else _drawn(chart, f"{index} survey"),
         "survey_heads": list(cells[0]) if cells else [],
-        "survey_rows": [[micro(text) for text in each.values()] for each in cells],
+        "survey_rows": [list(each.values()) for each in cells],
     }
 
 
@@ -160,7 +160,7 @@ def _breakdowns(state: RunState, sweep: SweepKey) -> list[dict[str, Any]]:
     which = f", {rows[0].gpu.device}" if rows and rows[0].gpu is not None and len(state.gpus) > 1 else ""
     found = []
     for title, moved in ((f"Inputs on the GPU{which}", False), (f"Including copies{which}", True)):
-        known = [(row, parts) for row in rows if (parts := taken_apart(row, moved=moved)) is not None]
+        known = [(row, parts) for row in rows if (parts := decomposition_of(row, moved=moved)) is not None]
         if known:
             heads = [(name, PARTS[name]) for name, _ in known[0][1].parts]
             if any(abs(parts.share(parts.rest_ns)) >= costs.LEAST_REST for _, parts in known):
@@ -184,7 +184,7 @@ def _line(row: Row, found: costs.Decomposition, columns: int) -> _BreakdownRow:
     bar = tuple((name, f"{100 * ns / whole:.2f}") for name, ns in parts if ns > 0)
     shares = [*(found.share(ns) for _, ns in found.parts), found.share(rest_ns)]
     texts = [f"{'−' if share < 0 else ''}{percent(abs(share))} %" for share in shares]
-    return f"{row.case.size:,}", micro(time_text(found.measured_ns)), bar, tuple(texts[:columns])
+    return f"{row.case.size:,}", time_text(found.measured_ns), bar, tuple(texts[:columns])
 
 
 # ------------------------------------------------------------------ machine and claims
@@ -198,7 +198,7 @@ def _card(state: RunState) -> dict[str, Any]:
     return {
         "card_heads": [each.device for each in known],
         "card": peak_rates(known),
-        "card_sentences": [micro(text) for text in card_sentences(cpu, gpu)] if cpu and gpu else [],
+        "card_sentences": card_sentences(cpu, gpu) if cpu and gpu else [],
     }
 
 
@@ -206,7 +206,7 @@ def _claims(state: RunState) -> dict[str, Any]:
     """Return the claims that this run decides, and how many it does not."""
     judged = judge_all(numbers_of(points_of(state), (), newest(state.plan.ceilings), simulated=state.simulated))
     known = [each for each in judged if each.outcome != OUTDATED and not each.is_open and each.sources]
-    lines = [(each.claim.publication, each.claim.sentence, each.outcome, micro(each.here)) for each in known]
+    lines = [(each.claim.publication, each.claim.sentence, each.outcome, each.here) for each in known]
     return {"claims": lines, "open_claims": sum(each.is_open for each in judged)}
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-_UNITS = (("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1.0))
-"""Units of time with their length in nanoseconds; each face turns `us` into its own micro sign."""
+_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1.0))
+"""Units of time with their length in nanoseconds."""
 
 
 def significant(value: float) -> str:
@@ -37,13 +35,13 @@ def duration(seconds: float) -> str:
 
 
 def time_text(ns: float) -> str:
-    """Return a time in its own best unit: `35.2 us`, `1.20 s`."""
+    """Return a time in its own best unit: `35.2 µs`, `1.20 s`."""
     unit, length_ns = _unit(ns, 0.9995)
     return f"{significant(ns / length_ns)} {unit}"
 
 
 def tick_text(ns: float) -> str:
-    """Return a round time beside an axis in its own unit: `500 ns`, `10 us`, `1 ms`."""
+    """Return a round time beside an axis in its own unit: `500 ns`, `10 µs`, `1 ms`."""
     unit, length_ns = _unit(ns, 0.999)
     value = ns / length_ns
     number = f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.4g}"
@@ -120,20 +118,3 @@ def counted(labels: Iterable[str]) -> list[str]:
 def joined(parts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-_PLAIN_MICRO = re.compile(r"(?<=\d) u([sJ])\b")
-
-
-def micro(text: str) -> str:
-    """Return text with the micro sign in times and energies: `20.0 us` becomes `20.0 µs`. For UTF-8 output only."""
-    return _PLAIN_MICRO.sub(r" µ\1", text)
-
-
-def with_micro(data: Any) -> Any:
-    """Return JSON values with the micro sign in all texts: JSON is UTF-8, even if the terminal is not."""
-    if isinstance(data, str):
-        return micro(data)
-    if isinstance(data, (list, tuple)):
-        return [with_micro(item) for item in data]
-    return {key: with_micro(value) for key, value in data.items()} if isinstance(data, dict) else data

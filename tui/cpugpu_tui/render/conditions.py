@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cpugpu_tui.machine.device_state import process_text
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import Ceilings, Device, Reading
-from cpugpu_tui.model.quantities import micro, percent, rate_text, time_text
+from cpugpu_tui.model.quantities import percent, rate_text, time_text
 from cpugpu_tui.render.columns import NONE
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -103,4 +103,4 @@ def _rate(value: float | None, unit: str) -> str:
 
 
 def _time(ns: float | None) -> str:
-    return NONE if ns is None else micro(time_text(ns))
+    return NONE if ns is None else time_text(ns)

@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, 
 from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
-from cpugpu_tui.model.quantities import count_of, micro
+from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.answers import axis_of, beside, leading_answers, named_on, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
@@ -96,7 +96,7 @@ def survey_chart(run: RunState) -> SurveyChart | None:
         words += f", with copies {where(moved)}" if moved.low is not None else ""
         ends = found.points[0].size, found.points[-1].size
         bars.append(SurveyBar(named_on(answer), ends, parts(answer.evidence), words))
-    return SurveyChart(run.plan.name, tuple(bars), (micro(" ".join(lines[:2])),))
+    return SurveyChart(run.plan.name, tuple(bars), (" ".join(lines[:2]),))
 
 
 def finished_rows(run: RunState, sweep: SweepKey) -> list[Row]:
@@ -191,7 +191,7 @@ def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
     )  # fmt: skip
     return SweepChart(
         _name(run, sweep, rows), axis_of(run, rows), tuple(known), tuple(others), listed(gpus) if others else "",
-        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(map(micro, sentences)),
+        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(sentences),
     )  # fmt: skip
 
 

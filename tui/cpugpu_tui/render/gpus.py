@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cpugpu_tui.analysis.alike import ENOUGH_ALIKE, Standing, grouped, overall, standings
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, Device, place
-from cpugpu_tui.model.quantities import counted, joined, micro, percent, significant, time_text
+from cpugpu_tui.model.quantities import counted, joined, percent, significant, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
 
@@ -230,7 +230,7 @@ def peer_sentences(run: RunState) -> tuple[str, ...]:
     lines = []
     if rates and waits:
         rate_text = span([f"{significant(rate / 1e9)} GB/s" for rate in rates])
-        wait_text = span([micro(time_text(wait)) for wait in waits])
+        wait_text = span([time_text(wait) for wait in waits])
         gpus = f"the {len(names_of(run))} GPUs"
         lines.append(f"Copies between {gpus}: {rate_text}, latency {wait_text}. {_reach(run)}.")
     for (source, target), found in run.peers.items():

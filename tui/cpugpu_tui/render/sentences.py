@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -14,7 +13,7 @@ from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_si
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
-from cpugpu_tui.model.quantities import count_of, factor, micro, percent, size_text
+from cpugpu_tui.model.quantities import count_of, factor, percent, size_text
 from cpugpu_tui.render.answers import (
     Answer,
     answer_lines,
@@ -71,7 +70,7 @@ def when(run: RunState) -> str:
 def sentences(run: RunState) -> list[str]:
     """Return the sentences about a run in a file, most important first, without the meanings of marks."""
     lines = [*answer_lines(run), cut_short(run), *notes(run), *energy_lines(run)]
-    return [micro(line) for line in lines if line]
+    return [line for line in lines if line]
 
 
 def notes(run: RunState) -> list[str]:
@@ -240,15 +239,12 @@ def _bracket(found: Crossover) -> str:
     return NONE if found.low is None else f"{_size(found.low)}–{_size(found.high or 0)}"
 
 
-_EVERY = re.compile(r"^at every size from (\S+) to (\S+)")
-
-
 def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
         return f"within {_bracket(found)}"  # the column of brackets may have no room
     if found.kind in (ALWAYS, RISES):
-        return _EVERY.sub(r"every size (\1–\2)", where(found, axis)).removeprefix("from ")
+        return where(found, axis, brief=True).removeprefix("from ")
     if found.kind == NEVER:
         return _nowhere(found)
     return where(found, axis) if found.low is not None else open_sweep_words(found)

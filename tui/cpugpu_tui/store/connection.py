@@ -17,7 +17,6 @@ from pathlib import Path
 from cpugpu_tui.config.paths import OWNER_FILE
 from cpugpu_tui.errors import LockedError, NewerStoreError, ReplacedError, StoreError
 from cpugpu_tui.store import schema
-from cpugpu_tui.store.filtering import FUNCTIONS
 
 WAIT_S = 5.0
 """How long an operation waits while another program locks the database."""
@@ -33,8 +32,6 @@ class Connected:
         self.remark: str | None = None
         """A notice about the opening: an upgrade and its backup, or a damaged file that was renamed."""
         self._connection = connection
-        for name, function in FUNCTIONS.items():
-            connection.create_function(name, 1, function)
         # Reentrant: a write inside `patience` takes it again.
         self._lock = threading.RLock()
         self._refusal = refusal

@@ -108,46 +108,17 @@ STATUSES = ("running", "done", "stopped", "failed", "interrupted")
 
 EXAMPLE = "gpu:h200 dtype:bf16 n>1000"
 
-MOST_PARTS = 50
-"""Parts of a filter. SQLite refuses expressions with a thousand."""
-
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt, "=": operator.eq, ":": operator.eq,
 }  # fmt: skip
 _SIZE = re.compile(r"n(>=|<=|>|<|=|:)(.*)", re.IGNORECASE)
 _SIZE_REMEDY = "Write a whole number, for example n>1000 or n<=1e6."
 
-
-@dataclass(frozen=True)
-class Condition:
-    """One part of a filter, for runs in memory and for rows of the table `run`; both must agree."""
-
-    test: Callable[[RunSummary], bool] | None
-    """None for a word, which is searched in the text of a run."""
-    sql: str
-    values: tuple[str | int, ...]
-    """For the question marks in `sql`; for a word its text comes first."""
+Condition = Callable[[RunSummary], bool]
+"""Tells whether a run matches a filter, or a part of one."""
 
 
-@dataclass(frozen=True)
-class Filter:
-    """The parts of a filter; a run must match all of them."""
-
-    conditions: tuple[Condition, ...] = ()
-
-    def matches(self, run: RunSummary, text: str | None = None) -> bool:
-        """Whether a run matches; `text` is its `searched_text`, if known."""
-        for condition in self.conditions:
-            if condition.test is None:
-                text = searched_text(run) if text is None else text
-                if str(condition.values[0]) not in text:
-                    return False
-            elif not condition.test(run):
-                return False
-        return True
-
-
-def parse_filter(text: str) -> Filter:
+def parse_filter(text: str) -> Condition:
     """Return the filter in a text: words, and conditions such as `dtype:bf16` and `n>1000`, separated by spaces.
 
     Raises:
@@ -159,20 +130,16 @@ def parse_filter(text: str) -> Filter:
     return found
 
 
-def parse_while_typed(text: str) -> tuple[Filter, UsageError | None]:
+def parse_while_typed(text: str) -> tuple[Condition, UsageError | None]:
     """Return the filter in a text without its invalid parts, and the error of the first of them."""
-    # A command line may hold bytes that are no text; SQLite takes text only.
-    parts = list(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode().split()))
     conditions: list[Condition] = []
     errors: list[UsageError] = []
-    for part in parts[:MOST_PARTS]:
+    for part in dict.fromkeys(text.split()):
         try:
             conditions.append(_condition(part))
         except UsageError as error:
             errors.append(error)
-    if len(parts) > MOST_PARTS:
-        errors.append(UsageError(f"The filter has {len(parts):,} parts.", f"Use at most {MOST_PARTS}."))
-    return Filter(tuple(conditions)), errors[0] if errors else None
+    return lambda run: all(holds(run) for holds in conditions), errors[0] if errors else None
 
 
 def _condition(part: str) -> Condition:
@@ -183,7 +150,8 @@ def _condition(part: str) -> Condition:
     if re.match(r"\w+[<>]", part):
         raise UsageError(f"Unknown filter {shown!r}.", "Only sizes can be compared, for example n>1000.")
     if not colon or name == "text":
-        return _word(value if colon else name)
+        word = value if colon else name
+        return lambda run: word in _searched_text(run)
     if name not in _CONDITIONS:
         near = get_close_matches(name, _CONDITIONS, 1)
         raise UsageError(
@@ -201,7 +169,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def searched_text(run: RunSummary) -> str:
+def _searched_text(run: RunSummary) -> str:
     """Return the text in which the words of a filter are searched, in lower case."""
     parts = [
         str(run.number), run.run_id, run.name, run.status, run.hostname, run.machine, run.fleet_host or "",
@@ -211,71 +179,36 @@ def searched_text(run: RunSummary) -> str:
     return "\n".join(parts).lower()
 
 
-FUNCTIONS: dict[str, Callable[[str], str | int | None]] = {
-    "lowered": str.lower,  # SQLite's own lower() converts ASCII letters only
-    "dtype_of": lambda case_key: (shape_of(case_key) or (None, None))[0],
-    "size_of": lambda case_key: (shape_of(case_key) or (None, None))[1],
-}
-"""Functions of one text that the conditions call in SQL."""
-
-
 # ------------------------------------------------------------------ conditions
-
-
-FLEET_HOST = (
-    """CASE WHEN instr(run.environment, '"fleet_host"') THEN json_extract(run.environment, '$.fleet_host') END"""
-)
-"""Most runs have none; looking for the word first saves reading the JSON."""
-_SQL_DAY = "strftime('%Y-%m-%d', run.wall_ns / 1000000000, 'unixepoch', 'localtime')"
-
-# The inner queries find few rows (machines, devices, tags, baselines), once for the whole table.
-_TAGS = "run.number IN (SELECT run_number FROM tag WHERE instr('#' || lowered(tag), ?))"
-_BASELINES = "run.series_id IN (SELECT series_id FROM baseline WHERE instr('baseline:' || lowered(name), ?))"
-_NAMED_BASELINES = "run.series_id IN (SELECT series_id FROM baseline WHERE instr(lowered(name), ?))"
-_MACHINES = "run.machine_id IN (SELECT machine_id FROM machine WHERE instr(lowered(hostname), ?))"
-_DEVICES = """run.number IN (SELECT run_number FROM run_device WHERE device_id IN
-    (SELECT device_id FROM device WHERE {which} AND instr(lowered(label), ?)))"""
-_CASES = """run.number IN (SELECT run_number FROM case_result WHERE case_key IN
-    (SELECT case_key FROM (SELECT DISTINCT case_key FROM case_result) WHERE {which}))"""
-_HOST = f"(instr(lowered(run.hostname || char(10) || ifnull({FLEET_HOST}, '')), ?) OR {_MACHINES})"
-_WORD = f"""(instr(lowered(run.number || char(10) || run.run_id || char(10) || run.name || char(10) || run.status
-        || char(10) || ifnull({_SQL_DAY}, '') || char(10) || CASE run.simulated WHEN 1 THEN 'simulated' ELSE '' END), ?)
-    OR {_HOST} OR {_DEVICES.format(which="1")} OR {_TAGS} OR {_BASELINES})"""
-
-
-def _word(word: str) -> Condition:
-    return Condition(None, _WORD, (word,) * _WORD.count("?"))
 
 
 def _of_size(relation: str, value: str, part: str) -> Condition:
     if not value:
         raise UsageError(f"The filter {_short(part)!r} has no number.", _SIZE_REMEDY)
     wanted, compare = parse_size(value, remedy=_SIZE_REMEDY), _RELATIONS[relation]
-    sql = _CASES.format(which=f"size_of(case_key) {relation.replace(':', '=')} ?")
-    return Condition(lambda run: any(compare(size, wanted) for size in run.sizes), sql, (wanted,))
+    return lambda run: any(compare(size, wanted) for size in run.sizes)
 
 
 def _dtype(value: str) -> Condition:
     """Return the condition for a dtype: its name, another name of it, or the first letters of either."""
     names = {**{name: name for name in DTYPES}, **DTYPE_ALIASES}
     exact = {names[value]} if value in names else set()
-    wanted = sorted(exact or {dtype for name, dtype in names.items() if name.startswith(value)})
+    wanted = exact or {dtype for name, dtype in names.items() if name.startswith(value)}
     if not wanted:
         raise UsageError(f"Unknown dtype {_short(value)!r}.", f"Use one of: {', '.join(DTYPES)}.")
-    sql = _CASES.format(which=f"dtype_of(case_key) IN ({', '.join('?' * len(wanted))})")
-    return Condition(lambda run: not set(wanted).isdisjoint(run.dtypes), sql, tuple(wanted))
+    return lambda run: not wanted.isdisjoint(run.dtypes)
 
 
 def _status(value: str) -> Condition:
     if not any(status.startswith(value) for status in STATUSES):
         raise UsageError(f"Unknown status {_short(value)!r}.", f"Use one of: {', '.join(STATUSES)}.")
-    return Condition(lambda run: run.status.startswith(value), "run.status LIKE ? || '%'", (value,))
+    return lambda run: run.status.startswith(value)
 
 
 def _date(value: str) -> Condition:
     if re.fullmatch(r"[0-9]{1,4}(-[0-9]{0,2}){0,2}", value) is None:
         raise UsageError(f"Invalid date {_short(value)!r}.", "Write a day, month or year, for example date:2026-01-31.")
-    return Condition(lambda run: _day(run).startswith(value), f"{_SQL_DAY} LIKE ? || '%'", (value,))
+    return lambda run: _day(run).startswith(value)
 
 
 def _day(run: RunSummary) -> str:
@@ -283,22 +216,20 @@ def _day(run: RunSummary) -> str:
     return datetime.fromtimestamp(run.started_wall_ns // 10**9).isoformat()[:10]
 
 
-def _among(texts: Callable[[RunSummary], tuple[str, ...]], sql: str) -> Callable[[str], Condition]:
+def _among(texts: Callable[[RunSummary], tuple[str, ...]]) -> Callable[[str], Condition]:
     """Return a kind of condition: one of a run's texts contains the value."""
-    return lambda value: Condition(
-        lambda run: any(value in text.lower() for text in texts(run)), sql, (value,) * sql.count("?")
-    )
+    return lambda value: lambda run: any(value in text.lower() for text in texts(run))
 
 
 _CONDITIONS: dict[str, Callable[[str], Condition]] = {
-    "gpu": _among(lambda run: run.gpus, _DEVICES.format(which="name <> 'cpu'")),
-    "cpu": _among(lambda run: run.cpus, _DEVICES.format(which="name = 'cpu'")),
+    "gpu": _among(lambda run: run.gpus),
+    "cpu": _among(lambda run: run.cpus),
     "dtype": _dtype,
-    "name": _among(lambda run: (run.name,), "instr(lowered(run.name), ?)"),
+    "name": _among(lambda run: (run.name,)),
     "status": _status,
     "date": _date,
-    "host": _among(lambda run: (run.hostname, run.machine, run.fleet_host or ""), _HOST),
-    "tag": _among(lambda run: tuple(f"#{tag}" for tag in run.tags), _TAGS),
-    "baseline": _among(lambda run: run.baselines, _NAMED_BASELINES),
+    "host": _among(lambda run: (run.hostname, run.machine, run.fleet_host or "")),
+    "tag": _among(lambda run: tuple(f"#{tag}" for tag in run.tags)),
+    "baseline": _among(lambda run: run.baselines),
 }
 """Name before the colon → condition on the value after it."""

@@ -233,7 +233,7 @@ async def test_without_utf8_everything_is_ascii() -> None:
 
 
 def longest(each: JudgedClaim) -> JudgedClaim:
-    here = "Flat up to 1,000,000 (20.0 us at 100), then it rises: 421 us at 100,000,000, ×21.0. At 100 the GPU itself "
+    here = "Flat up to 1,000,000 (20.0 µs at 100), then it rises: 421 µs at 100,000,000, ×21.0. At 100 the GPU itself "
     here += "works 10% of that time; the rest is launching and waiting, whatever the size."
     return replace(each, here=here, sources=("run 1002", "run 1003"))
 

@@ -19,7 +19,6 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY
-from cpugpu_tui.model.quantities import micro
 from cpugpu_tui.render.comparison import (
     GATED,
     WORDS,
@@ -33,7 +32,7 @@ from cpugpu_tui.render.comparison import (
     judged_text,
     mean_text,
     percent_text,
-    said,
+    series_text,
 )
 from cpugpu_tui.render.fleet import host_data
 
@@ -83,7 +82,7 @@ def junit(report: GateReport) -> bytes:
     numbers["skipped"] = counts["skipped"]
     suite = ElementTree.Element("testsuite", {"name": "cpugpu-tui gate"} | {k: str(v) for k, v in numbers.items()})
     properties = ElementTree.SubElement(suite, "properties")
-    data = [("base", said(report.found.base)), ("new", said(report.found.new))]
+    data = [("base", series_text(report.found.base)), ("new", series_text(report.found.new))]
     data += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
     for name, value in data:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
@@ -108,7 +107,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
     if kind:
         _, _, base, new, change, at_least, at_most, runs, outcome = _cells(each)
         message = f"{outcome}: {change} (base {base}, new {new}, {at_least} to {at_most}, runs {runs})"
-        ElementTree.SubElement(test, kind, message=micro(printable(message)), type=each.outcome)
+        ElementTree.SubElement(test, kind, message=printable(message), type=each.outcome)
 
 
 def markdown(report: GateReport) -> bytes:
@@ -117,7 +116,7 @@ def markdown(report: GateReport) -> bytes:
     lines = [
         f"## {escaped(gate_sentence(report))}",
         "",
-        escaped(f"{said(found.base)} against {said(found.new)}"),
+        escaped(f"{series_text(found.base)} against {series_text(found.new)}"),
         "",
     ]
     if found.differences:
@@ -131,7 +130,7 @@ def markdown(report: GateReport) -> bytes:
 
 def _markdown_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(escaped(micro(printable(text))) for text in row) + " |" for row in rows]
+    return lines + ["| " + " | ".join(escaped(printable(text)) for text in row) + " |" for row in rows]
 
 
 # ------------------------------------------------------------------ gate report

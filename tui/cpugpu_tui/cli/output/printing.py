@@ -49,15 +49,14 @@ def unicode() -> bool:
 def plain(text: str) -> str:
     """Return text in characters that stdout can show."""
     if unicode():
-        from cpugpu_tui.model.quantities import micro
-
-        return micro(text)
+        return text
     return (
         text.replace("×", "x")
         .replace("±", "+-")
         .replace("≈", "~")
         .replace("–", "-")
         .replace("·", "-")
+        .replace("µ", "u")
         .translate(str.maketrans("░▓█│", ".=#|"))
         .encode("ascii", "replace")
         .decode()
@@ -94,13 +93,11 @@ def print_answer(state: RunState, **host: str) -> None:
     """Print the run's answer as a line of JSON. It is derived from the events and never read back."""
     import json
 
-    from cpugpu_tui.model.quantities import with_micro
     from cpugpu_tui.render.answers import as_data, survey_data
     from cpugpu_tui.state.condition import conditions_data
 
     found = {"sweeps": as_data(state), "survey": survey_data(state), "machine": conditions_data(state)}
-    answer = with_micro({**host, "event": "Answer", **found})
-    sys.stdout.buffer.write(json.dumps(answer).encode() + b"\n")
+    sys.stdout.buffer.write(json.dumps({**host, "event": "Answer", **found}).encode() + b"\n")
 
 
 @contextmanager

@@ -181,7 +181,7 @@ def _highlighted(row: Row, axis: str, glyphs: Glyphs) -> str:
     size, times_text = spelled(named(axis, "=", row.case.size), glyphs), []
     for name, times in (("CPU", row.cpu), ("GPU", row.gpu)):
         if times is not None and times.latency_ns is not None:
-            times_text.append(f"{name} {time_text(times.latency_ns).replace('us', f'{glyphs.micro}s')}")
+            times_text.append(f"{name} {spelled(time_text(times.latency_ns), glyphs)}")
     return ", ".join((size, *times_text))
 
 

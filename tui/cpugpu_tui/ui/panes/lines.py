@@ -180,13 +180,13 @@ _POWERS = {ord(sign): f"^{power}" for power, sign in enumerate("⁰¹²³⁴⁵�
 
 
 def spelled(text: str, glyphs: Glyphs) -> str:
-    """Return a text with the signs that this terminal can show, also the micro sign of times (`35.2 us`)."""
+    """Return a text with the signs that this terminal can show."""
     for sign, own in (("×", glyphs.times), ("–", glyphs.none), ("±", glyphs.plus_minus), ("µ", glyphs.micro),
                       ("·", glyphs.dot)):  # fmt: skip
         text = text.replace(sign, own)
     if glyphs is ASCII:  # its ellipsis is `>`: `16 > 2048` would be read as a comparison
         text = text.replace("…", "...").replace("≈", "~").translate(_POWERS)
-    return re.sub(r"(?<=\d) us\b", f" {glyphs.micro}s", text)
+    return text
 
 
 def visible(text: str) -> str:

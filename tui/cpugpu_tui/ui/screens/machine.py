@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cpugpu_tui.analysis.ceilings import age, card
 from cpugpu_tui.ui.keys import COMMAND_BY_ID
-from cpugpu_tui.ui.panes.lines import Spans, fitted, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, fitted, respelled, spelled, wrapped
 from cpugpu_tui.ui.panes.status import calibration_step
 from cpugpu_tui.ui.screens.page import Page
 
@@ -53,5 +53,5 @@ class MachineScreen(Page):
         lines = wrapped(spelled(remark, self.glyphs), width, "warn") if remark else []
         if not known:
             return [*lines, *wrapped(self.state.keymap.with_keys(EMPTY), width)]
-        lines += map(tuple, card(known, width, time.time_ns(), unicode=self.glyphs.times == "×"))
+        lines += respelled(list(map(tuple, card(known, width, time.time_ns()))), self.glyphs)
         return [fitted(line, width, self.glyphs) for line in lines]

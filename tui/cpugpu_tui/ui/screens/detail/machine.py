@@ -14,7 +14,7 @@ from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, labelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, spelled, wrapped
 
 NAME = 12
 """Cells of the names."""
@@ -112,12 +112,12 @@ def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     joules = found.energy.joules_per_call
     if joules.value is None:
         return [*lines, *_named("energy", f"{glyphs.none} {_why_no_energy(joules, '')}", width, "muted")]
-    parts = [f"{_micro(joules_text(joules.value), glyphs)} a call{spread}"]
+    parts = [f"{spelled(joules_text(joules.value), glyphs)} a call{spread}"]
     above = found.above_idle.value
     if above is not None:
         # A difference below one step of the counter may be zero.
         seen = above > (off or 0.0) * joules.value
-        parts.append(f"{_micro(joules_text(above), glyphs) if seen else 'nothing measurable'} above idle")
+        parts.append(f"{spelled(joules_text(above), glyphs) if seen else 'nothing measurable'} above idle")
     if found.gflop_per_j.value is not None:
         parts.append(f"{significant(found.gflop_per_j.value)} GFLOP/J")
     scope = SCOPE_WORDS.get(found.energy.scope, found.energy.scope)
@@ -134,10 +134,6 @@ def _why_no_energy(reading: Reading, what: str) -> str:
     if reading.reason == "window-too-short":
         return f"{what}its sensor resolves" if what else "the window is shorter than its sensor resolves"
     return why(reading) + (": run with --energy" if reading.reason == "not-asked" else "")
-
-
-def _micro(text: str, glyphs: Glyphs) -> str:
-    return text.replace(" uJ", f" {glyphs.micro}J")
 
 
 def _company(found: Condition, width: int) -> list[Spans]:
