@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import NamedTuple
 
-from cpugpu_tui.model import Case, SweepKey
+from cpugpu_tui.model import Case
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import RunState, once
@@ -67,20 +67,19 @@ def shared_start(run: RunState) -> str:
 
 def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
     """Return the cells of the longest full name and of the longest short name."""
-    if "name widths" not in run.derived:  # needed at every key press
-        shared = shared_start(run)
-        longest: dict[SweepKey, Case] = {}
-        for row in run.rows.values():
-            known = longest.get(row.case.sweep)
-            if known is None or len(size_text(row.case.size)) > len(size_text(known.size)):
-                longest[row.case.sweep] = row.case
-        named = [(case, telling(run, case)) for case in longest.values()]
-        short = max((len(_joined(*_short_parts(case, names, shared, glyphs))) for case, names in named), default=0)
-        full = short if is_typed(run) else max((len(case_text(case, names)) for case, names in named), default=0)
-        mark = 0 if all(row.saved for row in run.rows.values()) else len(NOT_SAVED)
-        run.derived["name widths"] = (full + mark, short + mark)
-    found: tuple[int, int] = run.derived["name widths"]
-    return found
+    shared, named = shared_start(run), _longest_named(run)
+    short = max((len(_joined(*_short_parts(case, names, shared, glyphs))) for case, names in named), default=0)
+    full = short if is_typed(run) else max((len(case_text(case, names)) for case, names in named), default=0)
+    mark = 0 if all(row.saved for row in run.rows.values()) else len(NOT_SAVED)
+    return full + mark, short + mark
+
+
+@once
+def _longest_named(run: RunState) -> list[tuple[Case, frozenset[str]]]:
+    """Return the case with the longest size in each sweep, and the fields in its name."""
+    cases = ([row.case for row in rows] for rows in run.sweeps.values())
+    longest = [max(each, key=lambda case: len(size_text(case.size))) for each in cases]
+    return [(case, telling(run, case)) for case in longest]
 
 
 def case_text(case: Case, varying: frozenset[str]) -> str:
