@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine, next_event
 
 from cpugpu_tui.cli.running import saving
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_UNFIT
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import CaseFinished, RunFinished
 
 SMALL = ("--size", "16,64", "--rounds", "5", "--simulate", FAST)
@@ -95,6 +95,6 @@ def test_a_gate_that_passes_unsaved_exits_4_and_one_that_fails_exits_1(
     with locked(cpugpu.database):
         done = cpugpu.here("gate", "--baseline", "main", "--simulate", simulated)
     assert done.code == code, done.out
-    assert code in (EXIT_UNFIT, EXIT_CHECK_SAID_NO)
+    assert code in (EXIT_UNFIT, EXIT_CHECK_FAILED)
     assert "Not saved: " in done.err
-    assert "PASSED" in done.out.upper() or code == EXIT_CHECK_SAID_NO
+    assert "PASSED" in done.out.upper() or code == EXIT_CHECK_FAILED

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 EXIT_OK = 0
-EXIT_CHECK_SAID_NO = 1
+EXIT_CHECK_FAILED = 1
 EXIT_USAGE = 2
 EXIT_CASES_FAILED = 3
 EXIT_UNFIT = 4

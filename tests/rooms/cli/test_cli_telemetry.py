@@ -213,7 +213,7 @@ def test_a_sweep_that_a_slow_reader_missed_is_a_hole_in_seq(monkeypatch: pytest.
         return samplers[-1]
 
     monkeypatch.setattr("cpugpu_tui.telemetry.sampler.Sampler", new)
-    samples = sampled(1.0, gpm=False)
+    samples = sampled(None, 1.0, gpm=False)
     assert [next(samples).seq for _ in range(WAITING)] == list(range(1, WAITING + 1))
     samplers[0].emit(sample(gpu()))
     assert next(samples).seq == WAITING + 5

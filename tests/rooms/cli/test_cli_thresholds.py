@@ -15,7 +15,7 @@ from tests.helpers.golden import GoldenWords
 from cpugpu_tui.cli.thresholds import measuring
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
-    EXIT_CHECK_SAID_NO,
+    EXIT_CHECK_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_UNFIT,
@@ -108,7 +108,7 @@ def test_what_has_moved_fails(file: Path, cpugpu: CommandLine, words: GoldenWord
     assert printed.err == "0 of 4 thresholds moved out of their brackets.\n"
     rewritten(file, faster=[["cuda", 16, 100], ["cpu", 500, 2048]])
     done = cpugpu.here("thresholds", "make", "--run", "latest", "--against", "thresholds.json", "-o", "new.json")
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     assert Path("new.json").exists()
     words([line for line in done.out.splitlines() if line.endswith(".")])
 

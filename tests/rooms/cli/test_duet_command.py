@@ -14,7 +14,7 @@ from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Outcome
 from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import interpreter
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import DUET, RunFinished, RunStarted
 
 SIMULATED = f"{FAST},noise=0.002"
@@ -193,7 +193,7 @@ def test_a_gate_that_is_exceeded_is_1_and_json_has_the_seconds(cpugpu: CommandLi
     old, new = pythons
     limit = ("--max-slowdown", "latency=50%,kernel-time=1%", "--json", "--no-save")
     done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", SLOWER, *limit)
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     (told,) = done.objects
     assert (told["event"], told["verdict"]) == ("Gate", "SLOWER")
     assert {each["verdict"] for each in told["verdicts"] if each["metric"] == "latency"} == {"PASSED"}

@@ -15,7 +15,7 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
-    EXIT_CHECK_SAID_NO,
+    EXIT_CHECK_FAILED,
     EXIT_OK,
     EXIT_UNFIT,
     EXIT_USAGE,
@@ -237,7 +237,7 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(
     junit, summary = tmp_path / "gate.xml", tmp_path / "gate.md"
     files = ("--junit", junit, "--summary", summary)
     done = based.here("gate", "--simulate", SLOW, *files)
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     verdict = done.out.splitlines()[-1]
     words(verdict)
     suite = ElementTree.parse(junit).getroot()
@@ -252,7 +252,7 @@ def test_what_is_slower_by_more_than_the_limit_does_not_pass(
     assert "matmul 256" in summary.read_text()
     # The same series again, with a limit that its latencies keep. The kernel takes 18 times as long.
     again = based.here("gate", "--new", "latest", "--max-slowdown", "latency=60%")
-    assert (again.code, again.out.count("SLOWER")) == (EXIT_CHECK_SAID_NO, 1)
+    assert (again.code, again.out.count("SLOWER")) == (EXIT_CHECK_FAILED, 1)
     kernel_slow = "latency=60%,kernel-time=1000%"
     assert "(kernel time: 1000 %)" in based.here("gate", "--new", "latest", "--max-slowdown", kernel_slow).out
 

@@ -16,7 +16,7 @@ from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.comparison import Series
 from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.config.hosts import hosts_of
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CaseFinished, Device, DevicesFound, Event, RunFinished, RunStarted
 from cpugpu_tui.model.events import DeviceSampled
 from cpugpu_tui.render.comparison import fleet_gate_sentence
@@ -55,7 +55,7 @@ def test_slow_gpus_are_named_in_every_report(cpugpu: CommandLine, with_baseline:
         "fleet", "gate", *LOCAL, "n1", "--simulate", f"{MACHINE},gpu_ns_per_flop=0.0001", "--json",
         "--junit", junit, "--summary", summary,
     )  # fmt: skip
-    assert outcome.code == EXIT_CHECK_SAID_NO
+    assert outcome.code == EXIT_CHECK_FAILED
     (told,) = outcome.objects
     assert told["verdict"] == SLOWER
     assert "n1 cuda:0" in told["says"]

@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.bench.interval_study import RHOS, SHAPES
 from tests.helpers.bench.trust_trials import coverage, false_winners, wrongly_observed
 
 from cpugpu_tui.decide.interval import (
@@ -120,22 +121,23 @@ def test_a_case_counts_once_in_the_pool_of_its_run() -> None:
 # ------------------------------------------------------------------ what is promised (in full: make bench ONLY=trust)
 
 
-@pytest.mark.parametrize("shape", ["normal", "Student t, 2"])
-@pytest.mark.parametrize("rho", [0.0, 0.3, 0.8])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rho", RHOS)
 @pytest.mark.parametrize("together", [1, 20])
 def test_93_percent_of_intervals_cover_the_truth_when_rounds_end(shape: str, rho: float, together: int) -> None:
-    """200 cases, seeded. The interval of a case's own correlation covered 70 to 79 % at a correlation of 0.8."""
+    """200 cases, seeded. The interval of a case's own correlation covered 70 to 79 % at a correlation of 0.8.
+
+    Of two modes, distances from the median alone covered 87 to 92 % there, and the trimmed mean, which lies between the
+    modes, 59 %.
+    """
     assert coverage(shape, rho, together=together, cases=200).coverage >= 0.93
 
 
-def test_of_bimodal_rounds_the_shown_median_is_covered() -> None:
-    """The trimmed mean covered it in 59 %: it lies between the modes."""
-    assert coverage("bimodal", 0.3, together=20, cases=100).coverage >= 0.93
-
-
-@pytest.mark.parametrize("rho", [0.0, 0.3, 0.8])
-def test_equal_devices_have_a_winner_in_few_searches(rho: float) -> None:
-    assert false_winners("normal", rho, sizes=14, searches=60, noise=5.0) <= 6
+@pytest.mark.parametrize(("shape", "noise"), [("normal", 5.0), ("bimodal", 1.0)])
+@pytest.mark.parametrize("rho", RHOS)
+def test_equal_devices_have_a_winner_in_few_searches(shape: str, noise: float, rho: float) -> None:
+    """Of two modes, 1.2 times apart, 24 % of searches named a winner at a correlation of 0.8."""
+    assert false_winners(shape, rho, sizes=14, searches=60, noise=noise) <= 6
 
 
 @pytest.mark.parametrize(("shape", "rho"), [("normal", 0.8), ("Student t, 2", 0.8), ("one-sided outliers", 0.0)])

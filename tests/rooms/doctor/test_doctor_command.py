@@ -15,7 +15,7 @@ from cpugpu_tui.cli.doctor import INDENT, show
 from cpugpu_tui.doctor import collect
 from cpugpu_tui.doctor.check_registry import CHECKS
 from cpugpu_tui.doctor.facts import Finding
-from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.transport import interpreter_search
 
 __all__ = ["fake_nvml", "library", "nvml_library"]
@@ -60,7 +60,7 @@ def test_a_made_up_gpu_does_not_stand_beside_the_driver_of_this_machine(
 def test_a_failed_check_is_exit_code_one(cpugpu: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("Dear database,\n" * 20)
     done = cpugpu.here(*SIMULATED, "--json", "--db", tmp_path / "letter.txt")
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
     assert failed["check"] == "history.file"
     assert failed["cause"]
@@ -71,7 +71,7 @@ def test_an_interpreter_without_torch_fails_and_one_that_is_not_there_is_a_usage
     cpugpu: CommandLine, bare_python: Path
 ) -> None:
     done = cpugpu.here("doctor", "--json", "--python", bare_python)
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
     assert failed["check"] == "torch"
     assert "ModuleNotFoundError" in failed["cause"]
@@ -108,7 +108,7 @@ def test_an_interpreter_that_can_use_the_gpu_is_the_remedy_where_torch_cannot(
 
 def test_a_program_that_is_no_python_is_a_failed_check(cpugpu: CommandLine) -> None:
     done = cpugpu.here("doctor", "--json", "--python", "/bin/false")
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     assert [found["check"] for found in done.objects if found["verdict"] == "fail"] == ["torch"]
 
 
@@ -118,7 +118,7 @@ def test_the_cost_of_telemetry_is_measured_when_asked_for(cpugpu: CommandLine, w
     assert done.objects[-1]["check"] == "telemetry.cost"
     assert "simulated GPU" in done.objects[-1]["found"]
     refused = cpugpu.here("doctor", "--simulate", "gpus=0", "--telemetry-cost", "--json")
-    assert refused.code == EXIT_CHECK_SAID_NO
+    assert refused.code == EXIT_CHECK_FAILED
     words(refused.objects[-1]["cause"])
 
 
@@ -149,7 +149,7 @@ def test_a_driver_that_hangs_costs_its_deadline_and_the_rest_is_judged(
     fake_nvml.use()
     monkeypatch.setattr(collect, "DEADLINE_S", 0.5)
     done = cpugpu.here("doctor", "--json")  # would not come back if the hang were waited for
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     (failed,) = (found for found in done.objects if found["verdict"] == "fail")
     assert failed["check"] == "driver"
     words(failed["cause"])
@@ -194,5 +194,5 @@ def test_a_crash_of_the_collector_of_one_section_is_one_line(
 
     monkeypatch.setattr(collect, "host_setup", crash)
     done = cpugpu.here(*SIMULATED, "--json")
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     words([found["cause"] for found in done.objects if found["verdict"] == "fail"])

@@ -13,7 +13,7 @@ from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 from cpugpu_tui.doctor.check_registry import examine
 from cpugpu_tui.doctor.driver_child import Asked, ask_driver
 from cpugpu_tui.doctor.facts import DriverFacts, Facts, Finding
-from cpugpu_tui.errors import EXIT_CHECK_SAID_NO
+from cpugpu_tui.errors import EXIT_CHECK_FAILED
 
 __all__ = ["fake_nvml", "nvml_library"]
 
@@ -93,7 +93,7 @@ def test_a_crash_of_the_drivers_library_takes_nothing_along(cpugpu: CommandLine,
     fake_nvml.use()
     fake_nvml.set("crash:nvmlDeviceGetName", 1)
     done = cpugpu.here("doctor", "--json")
-    assert done.code == EXIT_CHECK_SAID_NO
+    assert done.code == EXIT_CHECK_FAILED
     found = {each["check"]: each for each in done.objects}
     assert "SIGSEGV" in found["driver"]["cause"]
     assert found["torch"]["verdict"] == "ok"

@@ -29,7 +29,7 @@ def write(root: Path, path: str, text: str) -> None:
 
 
 def process(root: Path, pid: int, parent: int, *words: str) -> None:
-    write(root, f"proc/{pid}/stat", f"{pid} (a (strange) name) S {parent} 1 1")
+    write(root, f"proc/{pid}/stat", f"{pid} (a (strange) name) S {parent} {'1 ' * 20}")
     write(root, f"proc/{pid}/cmdline", "\0".join(words) + "\0")
     write(root, f"proc/{pid}/status", "Uid:\t99999999\t1\t1\t1\n")
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.cores import Process, Snapshot, core_use, parse_cores, parse_process, snapshot
+from cpugpu_tui.machine.cores import Snapshot, core_use, parse_cores, snapshot
+from cpugpu_tui.machine.procfs import Process, read_process
 from cpugpu_tui.model import CoreUse
 
 TICK_S = 0.01
@@ -117,15 +118,23 @@ def test_the_throttling_of_a_quota_is_that_of_the_group_held_back_longest() -> N
 # ------------------------------------------------------------------ files
 
 
-def test_a_name_may_hold_spaces_and_brackets() -> None:
+def process_of(root: Path, text: str) -> Process | None:
+    folder = root / "proc" / "9"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "stat").write_text(text)
+    return read_process(9, str(root))
+
+
+def test_a_name_may_hold_spaces_and_brackets(tmp_path: Path) -> None:
     rest = "S 42 1 1 0 -1 4194304 9 9 0 0 120 30 5 5 20 0 4 0 777 1000 10"
-    assert parse_process(f"9 (a) b (c) {rest}") == Process("a) b (c", 42, 150, 777, 10)
-    assert parse_process(f"9 (evil\x1b[31m) {rest}") == Process("evil", 42, 150, 777, 10)
+    assert process_of(tmp_path, f"9 (a) b (c) {rest}") == Process("a) b (c", 42, 150, 777, 10)
+    assert process_of(tmp_path, f"9 (evil\x1b[31m) {rest}") == Process("evil", 42, 150, 777, 10)
 
 
 @pytest.mark.parametrize("text", ["", "9 (x", "9 (x) S 1", "9 (x) S a 1 1 0 -1 4 9 9 0 0 x y 5 5 20 0 4 0 7"])
-def test_what_is_no_process_is_nothing(text: str) -> None:
-    assert parse_process(text) is None
+def test_what_is_no_process_is_nothing(tmp_path: Path, text: str) -> None:
+    assert process_of(tmp_path, text) is None
+    assert read_process(10, str(tmp_path)) is None
 
 
 def test_cores_are_counted_without_interrupts_and_only_those_that_we_may_use() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import pynvml
 import pytest
 from tests.helpers.machine.fake_nvml_library import (
     FUNCTION_MISSING,
@@ -25,6 +27,7 @@ from tests.helpers.machine.fake_nvml_library import (
 )
 
 from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS
+from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
@@ -225,6 +228,20 @@ def test_gpu_shares_that_the_driver_refuses_have_its_reason(
     library.gpus[0].processes = [(999, None)]
     library.gpus[0].faults["nvmlDeviceGetProcessUtilization"] = code
     assert shares(rows_of(nvml)[0])[999]["kernel_active_pct"] == reason
+
+
+def test_a_command_has_the_highest_share_of_its_processes(
+    library: FakeLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pynvml, "nvmlDeviceGetHandleByUUID", lambda _uuid: pynvml.nvmlDeviceGetHandleByIndex(0))
+    monkeypatch.setattr(pynvml, "nvmlDeviceIsMigDeviceHandle", lambda _handle: 0)
+    library.gpus[0].shares = [(42, 3, 11), (42, 1, 62), (43, 1, 80), (44, 1, 99), (45, 1, 4_000_000)]
+    probe, since_us = GpuProbe("GPU-0"), time.time_ns() // 1000 - 60_000_000
+    assert probe.utilisation_pct({42, 43, 46}, since_us) == 80.0
+    assert probe.utilisation_pct({42, 45}, since_us) == 62.0
+    assert probe.utilisation_pct({46}, since_us) is None
+    library.gpus[0].faults["nvmlDeviceGetProcessUtilization"] = NO_PERMISSION
+    assert probe.utilisation_pct({42}, since_us) is None
 
 
 def test_an_impossible_gpu_share_is_none(library: FakeLibrary, nvml: Nvml) -> None:

@@ -60,7 +60,7 @@ EXIT_BROKEN = 70
 
 
 def plan_from_json(line: bytes) -> Plan:
-    """Return the plan on one line of JSON (`plain.to_plain` of a `Plan`).
+    """Return the plan on one line of JSON (`to_plain` of a `Plan`).
 
     Raises:
         ValueError, TypeError, KeyError: the line is not a plan of this version.

@@ -126,8 +126,11 @@ def _has_winner(point: SweepPoint) -> bool:
     return point.comparison.winner is not None
 
 
-def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> str:
-    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `nowhere up to 500`."""
+def where(found: Crossover, axis: str = "", *, with_bracket: bool = False, brief: bool = False) -> str:
+    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `nowhere up to 500`.
+
+    `brief` shortens `at every size from 1 to 500` to `every size (1–500)`.
+    """
     bracket = (
         f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
     )
@@ -136,7 +139,7 @@ def where(found: Crossover, axis: str = "", *, with_bracket: bool = False) -> st
     if found.kind == FALLS:
         return f"only up to {point_text(found, axis)}{bracket}{exceptions(found, GPU_WINS)}"
     if found.kind == ALWAYS:
-        return f"{_range(found)}{exceptions(found)}"
+        return f"{_range(found, brief=brief)}{exceptions(found)}"
     if found.kind == NEVER:
         return f"nowhere up to {decided_points(found)[-1].size:,}{exceptions(found)}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
@@ -154,13 +157,14 @@ def is_wide(found: Crossover) -> bool:
     return found.ratio is not None and found.ratio > WIDE
 
 
-def _range(found: Crossover) -> str:
+def _range(found: Crossover, *, brief: bool = False) -> str:
     """Return the range of sizes that have a winner, if all have the same one."""
     first, last = (decided_points(found)[end].size for end in (0, -1))
     if first == last:
         return f"at {first:,}"
-    whole = len(decided_points(found)) == len(found.points)
-    return f"{'at every size ' if whole else ''}from {first:,} to {last:,}"
+    if len(decided_points(found)) < len(found.points):
+        return f"from {first:,} to {last:,}"
+    return f"every size ({first:,}–{last:,})" if brief else f"at every size from {first:,} to {last:,}"
 
 
 def _ranges(found: Crossover, axis: str, bracket: str) -> str:

@@ -32,14 +32,14 @@ def cause_sentence(evidence: Evidence) -> str:
     return " ".join(parts)
 
 
-def _cause(taken_apart: Decomposition, subject: str = "", of: str = "") -> str:
-    name, share = taken_apart.largest
+def _cause(decomposition_of: Decomposition, subject: str = "", of: str = "") -> str:
+    name, share = decomposition_of.largest
     # Each part is timed separately, and can take longer there than inside the call.
     part = f"{percent(share)} %" if share <= 1 else "all"
-    text = f"{subject or CAUSES[name]} takes {part} of {of}{time_text(taken_apart.measured_ns)}"
-    if taken_apart.is_explained:
+    text = f"{subject or CAUSES[name]} takes {part} of {of}{time_text(decomposition_of.measured_ns)}"
+    if decomposition_of.is_explained:
         return text
-    rest = taken_apart.share(taken_apart.rest_ns)
+    rest = decomposition_of.share(decomposition_of.rest_ns)
     if rest > 0:
         return f"{text} ({percent(rest)} % unexplained)"
     return f"{text} (timed separately, the parts add up to {percent(1 - rest)} %)"

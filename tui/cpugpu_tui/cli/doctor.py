@@ -11,7 +11,7 @@ import typer
 
 from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
-from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, CpuGpuError, shown
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, CpuGpuError, shown
 
 if TYPE_CHECKING:
     from cpugpu_tui.doctor.facts import Finding
@@ -72,7 +72,7 @@ def doctor(
     if not json:
         tell(summary(findings))
     is_failed = any(finding.verdict == "fail" for finding in findings)
-    raise typer.Exit(EXIT_CHECK_SAID_NO if is_failed else EXIT_OK)
+    raise typer.Exit(EXIT_CHECK_FAILED if is_failed else EXIT_OK)
 
 
 def _cost(python: str | None, simulation: Simulation | None, cost_s: float) -> Finding:

@@ -75,10 +75,10 @@ def open_app(
 
 def _left(result: AppResult) -> int:
     """Print the last run's table, save what is not saved yet, close the history, and return the exit code."""
-    from cpugpu_tui.cli.running.saving import as_saved, closed, save_rest
+    from cpugpu_tui.cli.running.saving import as_saved, closing_outbox, save_rest
 
     outbox, run = result.outbox, result.run.run
-    with closed(outbox) if outbox is not None else nullcontext():
+    with closing_outbox(outbox) if outbox is not None else nullcontext():
         # After a hang-up there is no terminal to print to, and the signal's exit code must stay.
         if result.run.rows and result.exit_code == 0:
             from cpugpu_tui.cli.output.tables import print_state

@@ -132,7 +132,7 @@ def _watch(
     else:
         origin_of = lambda _: Origin("simulated", "SIMULATED")  # noqa: E731 - one of three
     recorder = Recorder(record) if record is not None else None
-    sweeps = sampled(interval_s, gpm=gpm) if simulated is None else numbered(simulated_sweeps(interval_s, simulated))
+    sweeps = sampled(simulated, interval_s, gpm=gpm)
     try:
         with closing(sweeps):
             some = islice(sweeps, count)
@@ -239,20 +239,10 @@ def paced(timed: Iterable[tuple[float, TelemetryRead]]) -> Iterator[TelemetryRea
         yield read
 
 
-def simulated_sweeps(interval_s: float, simulated: Simulation) -> Generator[TelemetryRead, None, None]:
-    """Yield readings of a simulated machine, without end."""
-    from cpugpu_tui.telemetry.simulated import simulated_sample
-
-    start_s = due_s = time.monotonic()
-    while True:
-        time.sleep(max(0.0, due_s - time.monotonic()))
-        yield simulated_sample(due_s - start_s, simulated.gpus)
-        due_s += interval_s
-
-
-def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, None]:
-    """Yield readings of this machine, without end, once the driver has listed its GPUs."""
-    from cpugpu_tui.telemetry.sampler import Sampler
+def sampled(simulated: Simulation | None, interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, None]:
+    """Yield readings of this machine or a simulated one, without end, once the driver has listed its GPUs."""
+    from cpugpu_tui.telemetry.sampler import Sampler, Telemetry
+    from cpugpu_tui.telemetry.simulated import SimulatedSampler
 
     waiting: queue.Queue[TelemetryRead] = queue.Queue(WAITING)
     seq = 0
@@ -265,7 +255,9 @@ def sampled(interval_s: float, *, gpm: bool) -> Generator[TelemetryRead, None, N
         if not waiting.full():
             waiting.put(replace(read, seq=seq))
 
-    sampler = Sampler(interval_s, emit, gpm=gpm)
+    sampler: Telemetry = (
+        Sampler(interval_s, emit, gpm=gpm) if simulated is None else SimulatedSampler(interval_s, emit, simulated.gpus)
+    )
     sampler.start()
     try:
         while True:

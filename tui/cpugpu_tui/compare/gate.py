@@ -14,7 +14,7 @@ from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.folding import MeasuredRun
 
 GPU = "GPU"
-"""The name of the only GPU of a view; see `measured.device_names`."""
+"""Name of the first GPU of a run; the others are `GPU 2`, `GPU 3`, as in `state.folding`."""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def _next(inbox: queue.SimpleQueue[Message], wanted: type[T], within_s: float) -
     return None
 
 
-def _refusal(path: Path) -> tuple[str, str] | None:
+def _why_unusable(path: Path) -> tuple[str, str] | None:
     from cpugpu_tui.config.paths import prepare_folder
 
     try:
@@ -132,7 +132,7 @@ def _refusal(path: Path) -> tuple[str, str] | None:
     return None
 
 
-def _refused(folder: Path) -> str:
+def _why_not_writable(folder: Path) -> str:
     """Return why a folder rejects a temporary file; empty if it accepts one.
 
     Permissions are not enough: root may write to /proc, and a quota or a server may still refuse.
@@ -153,7 +153,7 @@ def history_facts(path: Path) -> HistoryFacts:
     refusal: tuple[str, str] | None = None
     # The first run creates the default folder; any other folder that is missing is likely a typo.
     if path != paths.default_database_path() or path.parent.exists():
-        refusal = _refusal(path)
+        refusal = _why_unusable(path)
     exists = path.is_file()
     folder = next(folder for folder in path.parents if folder.is_dir())
     header = b""
@@ -161,8 +161,8 @@ def history_facts(path: Path) -> HistoryFacts:
         with path.open("rb") as file:
             header = file.read(100)
     # SQLite writes its journal beside the file, so the folder must be writable too.
-    refused = _refused(folder)
-    writable = not refused and (not exists or os.access(path, os.W_OK))
+    why_not = _why_not_writable(folder)
+    writable = not why_not and (not exists or os.access(path, os.W_OK))
     disk = shutil.disk_usage(folder)
     return HistoryFacts(
         path=path,
@@ -171,7 +171,7 @@ def history_facts(path: Path) -> HistoryFacts:
         header=header,
         size_bytes=path.stat().st_size if exists else 0,
         writable=writable,
-        why_not=refused,
+        why_not=why_not,
         network=journal_mode(folder.resolve(), mounts()) == "DELETE",
         free_bytes=disk.free if disk.total else None,  # /proc and the like report a size of 0
         known_version=len(schema.MIGRATIONS),

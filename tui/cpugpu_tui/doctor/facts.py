@@ -18,6 +18,7 @@ from typing import Any, Literal
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml.calls import BROKEN
+from cpugpu_tui.machine.processes import visible_pids
 from cpugpu_tui.model import Device, GpuTelemetry
 from cpugpu_tui.render.capabilities import Capabilities
 from cpugpu_tui.transport.interpreter_search import Interpreter
@@ -89,7 +90,7 @@ def own_runs(root: str = "/", me: int | None = None) -> tuple[OwnRun, ...]:
     """Return other processes of this program, except agents and our own parents and children."""
     me = os.getpid() if me is None else me
     family = {me, *_ancestors(root, me)}
-    found = {pid for pid in _pids(root) if _is_ours(procfs.command_words(pid, root))}
+    found = {pid for pid in visible_pids(root) if _is_ours(procfs.command_words(pid, root))}
     children = {pid for pid in found if _parent(root, pid) in found | {me}}
     return tuple(OwnRun(pid, *procfs.process_owner(pid, root)) for pid in sorted(found - children - family))
 
@@ -106,17 +107,9 @@ def _is_ours(words: list[str]) -> bool:
     )
 
 
-def _pids(root: str) -> Iterator[int]:
-    try:
-        names = os.listdir(Path(root, "proc"))
-    except OSError:
-        return
-    yield from (int(name) for name in names if name.isdecimal())
-
-
 def _parent(root: str, pid: int) -> int | None:
-    parent = "".join(procfs.stat_words(pid, root)[1:2])
-    return int(parent) if parent.isdecimal() else None
+    found = procfs.read_process(pid, root)
+    return found.parent if found is not None else None
 
 
 def _ancestors(root: str, pid: int) -> Iterator[int]:
@@ -161,7 +154,7 @@ class DriverSetup:
 
     init_code: int | None = None
     """NVML's code if no session could be opened: 4 no permission, 9 not loaded, 12 no library, 18 version mismatch.
-    `returns.BROKEN` if the error has no code or GPUs cannot be counted; None if it worked or was not tried."""
+    `BROKEN` if the error has no code or GPUs cannot be counted; None if it worked or was not tried."""
     version: str | None = None
     """Such as `580.159.03`."""
     cuda: tuple[int, int] | None = None

@@ -17,7 +17,7 @@ from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import percent, time_text
-from cpugpu_tui.render.answers import taken_apart
+from cpugpu_tui.render.answers import decomposition_of
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, finished_rows, survey_chart
@@ -160,7 +160,7 @@ def _breakdowns(state: RunState, sweep: SweepKey) -> list[dict[str, Any]]:
     which = f", {rows[0].gpu.device}" if rows and rows[0].gpu is not None and len(state.gpus) > 1 else ""
     found = []
     for title, moved in ((f"Inputs on the GPU{which}", False), (f"Including copies{which}", True)):
-        known = [(row, parts) for row in rows if (parts := taken_apart(row, moved=moved)) is not None]
+        known = [(row, parts) for row in rows if (parts := decomposition_of(row, moved=moved)) is not None]
         if known:
             heads = [(name, PARTS[name]) for name, _ in known[0][1].parts]
             if any(abs(parts.share(parts.rest_ns)) >= costs.LEAST_REST for _, parts in known):

@@ -10,10 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter_ns, thread_time_ns
-from typing import NamedTuple
 
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.machine.text import printable
+from cpugpu_tui.machine.processes import visible_pids
+from cpugpu_tui.machine.procfs import Process
 from cpugpu_tui.model import CoreUse, CoreUser
 
 TASKS = "proc/self/task"
@@ -139,19 +139,6 @@ KERNEL_PID = 2
 """Parent of the kernel's threads, if this namespace shows them."""
 
 
-class Process(NamedTuple):
-    """One process at one moment."""
-
-    command: str
-    parent: int
-    ticks: int
-    """User and system time since it started."""
-    started_ticks: int
-    """Start time; with the id it identifies the process even if the id is reused."""
-    ended_ticks: int = 0
-    """User and system time of its ended children."""
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """CPU time used by every process and core up to one moment."""
@@ -168,21 +155,6 @@ class Snapshot:
     """Time that the hypervisor gave to other machines while ours needed these cores."""
     throttled: Mapping[str, tuple[int, float]] = field(default_factory=dict)
     """See `procfs.cpu_throttled`."""
-
-
-def parse_process(text: str) -> Process | None:
-    """Parse `/proc/PID/stat`; None for anything else. The name may contain spaces and brackets."""
-    head, _, rest = text.rpartition(")")
-    fields = rest.split()
-    if len(fields) < 20 or "(" not in head:
-        return None
-    # proc(5), counted from the state (field 3): ppid 1, utime 11, stime 12, cutime 13, cstime 14, starttime 19.
-    try:
-        parent, user, system, *children = (int(fields[place]) for place in (1, 11, 12, 13, 14, 19))
-    except ValueError:
-        return None
-    *ended, started = children
-    return Process(printable(head.partition("(")[2], 40), parent, user + system, started, sum(ended))
 
 
 def _core_lines(text: str) -> Iterator[tuple[str, list[int]]]:
@@ -207,16 +179,13 @@ def snapshot(root: str = "/") -> Snapshot:
     """Return a snapshot of the present moment, without what cannot be read."""
     at_ns, began_cpu_ns = perf_counter_ns(), thread_time_ns()
     found: dict[int, Process] = {}
-    try:
-        pids = sorted(int(name) for name in os.listdir(Path(root, "proc")) if name.isdecimal())
-    except OSError:
-        pids = []
+    pids = visible_pids(root)
     is_complete = 0 < len(pids) <= MOST_PROCESSES
     for pid in pids[:MOST_PROCESSES]:
         if thread_time_ns() - began_cpu_ns > MOST_CPU_NS or perf_counter_ns() - at_ns > MOST_NS:
             is_complete = False
             break
-        process = parse_process(procfs.file_text(root, f"proc/{pid}/stat") or "")
+        process = procfs.read_process(pid, root)
         if process is not None:
             found[pid] = process
     cores = parse_cores(procfs.file_text(root, "proc/stat") or "", procfs.affinity_cores(root))

@@ -17,10 +17,18 @@ MARK = "CPUGPU_TUI_COMMAND"
 """Variable in the environment of every process of a command; its value is the id of the agent."""
 
 
+def visible_pids(root: str = "/") -> list[int]:
+    """Return the ids of all visible processes, smallest first; empty if they cannot be listed."""
+    try:
+        return sorted(int(name) for name in os.listdir(os.path.join(root, "proc")) if name.isdecimal())
+    except OSError:
+        return []
+
+
 def marked(agent_pid: int, strangers: set[int] | None = None) -> list[int]:
     """Return the processes of an agent's commands. `strangers` collects others, which are not looked at again."""
     wanted, others, found = f"{MARK}={agent_pid}".encode(), set() if strangers is None else strangers, []
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+    for pid in visible_pids():
         if pid in others:
             continue
         try:

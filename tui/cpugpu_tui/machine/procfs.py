@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from math import floor
 from pathlib import Path
+from typing import NamedTuple
 
 from cpugpu_tui.machine.limits import MOST_CPUS
 from cpugpu_tui.machine.text import printable
@@ -36,12 +37,6 @@ def file_text(root: str, path: str) -> str | None:
 def _whole(text: str) -> int | None:
     """Parse an integer of at most 64 bits; None for anything else."""
     return int(text) if text.isdecimal() and len(text) <= 20 else None
-
-
-def _wholes(words: list[str]) -> list[int] | None:
-    """Parse integers; None unless all words are integers."""
-    numbers = [number for number in map(_whole, words) if number is not None]
-    return numbers if len(numbers) == len(words) else None
 
 
 def _decimal(text: str) -> float | None:
@@ -154,8 +149,8 @@ def cpu_ticks(root: str = "/") -> tuple[int, int] | None:
     if len(words) < 6 or words[0] != "cpu":
         return None
     # proc(5): user nice system idle iowait irq softirq steal; guest time, after those, is already in user.
-    ticks = _wholes(words[1:9])
-    if ticks is None:
+    ticks = [number for number in map(_whole, words[1:9]) if number is not None]
+    if len(ticks) < len(words[1:9]):
         return None
     idle = ticks[3] + ticks[4]
     return sum(ticks) - idle, sum(ticks)
@@ -309,20 +304,30 @@ def command_words(pid: int, root: str = "/") -> list[str]:
     return (file_text(root, f"proc/{pid}/cmdline") or "").rstrip("\0").split("\0")
 
 
-def stat_words(pid: int, root: str = "/") -> list[str]:
-    """Return /proc/PID/stat from its third field on, the state (man 5 proc); empty if it cannot be read."""
-    # The second field, the name, stands in parentheses and may itself contain blanks and parentheses.
-    return (file_text(root, f"proc/{pid}/stat") or "").rpartition(")")[2].split()
+class Process(NamedTuple):
+    """One process at one moment."""
+
+    command: str
+    parent: int
+    ticks: int
+    """User and system time of all its threads since it started."""
+    started_ticks: int
+    """Start time, clock ticks since boot. It tells a process from a later one with the same id."""
+    ended_ticks: int = 0
+    """User and system time of its ended children."""
 
 
-def process_cpu_s(pid: int, root: str = "/") -> tuple[int, float] | None:
-    """Return (start, CPU time in s) of a process with all its threads; None if it cannot be read.
-
-    The start, in clock ticks since boot, tells a process from a later one with the same pid.
-    """
-    words = stat_words(pid, root)
-    counted = _wholes([words[11], words[12], words[19]]) if len(words) > 19 else None
-    return None if counted is None else (counted[2], (counted[0] + counted[1]) / os.sysconf("SC_CLK_TCK"))
+def read_process(pid: int, root: str = "/") -> Process | None:
+    """Return a process; None if it cannot be read."""
+    # The name stands in parentheses and may itself contain blanks and parentheses.
+    head, _, rest = (file_text(root, f"proc/{pid}/stat") or "").rpartition(")")
+    words = rest.split()
+    # proc(5), counted from the state (field 3): ppid 1, utime 11, stime 12, cutime 13, cstime 14, starttime 19.
+    try:
+        parent, user, system, *ended, started = (int(words[place]) for place in (1, 11, 12, 13, 14, 19))
+    except (IndexError, ValueError):
+        return None
+    return Process(printable(head.partition("(")[2], 40), parent, user + system, started, sum(ended))
 
 
 DRIVER_VERSION = Path("/proc/driver/nvidia/version")

@@ -96,7 +96,7 @@ class Reading:
     value: float | None
     """The value, in the unit at the end of the reading's key."""
     reason: str | None = None
-    """Why the value is missing: a key of `telemetry.reasons.REASONS`."""
+    """Why the value is missing: a key of `machine.text.REASONS`."""
     age_s: float = 0.0
     """Age of the value at the time of the event, seconds."""
     is_stamped: bool = False
@@ -221,7 +221,7 @@ class CommandUse:
     utilisation_pct: float | None = None
     """Highest GPU utilisation of one process; None if unknown."""
     gpu_reason: str | None = None
-    """Why it is unknown whether it used the GPU: a key of `telemetry.reasons.REASONS`."""
+    """Why it is unknown whether it used the GPU: a key of `machine.text.REASONS`."""
     startup_ns: float | None = None
     """Median time of a command that does nothing but start, ns; None without one."""
 

@@ -184,7 +184,7 @@ class EnergyMeasured(Event):
     power_mw: tuple[float, ...] = ()
     """Instantaneous power, read at even intervals between blocks, mW."""
     reason: str | None = None
-    """Why the window is missing: a key of `telemetry.reasons.REASONS`."""
+    """Why the window is missing: a key of `machine.text.REASONS`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

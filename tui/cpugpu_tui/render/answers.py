@@ -279,8 +279,8 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
         measured=worlds[RESIDENT],
         threads=threads_of(rows),
         worlds={key: found for key, found in worlds.items() if found.points},
-        resident=taken_apart(smallest, moved=False) if smallest is not None else None,
-        moved=taken_apart(smallest, moved=True) if smallest is not None else None,
+        resident=decomposition_of(smallest, moved=False) if smallest is not None else None,
+        moved=decomposition_of(smallest, moved=True) if smallest is not None else None,
         printed=tuple(found for row in rows if (found := _printed(row)) is not None),
         axis=axis_of(run, rows),
     )
@@ -331,7 +331,7 @@ def _threads_in_force(row: Row) -> int:
     return calibrated.threads if calibrated is not None else row.case.threads
 
 
-def taken_apart(row: Row, *, moved: bool) -> Decomposition | None:
+def decomposition_of(row: Row, *, moved: bool) -> Decomposition | None:
     """Return the parts of one call on the GPU, `moved` with copies to and from the host."""
     times = row.gpu
     if times is None or row.status == "mismatch":

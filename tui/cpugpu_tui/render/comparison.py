@@ -90,7 +90,7 @@ def left_out(series: Series) -> str:
     return f"{starved} of {count} cases had no free CPU core in some run; those times are left out."
 
 
-def said(series: Series) -> str:
+def series_text(series: Series) -> str:
     """Return a series as the user named it, safe for a terminal."""
     return printable(series.text)
 
@@ -98,7 +98,7 @@ def said(series: Series) -> str:
 def against(found: SeriesComparison) -> str:
     """Return which series are compared; simulated ones are marked first."""
     simulated = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
-    return f"{simulated}{said(found.base)} against {said(found.new)}"
+    return f"{simulated}{series_text(found.base)} against {series_text(found.new)}"
 
 
 CASE, TIME, BASE, NEW, CHANGE, INTERVAL, AT_LEAST, AT_MOST, RUNS, VERDICT, OUTCOME = (

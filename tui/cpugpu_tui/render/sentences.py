@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -241,15 +240,12 @@ def _bracket(found: Crossover) -> str:
     return NONE if found.low is None else f"{_size(found.low)}–{_size(found.high or 0)}"
 
 
-_EVERY = re.compile(r"^at every size from (\S+) to (\S+)")
-
-
 def _from(found: Crossover, axis: str = "") -> str:
     """Return where the GPU wins, in a few words."""
     if found.kind == RISES and is_wide(found):
         return f"within {_bracket(found)}"  # the column of brackets may have no room
     if found.kind in (ALWAYS, RISES):
-        return _EVERY.sub(r"every size (\1–\2)", where(found, axis)).removeprefix("from ")
+        return where(found, axis, brief=True).removeprefix("from ")
     if found.kind == NEVER:
         return _nowhere(found)
     return where(found, axis) if found.low is not None else open_sweep_words(found)

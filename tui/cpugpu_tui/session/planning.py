@@ -114,7 +114,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
             cases.setdefault(case.key, case)
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
-    check_positive(request)
+    check_settings(request)
     for device in request.devices:
         check_device(device)
     budget_s = min((preset.budget_s for preset in presets), default=5.0)
@@ -348,8 +348,8 @@ def _named(info: model.WorkloadInfo, variant: str, request: PlanRequest) -> str:
     return info.variants[0] if variant == "default" else variant
 
 
-def check_positive(request: PlanRequest) -> None:
-    """Check counts, times, cache state and scale.
+def check_settings(request: PlanRequest) -> None:
+    """Check the numbers, cache state and scale of a request.
 
     Raises:
         FieldError: a count below 1 or above 1,000, a time that is not above 0, or an unknown cache state or scale.

@@ -33,7 +33,7 @@ def repeat_text(run: model.RunStarted) -> str:
 def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     """Return the commands that repeat a run: one if it can name all cases.
 
-    None if its code was an object, or if it is one side of a duet.
+    Empty if its code was an object, or if it is one side of a duet.
     """
     if run.environment.get(model.DUET) or any(code.target[:1] == (CALLER,) for code in run.plan.codes):
         return ()

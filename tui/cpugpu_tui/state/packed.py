@@ -63,9 +63,9 @@ class Packed(Mapping[H, T]):
 
 
 class Made(Packed[str, T]):
-    """Another mapping whose values are replaced by what is made of them when they are first asked for.
+    """A copy of a mapping that converts each value with `make` when it is first read.
 
-    A value is dropped once it is replaced. `make` must return an equal value for one that it made, because two threads
+    The original value is dropped then. `make` must return an equal value for one that it made, because two threads
     may ask at once.
     """
 

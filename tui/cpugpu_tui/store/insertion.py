@@ -190,6 +190,5 @@ def _boot_id() -> str:
 
 
 def _started_ticks(pid: int) -> int:
-    """Return field 22 of /proc/<pid>/stat (man 5 proc); 0 if it cannot be read."""
-    words = procfs.stat_words(pid)
-    return int(words[19]) if len(words) > 19 else 0
+    found = procfs.read_process(pid)
+    return found.started_ticks if found is not None else 0

@@ -29,7 +29,7 @@ BACKEND = "inductor"
 """The compiler of `torch.compile`."""
 
 Around = Callable[[Callable[..., Any]], Callable[..., Any]]
-"""Puts something around each call of a function."""
+"""Returns a wrapper of a function, for example one that sets the default device."""
 
 EAGER_REMEDY = "Time the default variant instead."
 

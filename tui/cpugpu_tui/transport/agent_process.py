@@ -67,7 +67,7 @@ class AgentProcess:
         self._is_reached = self._is_late = False
         self.is_ready = False
         """Whether it has said hello."""
-        self._is_fed, self._is_awaited, self._was_stopped = not start.feed, False, False
+        self._is_fed, self._is_awaited, self._restarts_limit = not start.feed, False, False
         self._waiting_since_s = self._beaten_s = time.monotonic()
         self._ended = threading.Event()
         # Reentrant: a signal handler may interrupt the thread that holds it, and take it again.
@@ -156,7 +156,7 @@ class AgentProcess:
     def signal(self, number: int) -> None:
         """Send a signal to the agent's process group, unless the process was reaped."""
         if number == signal.SIGSTOP:
-            self._was_stopped = True
+            self._restarts_limit = True
         with self._signalling:
             if not self._ended.is_set():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -263,7 +263,7 @@ class AgentProcess:
             if not self.is_ready:
                 self._watch_loading(event.source)
             else:  # the import of a plan's function, which the session limits: the driver has not been asked yet
-                self._was_stopped = True
+                self._restarts_limit = True
                 self.messages.put(event)
             return
         self._watch_loading("")
@@ -275,8 +275,8 @@ class AgentProcess:
         self.messages.put(event)
 
     def _await_answer(self, limit_s: float) -> None:
-        """Start the time limit for the answer to the plan; suspending the agent (ctrl+z) restarts it."""
-        self._was_stopped = False
+        """Start the time limit for the answer to the plan. Suspending it (ctrl+z) or an import restarts the limit."""
+        self._restarts_limit = False
         timer = threading.Timer(limit_s, self._look_for_answer, (limit_s,))
         timer.daemon = True
         timer.start()
@@ -284,7 +284,7 @@ class AgentProcess:
     def _look_for_answer(self, limit_s: float) -> None:
         if not self._is_awaited or not self.alive:
             return
-        if self._was_stopped:
+        if self._restarts_limit:
             self._await_answer(limit_s)
             return
         self._fault = HostError(

@@ -24,7 +24,7 @@ class Probe:
 
     def __init__(self, held_bytes: int | None = 0, utilisation_pct: float = 40.0) -> None:
         self.held_bytes = held_bytes
-        self.used = Reading(utilisation_pct)
+        self.used_pct = utilisation_pct
 
     def pids(self) -> frozenset[int]:
         return frozenset()
@@ -35,9 +35,9 @@ class Probe:
             return Reading(None, "no-permission")
         return dict.fromkeys(pids, self.held_bytes) if self.held_bytes else {}
 
-    def utilisation_pct(self, pids: Collection[int], since_us: int) -> Reading:
+    def utilisation_pct(self, pids: Collection[int], since_us: int) -> float:
         del pids, since_us
-        return self.used
+        return self.used_pct
 
 
 def python(code: str) -> tuple[str, ...]:

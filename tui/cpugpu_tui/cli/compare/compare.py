@@ -85,7 +85,7 @@ def baseline(
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
     from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.compare.series import checked_baseline, series_of_id
-    from cpugpu_tui.render.comparison import left_out, said
+    from cpugpu_tui.render.comparison import left_out, series_text
 
     checked_baseline(name)
     with writing(database) as store:
@@ -96,7 +96,7 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
         if as_json:
             _print_baseline(store, name, series_id, as_json=True)
             return
-    tell(plain(f"Baseline {name} is {said(series)}."))
+    tell(plain(f"Baseline {name} is {series_text(series)}."))
     if without := left_out(series):
         tell(plain(without))
 
@@ -117,12 +117,12 @@ def _require_times(series: Series) -> None:
 def _print_baseline(store: Store, name: str, series_id: str, *, as_json: bool) -> None:
     from cpugpu_tui.compare.series import series_of_id
     from cpugpu_tui.machine.text import printable
-    from cpugpu_tui.render.comparison import said
+    from cpugpu_tui.render.comparison import series_text
 
     runs = store.runs_of(series_id)
     if as_json:
         print_json({"name": name, "series_id": series_id, "run_ids": runs})
     elif runs:
-        tell(plain(f"{printable(name)}: {said(series_of_id(store, series_id))}"))
+        tell(plain(f"{printable(name)}: {series_text(series_of_id(store, series_id))}"))
     else:
         tell(plain(f"{printable(name)}: no finished run"))

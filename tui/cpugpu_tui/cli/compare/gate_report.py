@@ -32,7 +32,7 @@ from cpugpu_tui.render.comparison import (
     judged_text,
     mean_text,
     percent_text,
-    said,
+    series_text,
 )
 from cpugpu_tui.render.fleet import host_data
 
@@ -82,7 +82,7 @@ def junit(report: GateReport) -> bytes:
     numbers["skipped"] = counts["skipped"]
     suite = ElementTree.Element("testsuite", {"name": "cpugpu-tui gate"} | {k: str(v) for k, v in numbers.items()})
     properties = ElementTree.SubElement(suite, "properties")
-    data = [("base", said(report.found.base)), ("new", said(report.found.new))]
+    data = [("base", series_text(report.found.base)), ("new", series_text(report.found.new))]
     data += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
     for name, value in data:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
@@ -116,7 +116,7 @@ def markdown(report: GateReport) -> bytes:
     lines = [
         f"## {escaped(gate_sentence(report))}",
         "",
-        escaped(f"{said(found.base)} against {said(found.new)}"),
+        escaped(f"{series_text(found.base)} against {series_text(found.new)}"),
         "",
     ]
     if found.differences:

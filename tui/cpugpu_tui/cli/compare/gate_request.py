@@ -21,7 +21,7 @@ from cpugpu_tui.compare.gate import GateReport, gate_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
-    EXIT_CHECK_SAID_NO,
+    EXIT_CHECK_FAILED,
     EXIT_OK,
     EXIT_UNFIT,
     EXIT_USAGE,
@@ -34,7 +34,7 @@ from cpugpu_tui.export import target
 from cpugpu_tui.model import Event, Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.folding import measured
 from cpugpu_tui.store.outbox import Outbox
@@ -43,7 +43,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 LIMITS: Mapping[str, float] = dict.fromkeys(BANDS, 0.05)
 """Limits of the times that `--max-slowdown` does not name."""
 
-EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_SAID_NO, FAILED: EXIT_CASES_FAILED}
+EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_FAILED, FAILED: EXIT_CASES_FAILED}
 """Exit code by verdict. Anything else is undecided: `EXIT_UNFIT`, never 0."""
 
 
@@ -74,7 +74,7 @@ class GateRequest:
         """Check everything before minutes of running."""
         if self.new is not None and self.names:
             raise UsageError(f"--new {self.new} cannot be combined with {self.names[0]}.", "Leave one of them out.")
-        check_positive(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
+        check_settings(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
         reports = [path for path in (self.junit, self.summary) if path is not None]
         for path in reports:
             target.check_file(path)

@@ -18,7 +18,7 @@ from cpugpu_tui.cli.options import refuse_beside
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
 from cpugpu_tui.cli.running.one_run import Progress, See, facts, run_once, say_why, seen_by, signals_stop, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
-from cpugpu_tui.cli.running.saving import Outputs, remark_of, save_rest, saving, say_remark, way_into
+from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
@@ -30,7 +30,7 @@ from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.event_stream import new_id
-from cpugpu_tui.session.planning import PlanRequest, build_plan, check_positive, nth_plan
+from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.folding import measured
@@ -182,7 +182,7 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
 
 
 def _exit_code(duet: Duet, ended: Sequence[RunFinished]) -> int:
-    """Return the exit code of a pair, after saying why an interpreter could not run. The others were stopped then."""
+    """Return the exit code of a pair. Print why an interpreter could not run; the others were stopped then."""
     failed = [each for each in ended if each.status == "failed"]
     for each in failed:
         say_why(each)
@@ -301,11 +301,11 @@ def resume_run(context: typer.Context, preset: str | None = None) -> int:
         raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
     named_python = pythons[0] if pythons else None
     outputs = Outputs(given["export"] or (), given["tensorboard"])
-    with way_into(database, open_store(database, keep_aside=False), keep_aside=False) as outbox:
+    with outbox_of(database, open_store(database, keep_aside=False), keep_aside=False) as outbox:
         store = outbox.store
         assert store is not None
         with failure_as_event(as_json=as_json):
-            check_positive(PlanRequest((), case_timeout_s=given["case_timeout"]))
+            check_settings(PlanRequest((), case_timeout_s=given["case_timeout"]))
             run = _wanted(store, given["names"] or (), preset)
             plan = run.started.plan
             outputs.check()

@@ -34,17 +34,17 @@ def saving(options: RunOptions) -> Iterator[Outbox | None]:
     store = None
     with suppress(StoreError):  # the outbox tries again, and reports the reason at the end
         store = open_store(options.database)
-    with way_into(options.database, store) as outbox:
+    with outbox_of(options.database, store) as outbox:
         yield outbox
 
 
-def way_into(database: Path | None, store: Store | None, *, keep_aside: bool = True) -> AbstractContextManager[Outbox]:
+def outbox_of(database: Path | None, store: Store | None, *, keep_aside: bool = True) -> AbstractContextManager[Outbox]:
     """Return the outbox of a history as a context manager."""
-    return closed(Outbox(lambda wait_s: open_store(database, keep_aside=keep_aside, wait_s=wait_s), store))
+    return closing_outbox(Outbox(lambda wait_s: open_store(database, keep_aside=keep_aside, wait_s=wait_s), store))
 
 
 @contextmanager
-def closed(outbox: Outbox) -> Iterator[Outbox]:
+def closing_outbox(outbox: Outbox) -> Iterator[Outbox]:
     """Close an outbox at the end. After an exception, try once more to save what waits."""
     try:
         yield outbox

@@ -12,7 +12,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, tell
 from cpugpu_tui.cli.time import CodeSizes, InPlace, Lets, Setup
-from cpugpu_tui.errors import EXIT_CHECK_SAID_NO, EXIT_OK, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.thresholds import Thresholds
@@ -155,4 +155,4 @@ def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> 
     for sentence in sentences:
         say(plain(sentence))
     say(f"{len(sentences)} of {count} thresholds moved out of their brackets.")
-    return EXIT_CHECK_SAID_NO if sentences else EXIT_OK
+    return EXIT_CHECK_FAILED if sentences else EXIT_OK

@@ -268,7 +268,7 @@ NO_PYNVML = (
 
 
 def reason_of(code: int) -> str:
-    """Return the reason for a missing value, a key of `telemetry.reasons.REASONS`."""
+    """Return the reason for a missing value, a key of `machine.text.REASONS`."""
     return _REASONS.get(code, "unknown")
 
 

@@ -28,7 +28,7 @@ class Stamped:
 
     value: float | None
     reason: str | None = None
-    """A key of `telemetry.reasons.REASONS`."""
+    """A key of `machine.text.REASONS`."""
     at_us: int = 0
     """Microseconds since the epoch."""
     is_stamped: bool = False

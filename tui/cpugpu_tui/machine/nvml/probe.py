@@ -35,7 +35,7 @@ from cpugpu_tui.machine.nvml.fields import (
     decoded,
     read_fields,
 )
-from cpugpu_tui.machine.nvml.processes import compute_processes, find_slices, owned, running
+from cpugpu_tui.machine.nvml.processes import compute_processes, find_slices, kernel_shares, owned, running
 from cpugpu_tui.model import GpuProcess, Reading
 
 _EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))
@@ -165,13 +165,11 @@ class GpuProbe:
         new = {pid: held for pid, held in found if pid not in before and not os.path.exists(f"{self._root}/proc/{pid}")}
         return ours or new
 
-    def utilisation_pct(self, pids: Collection[int], since_us: int) -> Reading:
+    def utilisation_pct(self, pids: Collection[int], since_us: int) -> float | None:
         """Return the highest utilisation of the GPU by one of these processes since a time of the wall clock."""
-        found = self._call(lambda nvml, handle: nvml.nvmlDeviceGetProcessUtilization(handle, since_us))
-        if isinstance(found, Reading):
-            return found
-        known = [float(each.smUtil) for each in found if each.pid in pids]
-        return plausible("kernel_active_pct", Reading(max(known))) if known else Reading(None, "window-too-short")
+        found = self._call(lambda nvml, handle: kernel_shares(nvml, handle, since_us))
+        shares = {} if isinstance(found, Reading) else found
+        return max((shares[pid].value or 0.0 for pid in pids if pid in shares), default=None)
 
     # ---------------------------------------------------------------- inside
 

@@ -5,13 +5,14 @@ Graphics processes are not listed, because that takes 4.5 ms."""
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
 from cpugpu_tui.machine.limits import LIMITS, MOST_PROCESSES, MOST_SLICES, plausible
 from cpugpu_tui.machine.nvml.calls import FUNCTION_MISSING, NO_NUMBERS, NOT_FOUND, Call, ask, memory_readings, text
-from cpugpu_tui.machine.procfs import process_cpu_s, process_owner
+from cpugpu_tui.machine.procfs import Process, process_owner, read_process
 from cpugpu_tui.model import GpuProcess, MigInstance, Reading
 
 _NAMES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
@@ -73,7 +74,7 @@ class ProcessUse:
     def __init__(self, root: str) -> None:
         """`root` is the folder that holds `proc`."""
         self._root = root
-        self._cpu: dict[int, tuple[int, float]] = {}
+        self._cpu: dict[int, Process] = {}
         self._readings: dict[int, dict[str, Reading]] = {}
         self._read_s = float("-inf")
 
@@ -83,7 +84,7 @@ class ProcessUse:
         `why_not` is the reason why the driver is not asked for GPU shares; empty to ask it.
         """
         elapsed_s, before, self._read_s = now_s - self._read_s, self._cpu, now_s
-        self._cpu = {pid: cpu for pid in pids if (cpu := process_cpu_s(pid, self._root)) is not None}
+        self._cpu = {pid: found for pid in pids if (found := read_process(pid, self._root)) is not None}
         busy: Any = Reading(None, why_not)
         if pids and not why_not:
             # Of the first reading, too, only the last seconds count.
@@ -134,13 +135,13 @@ def kernel_shares(nvml: Any, handle: Any, since_us: int) -> dict[int, Reading]:
     return {int(pid): plausible("kernel_active_pct", Reading(float(each.smUtil))) for pid, each in newest.items()}
 
 
-def cores_used(before: tuple[int, float] | None, after: tuple[int, float] | None, elapsed_s: float) -> Reading:
-    """Return the cores that a process used between two `process_cpu_s`, or the reason why they are unknown."""
+def cores_used(before: Process | None, after: Process | None, elapsed_s: float) -> Reading:
+    """Return the cores that a process used between two moments, or the reason why they are unknown."""
     if after is None:
         return Reading(None, "unresolved")
-    if before is None or before[0] != after[0] or elapsed_s <= 0:
+    if before is None or before.started_ticks != after.started_ticks or elapsed_s <= 0:
         return Reading(None, "not-yet")
-    return plausible("cpu_cores", Reading(max(0.0, after[1] - before[1]) / elapsed_s))
+    return plausible("cpu_cores", Reading(max(0, after.ticks - before.ticks) / os.sysconf("SC_CLK_TCK") / elapsed_s))
 
 
 WHOLE_GPU_ONLY = frozenset(

@@ -109,7 +109,7 @@ class CommandTimer(HostTimer):
             for pid, held_bytes in held.items():
                 known[pid] = max(known.get(pid, 0), held_bytes or 0)
             if held and name == self.device.name:
-                used = probe.utilisation_pct(known, began_us).value
+                used = probe.utilisation_pct(known, began_us)
                 seen.utilisation_pct = max(filter(None, (used, seen.utilisation_pct)), default=used)
 
     def _traced(self, op: CommandOperation, seen: Seen, startup_ns: float | None) -> CodeTraced:

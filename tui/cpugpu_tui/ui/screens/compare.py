@@ -20,7 +20,7 @@ from cpugpu_tui.render.comparison import (
     RUNS,
     TIME,
     cells,
-    said,
+    series_text,
     summary,
 )
 from cpugpu_tui.ui import keys
@@ -98,7 +98,7 @@ class CompareScreen(Page):
         compared = self._compared
         text = "reading the saved runs" if compared is None else ""
         if compared is not None and compared.found is not None:
-            text = f"{said(compared.found.new)} vs {said(compared.found.base)}"
+            text = f"{series_text(compared.found.new)} vs {series_text(compared.found.base)}"
         which = f" {compared.place + 1} of {compared.count} " if compared is not None and compared.count > 1 else ""
         return (("Compare ", "title"), (which, "muted"), (spelled(f" {text}", self.glyphs), "text"))
 

@@ -10,7 +10,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
-from cpugpu_tui.render.answers import beside, taken_apart
+from cpugpu_tui.render.answers import beside, decomposition_of
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -153,7 +153,7 @@ def breakdown_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list
     if times is None or row.status == "mismatch":
         return [title, *paragraph(MISMATCH if times else NOT_YET, width, "muted")]
     kernels_ns = times.kernels_ns or times.median_ns(DEVICE_WARM) or 0.0
-    resident, moved = taken_apart(row, moved=False), taken_apart(row, moved=True)
+    resident, moved = decomposition_of(row, moved=False), decomposition_of(row, moved=True)
     if resident is None and moved is None:
         return [title, *paragraph(_why_not(row, times), width, "muted")]
     lines = [title]
