@@ -199,8 +199,8 @@ def _short(text: str) -> str:
 def searched_text(run: RunSummary) -> str:
     """Return the text in which the words of a filter are searched, in lower case."""
     parts = [
-        str(run.number), run.run_id, run.name, run.statement, run.status, run.hostname, run.machine, run.fleet_host or "",
-        _day(run), *run.devices, *(f"#{tag}" for tag in run.tags),
+        str(run.number), run.run_id, run.name, run.statement, run.status, run.hostname, run.machine,
+        run.fleet_host or "", _day(run), *run.devices, *(f"#{tag}" for tag in run.tags),
         *(f"baseline:{name}" for name in run.baselines), "simulated" if run.simulated else "",
     ]  # fmt: skip
     return "\n".join(parts).lower()
