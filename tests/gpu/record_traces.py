@@ -99,7 +99,7 @@ def record(name: str, path: Path) -> None:
             read = _fresh(sweeps) if number == 0 else sweeps.get(timeout=10)
             kept = anonymous(read, gpu.index)
             if number == 0:
-                recorder.header(header_of(kept, "live", INTERVAL_S, found, torch_version))
+                recorder.header(replace(header_of(kept, "live", INTERVAL_S, found), torch=torch_version))
             recorder.sample(kept)
         recorder.close()
     finally:

@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Mapping
 from itertools import pairwise
@@ -155,11 +156,13 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
     """
     name = os.fsdecode(path)
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading from a pipe or a terminal may wait for ever
+            raise ThresholdsError("It is not a regular file.")
         with open(path, "rb") as file:
             text = file.read(MOST_BYTES + 1)
-        return Thresholds(
-            json.loads(text) if len(text) <= MOST_BYTES else None, this_machine() if here is None else here
-        )
+        if len(text) > MOST_BYTES:
+            raise ThresholdsError(f"It has more than {MOST_BYTES / 1e6:.0f} MB.")
+        return Thresholds(json.loads(text), this_machine() if here is None else here)
     except OSError as error:
         reason = f"Cannot read {name}: {error.strerror}."
     except ThresholdsError as error:

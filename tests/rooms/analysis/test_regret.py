@@ -25,8 +25,14 @@ def test_a_range_without_other_sizes_has_none_to_verify(parts: tuple[tuple[str, 
 
 
 def test_what_lies_in_a_bracket_is_not_answered() -> None:
-    assert answered(PARTS) == pytest.approx(0.98, abs=0.01)
     assert answered((("cpu", 10, 20), ("cuda", 500, 1000))) == pytest.approx(0.3, abs=0.05)
+    assert answered((("cpu", 150, 162), ("cuda", 200, 250))) < 0.7
+
+
+@pytest.mark.parametrize(("first", "last"), [(16, 2048), (150, 200), (162, 177)])
+def test_a_bracket_that_no_search_narrows_further_does_not_count(first: int, last: int) -> None:
+    """It took 31 % of the range 150 to 200, so `verify` failed a file without fault."""
+    assert answered((("cpu", first, 162), ("cuda", 177, last))) == 1
 
 
 def test_the_regret_is_what_the_other_device_would_have_saved() -> None:

@@ -267,6 +267,15 @@ def test_verify_fails_a_file_that_chooses_wrongly(file: Path, cpugpu: CommandLin
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, "--json")
     assert done.code == EXIT_CASES_FAILED
     assert done.objects[-1]["answered"] < 0.95
+    words(done.err)
+
+
+def test_verify_passes_a_search_of_a_narrow_range(cpugpu: CommandLine, tmp_path: Path) -> None:
+    file = tmp_path / "narrow.json"
+    assert cpugpu.here("thresholds", "make", "matmul", "--n", "150:200", *STEADY, "-o", file).code == EXIT_OK
+    assert any(each.brackets for each in load(file, {}).entries)
+    done = cpugpu.here("thresholds", "verify", file, *STEADY)
+    assert (done.code, done.err) == (EXIT_OK, "")
 
 
 def test_verify_refuses_other_machines_and_unknown_operations(

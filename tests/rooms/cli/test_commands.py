@@ -71,6 +71,18 @@ def test_every_command_option_and_argument_has_help_in_sentences() -> None:
     check(typer.main.get_command(app))
 
 
+def test_only_commands_that_take_presets_name_them_in_defaults() -> None:
+    """`survey --help` said of its threads: `all, if the preset sets none`."""
+    named = 0
+    for words, group in groups_of(typer.main.get_command(app)):
+        for name, command in group.commands.items():
+            of_presets = [each.name for each in command.params if "preset" in str(getattr(each, "show_default", ""))]
+            arguments = [each.help for each in command.params if each.param_type_name == "argument"]
+            assert not of_presets or any("preset" in text.lower() for text in arguments), (*words, name, of_presets)
+            named += len(of_presets)
+    assert named
+
+
 def test_a_wrong_variable_is_named(cpugpu: CommandLine) -> None:
     done = cpugpu("run", "matmul", "--no-save", CPUGPU_CASE_TIMEOUT="soon")
     assert done.code == EXIT_USAGE

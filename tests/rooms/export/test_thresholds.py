@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +17,8 @@ from tests.helpers.app.several_gpus import run_of
 from tests.helpers.command_line import CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.export.thresholds import moved, named, operation_of, rendered, thresholds_of
+from cpugpu_tui.export import target
+from cpugpu_tui.export.thresholds import add_to, moved, named, operation_of, rendered, thresholds_of
 from cpugpu_tui.model import METRICS, Case
 from cpugpu_tui.thresholds import FORMAT, VERSION, Thresholds, load
 from cpugpu_tui.workloads.own_code import own_code
@@ -147,6 +154,33 @@ def test_two_names_that_become_one_are_refused(made: Path, tmp_path: Path, cpugp
     done = cpugpu.here("thresholds", "show", path, "--format", "c")
     assert done.code == 2
     assert "CPUGPU_A_B_FLOAT32_RESIDENT" in done.err
+
+
+def test_two_apps_that_add_to_a_file_at_once_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both read the file, and then both wrote it: the later one without what the earlier one had added."""
+    path, both_have_read, write = tmp_path / "thresholds.json", threading.Barrier(2), target.write
+
+    def write_late(place: Path, chunks: Iterable[bytes]) -> None:
+        with suppress(threading.BrokenBarrierError):  # with the lock, nobody else comes here
+            both_have_read.wait(0.5)
+        write(place, chunks)
+
+    runs = [run_of(1, cases=tuple(Case(name, size) for size in (16, 1024)), metrics=METRICS)
+            for name in ("matmul", "softmax")]  # fmt: skip
+    monkeypatch.setattr(target, "write", write_late)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(partial(add_to, path), runs))
+    assert {each.operation for each in load(path, {}).entries} == {"matmul", "softmax"}
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_lock_that_nobody_returns_does_not_stop_the_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `flock . cpugpu-tui thresholds make`."""
+    path = tmp_path / "thresholds.json"
+    monkeypatch.setattr(target, "LOCK_WAIT_S", 0.05)
+    with target.locked(path), target.locked(path):
+        target.write(path, [b"{}"])
+    assert path.read_bytes() == b"{}"
 
 
 def test_code_is_named_after_its_function_or_what_it_assigns(tmp_path: Path) -> None:

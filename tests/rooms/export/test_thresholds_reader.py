@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -150,6 +151,21 @@ def test_a_wrong_file_is_refused_with_a_sentence(
     written(tmp_path, REFUSED[name])
     with pytest.raises(ThresholdsError) as raised:
         load("thresholds.json")
+    words(str(raised.value))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_what_is_no_regular_file_is_not_waited_for(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path("/dev/zero" if kind == "device" else kind)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(ThresholdsError) as raised:
+        load(path)
     words(str(raised.value))
 
 

@@ -39,7 +39,7 @@ RUN = RunSummary(
      "text:baseline"],
 )  # fmt: skip
 def test_a_run_matches_by_its_content(text: str) -> None:
-    assert parse_filter(text).matches(RUN)
+    assert parse_filter(text)(RUN)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_run_matches_by_its_content(text: str) -> None:
      "host:node2", "#weekly", "matmul jacobian"],
 )  # fmt: skip
 def test_a_run_without_that_content_does_not(text: str) -> None:
-    assert not parse_filter(text).matches(RUN)
+    assert not parse_filter(text)(RUN)
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_an_error_about_a_very_long_part_stays_short(start: str) -> None:
 
 
 def test_while_it_is_typed_a_wrong_part_is_left_out_and_told() -> None:
-    found, error = parse_while_typed("matmul gpuu:h200 dtype:bf16")
+    matches, error = parse_while_typed("matmul gpuu:h200 dtype:bf16")
     assert error is not None
     assert "gpuu" in error.message
-    assert found.matches(RUN)
-    assert not found.matches(replace(RUN, dtypes=("float32",)))
+    assert matches(RUN)
+    assert not matches(replace(RUN, dtypes=("float32",)))
 
 
 @pytest.mark.parametrize("key", ["", "a/b/c", "w/v/²/float32/t1", f"w/v/{10**30}/float32/t1", "w/v/-1/float32/t1"])

@@ -20,6 +20,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -233,17 +234,18 @@ def wanted(arguments: Sequence[str]) -> tuple[tuple[str, ...], bool]:
     return files, INSTALLED in arguments
 
 
+def _announce(emit: Emit, source: str) -> None:
+    """Announce what is about to be loaded, at once: it names the cause if the process then hangs or dies."""
+    emit(WorkloadsLoading(source=source))
+    emit.flush()
+
+
 def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, installed: bool = False) -> Hello:
     """Load files and packages and return the greeting, with their workloads in its catalogue."""
     built_in = catalogue()
     found = Loaded()
     if files or installed:
-
-        def told(source: str) -> None:
-            emit(WorkloadsLoading(source=source))
-            emit.flush()
-
-        found = load(files, told, installed=installed)
+        found = load(files, partial(_announce, emit), installed=installed)
     refused = tuple(
         Refused(each.source, printable(each.message, MOST_TEXT), printable(each.remedy, MOST_TEXT))
         for each in found.refused
@@ -315,13 +317,9 @@ def importing_told(codes: Sequence[OwnCode], emit: Emit) -> Iterator[None]:
 
     def tell() -> None:
         while not is_over.wait(IMPORT_TOLD_S):
-            told(running_line(sys._current_frames()[importer], sources[0]))
+            _announce(emit, running_line(sys._current_frames()[importer], sources[0]))
 
-    def told(source: str) -> None:
-        emit(WorkloadsLoading(source=source))
-        emit.flush()
-
-    told(sources[0])
+    _announce(emit, sources[0])
     teller = threading.Thread(target=tell, name="import-teller", daemon=True)
     teller.start()
     try:

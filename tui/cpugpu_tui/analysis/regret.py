@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.thresholds import CPU, Part
 
 NEAR = 1.1
-"""Ratio between the end of a bracket and the size beside it that is verified."""
+"""Ratio between the end of a bracket and the size beside it that is verified. A search narrows no bracket further."""
 
 SPREAD, ASKED = 4, 200
 """Sizes that are spread over the range to be timed, and to count how many of them are answered."""
@@ -37,9 +38,13 @@ def held_out(faster: Sequence[Part]) -> list[int]:
 
 
 def answered(faster: Sequence[Part]) -> float:
-    """Return the share of sizes, spread over the range, for which a device is named: those outside the brackets."""
-    sizes = _spread(faster, ASKED)
-    return sum(_is_answered(faster, size) for size in sizes) / len(sizes)
+    """Return the share of sizes, spread over the range, for which a device is named: those outside the brackets.
+
+    Brackets within a factor of `NEAR` are left out: in a narrow range, the best of searches would miss the limit.
+    """
+    narrow = [(low, high) for (_, _, low), (_, high, _) in pairwise(faster) if high <= low * NEAR]
+    sizes = [size for size in _spread(faster, ASKED) if not any(low < size < high for low, high in narrow)]
+    return sum(_is_answered(faster, size) for size in sizes) / len(sizes) if sizes else 1.0
 
 
 class Choice(NamedTuple):

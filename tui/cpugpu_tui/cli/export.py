@@ -141,7 +141,8 @@ def _written(name: str, runs: Sequence[ExportedRun], out: Path, *, samples: bool
         print_notice(f"Open it: {tensorboard_line(out)}")
         return folders
     if not out.is_dir():
-        target.write(out, formats.rendered(name, runs, samples=samples))
+        with target.locked(out):  # the app adds to a file of thresholds
+            target.write(out, formats.rendered(name, runs, samples=samples))
         return [out]
     files = [out / f"{run.file_stem}{formats.SUFFIXES[name]}" for run in runs]
     for path, run in zip(files, runs, strict=True):

@@ -71,6 +71,7 @@ THREADS_HELP = "CPU threads: all, a number, or several such as 1,all."
 Threads = Annotated[
     str | None, typer.Option(metavar="COUNT", help=THREADS_HELP, show_default="all, if the preset sets none")
 ]
+ThreadsOrAll = Annotated[str | None, typer.Option("--threads", metavar="COUNT", help=THREADS_HELP, show_default="all")]
 Variant = Annotated[
     str | None,
     typer.Option(

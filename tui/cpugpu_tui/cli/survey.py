@@ -38,7 +38,7 @@ def survey(
     only: Only = None,
     resume: ResumeSurvey = False,
     dtype: SurveyDtype = None,
-    threads: opt.Threads = None,
+    threads: opt.ThreadsOrAll = None,
     device: opt.DeviceNames = None,
     max_seconds: SurveySeconds = None,
     case_timeout: opt.CaseTimeout = None,

@@ -64,9 +64,6 @@ Startup = Annotated[
     ),
 ]
 CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=opt.DTYPE_HELP, show_default="float32")]
-CodeThreads = Annotated[
-    str | None, typer.Option("--threads", metavar="COUNT", help=opt.THREADS_HELP, show_default="all")
-]
 CodeVariant = Annotated[
     str | None,
     typer.Option(
@@ -93,7 +90,7 @@ def time(
     device: opt.DeviceNames = None,
     parallel: opt.Parallel = False,
     dtype: CodeDtype = None,
-    threads: CodeThreads = None,
+    threads: opt.ThreadsOrAll = None,
     variant: CodeVariant = None,
     find_crossover: opt.FindCrossover = False,
     full: opt.Full = False,

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+
+LOCK_WAIT_S = 5.0
+"""Longest wait for another writer, which needs milliseconds. A caller's own `flock FOLDER cpugpu-tui …` never ends."""
 
 _ELSEWHERE = "Choose another file or folder."
 
@@ -134,6 +139,35 @@ def write(path: Path, chunks: Iterable[bytes]) -> None:
             with suppress(OSError):
                 draft.unlink()
             raise
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let no other program of ours replace `path` meanwhile: lock its folder, which leaves no file behind.
+
+    After `LOCK_WAIT_S`, and where folders cannot be locked, go on without the lock.
+    """
+    try:
+        descriptor = os.open(_behind_links(path).parent, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # it may be writable without being readable; otherwise `write` says why not
+        yield
+        return
+    try:
+        deadline = time.monotonic() + LOCK_WAIT_S
+        while _is_locked_elsewhere(descriptor) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _is_locked_elsewhere(descriptor: int) -> bool:
+    """Take the lock of a file or folder, if nobody else has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
+    return False
 
 
 def _draft(place: Path) -> tuple[Path, int]:

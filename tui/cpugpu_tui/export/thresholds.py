@@ -19,6 +19,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
+from cpugpu_tui.export import target
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
 from cpugpu_tui.render.answers import axis_of, usable, world
@@ -240,14 +241,16 @@ def read(path: Path) -> Thresholds:
         raise UsageError(str(error)) from None
 
 
-def added_to(path: Path, run: RunState) -> Thresholds:
-    """Return the thresholds of a run, and those of a file that the run did not measure.
+def add_to(path: Path, run: RunState) -> None:
+    """Write the thresholds of a run to a file, which keeps those that the run did not measure.
 
     Raises:
-        UsageError: the file cannot be read.
-        UnfitError: the file is of another machine, or the run has no winner.
+        UsageError: the file cannot be read or written.
+        UnfitError: the file is of another machine, the run has no winner, or the disk is full or read-only.
     """
-    return extended(read(path), run) if path.is_file() else thresholds_of(run)
+    with target.locked(path):
+        thresholds = extended(read(path), run) if path.is_file() else thresholds_of(run)
+        target.write(path, [rendered("json", thresholds).encode()])
 
 
 def extended(old: Thresholds, run: RunState) -> Thresholds:

@@ -122,24 +122,10 @@ _SIZE = re.compile(r"n(>=|<=|>|<|=|:)(.*)", re.IGNORECASE)
 _SIZE_REMEDY = "Write a whole number, for example n>1000 or n<=1e6."
 
 Condition = Callable[[RunSummary], bool]
+"""Tells whether a run matches a filter, or a part of one."""
 
 
-@dataclass(frozen=True)
-class Filter:
-    """The parts of a filter; a run must match all of them."""
-
-    words: tuple[str, ...] = ()
-    """Searched in the text of a run."""
-    conditions: tuple[Condition, ...] = ()
-
-    def matches(self, run: RunSummary, text: str | None = None) -> bool:
-        """Whether a run matches; `text` is its `searched_text`, if known."""
-        if self.words and text is None:
-            text = searched_text(run)
-        return all(word in (text or "") for word in self.words) and all(holds(run) for holds in self.conditions)
-
-
-def parse_filter(text: str) -> Filter:
+def parse_filter(text: str) -> Condition:
     """Return the filter in a text: words, and conditions such as `dtype:bf16` and `n>1000`, separated by spaces.
 
     Raises:
@@ -151,26 +137,19 @@ def parse_filter(text: str) -> Filter:
     return found
 
 
-def parse_while_typed(text: str) -> tuple[Filter, UsageError | None]:
+def parse_while_typed(text: str) -> tuple[Condition, UsageError | None]:
     """Return the filter in a text without its invalid parts, and the error of the first of them."""
-    words: list[str] = []
     conditions: list[Condition] = []
     errors: list[UsageError] = []
     for part in dict.fromkeys(text.split()):
         try:
-            found = _part(part)
+            conditions.append(_condition(part))
         except UsageError as error:
             errors.append(error)
-            continue
-        if isinstance(found, str):
-            words.append(found)
-        else:
-            conditions.append(found)
-    return Filter(tuple(words), tuple(conditions)), errors[0] if errors else None
+    return lambda run: all(holds(run) for holds in conditions), errors[0] if errors else None
 
 
-def _part(part: str) -> str | Condition:
-    """Return the word or the condition that a part of a filter stands for."""
+def _condition(part: str) -> Condition:
     size, (name, colon, value) = _SIZE.fullmatch(part), part.lower().partition(":")
     shown = _short(part)
     if size is not None:
@@ -178,7 +157,8 @@ def _part(part: str) -> str | Condition:
     if re.match(r"\w+[<>]", part):
         raise UsageError(f"Unknown filter {shown!r}.", "Only sizes can be compared, for example n>1000.")
     if not colon or name == "text":
-        return value if colon else name
+        word = value if colon else name
+        return lambda run: word in _searched_text(run)
     if name not in _CONDITIONS:
         near = get_close_matches(name, _CONDITIONS, 1)
         raise UsageError(
@@ -196,7 +176,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def searched_text(run: RunSummary) -> str:
+def _searched_text(run: RunSummary) -> str:
     """Return the text in which the words of a filter are searched, in lower case."""
     parts = [
         str(run.number), run.run_id, run.name, run.statement, run.status, run.hostname, run.machine,

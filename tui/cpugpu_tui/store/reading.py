@@ -147,11 +147,11 @@ class Reading(Connected):
         Raises:
             UsageError: the filter is invalid.
         """
-        wanted, wanted_tags = parse_filter(text), set(tags)
+        matches, wanted = parse_filter(text), set(tags)
         with self._reading() as connection:
             rows = connection.execute(_SELECT.format(which="number < ?"), (LAST if before is None else before,))
             runs = (RunSummary.of_row(tuple(row)) for row in rows)
-            found = (run for run in runs if wanted_tags.issubset(run.tags) and wanted.matches(run))
+            found = (run for run in runs if wanted.issubset(run.tags) and matches(run))
             return list(islice(found, None if limit is None else min(limit, LAST)))
 
     def summary(self, run_id: str) -> RunSummary:

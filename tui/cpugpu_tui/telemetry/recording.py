@@ -99,16 +99,13 @@ class Recorder:
         self._whole_bytes += len(line)
 
 
-def header_of(
-    read: TelemetryRead, source: str, interval_s: float, versions: tuple[str | None, str | None],
-    torch: str | None = None,
-) -> Header:  # fmt: skip
+def header_of(read: TelemetryRead, source: str, interval_s: float, versions: tuple[str | None, str | None]) -> Header:
     """Return the header of a trace that begins with this sample; `versions` are those of driver and NVML.
 
     The header does not wait for the driver, so that a hang can be recorded too.
     """
     recorded = datetime.fromtimestamp(read.wall_ns / 1e9).astimezone().isoformat(timespec="seconds")
-    return Header(source, recorded, interval_s, _names(read), *versions, torch)
+    return Header(source, recorded, interval_s, _names(read), *versions)
 
 
 def _names(read: TelemetryRead) -> tuple[str, ...] | None:

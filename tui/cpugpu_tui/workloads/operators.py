@@ -9,7 +9,6 @@ import os
 import pickle
 import random
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -52,13 +51,13 @@ class Operators:
     on_cpu: list[str] = field(default_factory=list)
     """Operators that ran on the CPU although the device is a GPU, each name once."""
     cpu_line: str = ""
-    """Where the first of these was called: `file.py:12`."""
+    """Where a person's code called the first of these: `file.py:12`."""
     copies_to_gpu: int = 0
     bytes_to_gpu: int = 0
     copies_to_host: int = 0
     bytes_to_host: int = 0
     synchronisations: int = 0
-    makes: bool = False
+    makes_tensors: bool = False
     """Whether tensors were made without naming a device."""
     draws: bool = False
     """Whether random numbers were drawn."""
@@ -89,7 +88,8 @@ class Operators:
             self.synchronisations += self.kind == "cuda" and role == WAIT
         elif role == FALLBACK and name not in self.on_cpu:
             self.on_cpu.append(name)
-            self.cpu_line = self.cpu_line or _calling_line()
+            if not self.cpu_line and (place := own_line(sys._getframe())) is not None:
+                self.cpu_line = f"{os.path.basename(place[0])}:{place[1]}"
         others = {str(each.device) for each in results if each.device.type == "cuda"} - {self.device, *self.other_gpus}
         self.other_gpus += sorted(others)
         if self.kind == "cuda":
@@ -161,16 +161,6 @@ def own_line(frame: FrameType | None, named: frozenset[str] = frozenset()) -> tu
     return None
 
 
-def _calling_line() -> str:
-    """Return the innermost line that belongs neither to torch nor to this program."""
-    ours = (os.path.dirname(os.path.dirname(__file__)), f"{os.sep}torch{os.sep}")
-    for frame, line in traceback.walk_stack(None):
-        file = frame.f_code.co_filename
-        if not any(part in file for part in ours) and not file.startswith("<frozen"):
-            return f"{os.path.basename(file)}:{line}"
-    return ""
-
-
 def _is_view(func: Any) -> bool:
     """Whether an operator gives another view of a tensor without touching its numbers."""
     returned = [each.alias_info for each in func._schema.returns]
@@ -201,7 +191,7 @@ def watched_factories(seen: Operators) -> Iterator[None]:
 
     def call(_mode: Any, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in FACTORIES and (kwargs or {}).get("device") is None:
-            seen.makes |= not any(True for _ in tensors(list(args)))
+            seen.makes_tensors |= not any(True for _ in tensors(list(args)))
         return func(*args, **(kwargs or {}))
 
     watcher: Any = type("Watcher", (TorchFunctionMode,), {"__torch_function__": call})

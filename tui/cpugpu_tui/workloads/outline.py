@@ -66,7 +66,7 @@ def _called_on_meta(make: Make, itemsize_bytes: int) -> Outline:
 def outline_of(inputs: Any, result: Any, seen: Operators, flops: float = 0.0) -> Outline:
     """Return the outline of a call that was watched."""
     moved_bytes = float(bytes_in(inputs) + bytes_in(result))
-    return Outline(flops, moved_bytes, moved_bytes + seen.largest_bytes, seen.makes, seen.draws)
+    return Outline(flops, moved_bytes, moved_bytes + seen.largest_bytes, seen.makes_tensors, seen.draws)
 
 
 @contextmanager

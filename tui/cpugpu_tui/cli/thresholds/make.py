@@ -127,7 +127,8 @@ def make(
     if str(path) == "-":
         sys.stdout.write(text)
     else:
-        target.write(path, [text.encode()])
+        with target.locked(path):
+            target.write(path, [text.encode()])
         print_table(made)
         print_notice(f"Wrote {path}")
     if old is not None:

@@ -56,12 +56,13 @@ def verify(
     The regret is the time of the chosen device, divided by the time of the faster one, minus 1. The file does not
     contain your code: give it again, after the name of the file.
 
-    Exit code: 0 passed (mean regret at most 5 %, worst 20 %, 95 % of the range answered), 3 not passed or a case
-    failed, 4 no GPU or another machine.
+    Exit code: 0 passed (mean regret at most 5 %, worst 20 %, and 95 % of the range answered, not counting brackets
+    within a factor of 1.1), 3 not passed or a case failed, 4 no GPU or another machine.
     """
+    from cpugpu_tui.analysis.regret import LEAST_ANSWERED
     from cpugpu_tui.cli.running.options import run_options, simulation, with_own
     from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
-    from cpugpu_tui.export.thresholds import machine_of, operations, read, require_machine
+    from cpugpu_tui.export.thresholds import machine_of, named, operations, read, require_machine
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
 
@@ -84,8 +85,14 @@ def verify(
         raise typer.Exit(code)
     require_machine(thresholds, machine_of(state))
     found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}
-    is_kept = _print(found, as_json=json)
-    raise typer.Exit(code if is_kept else code or EXIT_CASES_FAILED)
+    whole = _print(found, as_json=json)
+    if whole.answered < LEAST_ANSWERED:
+        threshold = min(found, key=lambda each: found[each].answered)
+        print_notice(
+            f"{named(threshold)} has a wide bracket. Make the file again on an idle machine, with a range such as "
+            f"--n {threshold.faster[0][1]}:{threshold.faster[-1][2]} instead of a list of sizes."
+        )
+    raise typer.Exit(code if whole.is_kept else code or EXIT_CASES_FAILED)
 
 
 def _wanted(thresholds: Thresholds, operations: Sequence[str]) -> list[Threshold]:
@@ -155,8 +162,8 @@ def _regret(each: Threshold, rows: Sequence[Row]) -> Regret:
     return Regret(tuple(Choice(size, device, *ns) for size, device, ns in chosen), answered(each.faster))
 
 
-def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
-    """Print the regret of each threshold and of all; return whether the limits are kept."""
+def _print(found: dict[Threshold, Regret], *, as_json: bool) -> Regret:
+    """Print the regret of each threshold and of all; return that of all."""
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_WORST, Regret
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.export.thresholds import named
@@ -168,7 +175,7 @@ def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
             data = [{**choice._asdict(), "regret": choice.regret} for choice in each.choices]
             print_json({**threshold._asdict(), "answered": each.answered, "choices": data})
         print_json({"mean": whole.mean, "worst": whole.worst, "answered": whole.answered, "kept": whole.is_kept})
-        return whole.is_kept
+        return whole
     rows = []
     for threshold, each in found.items():
         at = next((f"{choice.size:,}" for choice in each.choices if choice.regret == each.worst > 0), "")
@@ -182,4 +189,4 @@ def _print(found: dict[Threshold, Regret], *, as_json: bool) -> bool:
         f"{'passed' if whole.is_kept else 'not passed'}."
     )
     console().print(plain(text.replace("%", " %")), soft_wrap=True)
-    return whole.is_kept
+    return whole

@@ -108,9 +108,9 @@ class Exporting:
             run = exported(self._saved_runs().store.load(run_id))
             name = formats.required_format_of(path)
             if name == formats.THRESHOLDS:
-                from cpugpu_tui.export.thresholds import added_to, rendered
+                from cpugpu_tui.export.thresholds import add_to
 
-                target.write(path, [rendered("json", added_to(path, run.state)).encode()])
+                add_to(path, run.state)
             else:
                 target.write(path, formats.rendered(name, [run]))
             return path

@@ -57,6 +57,8 @@ class HistoryScreen(RunList):
             return (("enter", "set" if self._line.sign != "/" else "keep"), ("esc", "cancel"))
         if len(self._place.marked) == 2:
             return (("enter", "compare both"), ("esc", "clear marks"), ("{pause}", "mark"), ("j k", "move"))
+        if self.chosen is None:
+            return (("esc", self._escape_label), *((("{filter}", "filter"),) if self._place.wanted else ()))
         again = (("{run}", "again"),) if self.state.situation.may_start else ()
         return (
             ("enter", "open"), ("{pause}", "mark"), ("esc", self._escape_label), ("{filter}", "filter"), *again,

@@ -72,11 +72,11 @@ class PaintGate:
         self._allow(cause, one_paint=True)
         self._later(ONE_PAINT_S, self._close)
 
-    def open_window(self, cause: str = "key") -> None:
+    def open_window(self) -> None:
         """Allow paints after a key press or a resize until no more come."""
         if self.held:
             self._cancel_timers()
-            self._allow(cause, one_paint=False)
+            self._allow("key", one_paint=False)
             self._later(KEY_QUIET_S, self._close_when_answered)
             self._later(KEY_LIMIT_S, self._close)
 
