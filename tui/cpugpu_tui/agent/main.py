@@ -280,7 +280,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
             emit.flush()
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
-                    calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
+                    calibrate(machine.gauge(device.name), machine.watch, environment, emit, control, gaps=plan.gaps)
             watch = Stopwatch()
             status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
             machine.release()
