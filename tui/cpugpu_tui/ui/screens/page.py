@@ -14,7 +14,7 @@ from textual.screen import ModalScreen, Screen
 
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, fitted, press, width_of, wrapped
+from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, in_whole_words, press, width_of, wrapped
 from cpugpu_tui.ui.panes.status import tags
 
 LEAVING = ("back", "cancel", "all", "quit")
@@ -73,7 +73,7 @@ class Page(Screen[None]):
         """Write body, title and keys (or the notice of a key press); unchanged lines are not repainted."""
         self.draw_body()
         name, *rest = self.page_title()
-        title = fitted((name, *self.page_tags(), *rest), self.size.width - 2, self.glyphs)
+        title = in_whole_words((name, *self.page_tags(), *rest), self.size.width - 2, self.glyphs)
         self.query_one("#page-title", Lines).show([title])
         result = self.state.key_result
         line: Spans = ((f" {result}", "strong"),) if result else self._keys_line()
