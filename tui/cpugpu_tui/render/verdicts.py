@@ -27,7 +27,7 @@ MARK_WORDS = {
     "throttled": "the GPU lowered its clocks during timing",
     "power-capped": "the GPU was at its power limit, which is normal under load",
     "shared-gpu": "another process used the GPU",
-    NO_CORE: "threads waited for a CPU core, so the winner is unknown",
+    NO_CORE: "threads waited for a CPU core, so the time is not reliable",
     "one-thread": "only one CPU thread was used, although the machine has more cores",
     "denormals": "denormal numbers were not flushed to zero, which can make a CPU up to 187× slower",
     "tf32-on": "TF32 was switched on from outside, so these are not float32 products",

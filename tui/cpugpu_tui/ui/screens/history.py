@@ -145,7 +145,7 @@ class HistoryScreen(RunList):
 
         age = age_text(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
         old = f", {age} ago" if age else ""
-        question = f"Delete run {run.number} ({named(run.name, self.glyphs)}{old}) and its samples?"
+        question = f"Delete run {run.number} ({named(run.title, self.glyphs)}{old}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing
