@@ -26,6 +26,16 @@ NOT_RUN = {
     "cpugpu-tui --replay trace.ndjson": "needs a terminal",
     "cpugpu-tui fleet run -H hosts.toml quick --tui": "needs a terminal",
     "cpugpu-tui fleet gate -H hosts.toml --baseline h200 --baseline a100": "needs hosts with two models of GPUs",
+    **dict.fromkeys(
+        (
+            "cpugpu-tui run matmul-sweep --max-seconds 540",
+            "cpugpu-tui run vector-dot elementwise transfer --max-seconds 540",
+            "cpugpu-tui run mnist-mlp --max-seconds 540",
+            "cpugpu-tui run jacobian --max-seconds 540",
+            "cpugpu-tui survey --export survey.html --export survey.svg",
+        ),
+        "takes minutes on two busy cores; other pages have it in small",
+    ),
 }
 """Commands that are only parsed, and why."""
 

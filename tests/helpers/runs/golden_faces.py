@@ -18,6 +18,7 @@ from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.export import formats
 from cpugpu_tui.export.stream import exported
+from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.fleet import fleet_rows
 from cpugpu_tui.render.rows import thread_columns
 from cpugpu_tui.state.state import RunState
@@ -29,7 +30,7 @@ from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.lines import Spans
 from cpugpu_tui.ui.panes.lines import plain as plain_text
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
-from cpugpu_tui.ui.rows import legend, signs_of
+from cpugpu_tui.ui.rows import FASTER_THAN_PEAK, legend, signs_of
 from cpugpu_tui.ui.screens import fleet as fleet_lines
 from cpugpu_tui.ui.screens.compare import comparison_lines
 from cpugpu_tui.ui.screens.detail import detail_lines
@@ -83,6 +84,7 @@ def table_of(run: RunState, width: int, glyphs: Glyphs) -> Iterator[str]:
         texts = ((plain_text(cells[column.key]), column) for column in laid_out)
         yield "  ".join(f"{text:{'<' if c.justify == 'left' else '>'}{c.width}}" for text, c in texts)
     signs = frozenset[str]().union(*(signs_of(run, row) for row in run.rows.values()))
+    signs -= frozenset() if any(column.key == Key.WRITTEN for column in laid_out) else {FASTER_THAN_PEAK}
     yield plain_text(legend(signs, 200, DEFAULT_KEYMAP))
 
 

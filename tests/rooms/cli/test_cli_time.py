@@ -26,6 +26,20 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: Comma
     assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048"]
 
 
+def test_the_history_lists_and_finds_typed_code_as_it_was_typed(cpugpu: CommandLine) -> None:
+    cpugpu.here(*PRODUCT, "--n", "64", "--simulate", FAST)
+    assert " x @ x " in cpugpu.here("history", "--filter", "@").out
+    cpugpu.here("run", "matmul", "--size", "64", "--simulate", FAST)
+    assert " matmul " in cpugpu.here("history").out
+
+
+def test_code_that_failed_is_not_compared_because_nothing_was_timed(cpugpu: CommandLine) -> None:
+    cpugpu.here("time", "missing + 1", "--n", "64", *HERE)
+    done = cpugpu.here("compare", "latest", "latest")
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert "No run of that series has a timed case." in done.err
+
+
 def test_this_cpu_runs_it_for_each_value_of_a_parameter(cpugpu: CommandLine) -> None:
     words = ("time", "x * k", "-s", "x = torch.rand(n)", "--n", "64", "--let", "k=2,3", *HERE)
     done = cpugpu(*words, "--json")

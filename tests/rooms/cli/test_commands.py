@@ -89,6 +89,23 @@ def test_a_wrong_variable_is_named(cpugpu: CommandLine) -> None:
     assert "CPUGPU_CASE_TIMEOUT 'soon'" in done.err
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("--no-save", ("--no-save", "--simulate", "default", "run", "quick")), ("--no-mouse", ("--no-mouse", "demo")),
+     ("--db", ("--db", "other.db", "history"))],
+)  # fmt: skip
+def test_an_option_before_a_command_is_refused_because_only_the_app_would_read_it(
+    cpugpu: CommandLine, option: str, words: tuple[str, ...]
+) -> None:
+    done = cpugpu.here(*words)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    assert f"{option} before '" in done.err
+
+
+def test_a_variable_is_not_an_option_before_a_command(cpugpu: CommandLine) -> None:
+    assert cpugpu("history", CPUGPU_SIMULATE="default", CPUGPU_THEME="slate").code == 0
+
+
 def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It judged as `compare` does first, with the limit, and threw that away."""
     asked: list[dict[str, Any]] = []

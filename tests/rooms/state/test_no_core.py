@@ -26,6 +26,7 @@ from cpugpu_tui.state.folding import measured_state
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import UNICODE
+from cpugpu_tui.ui.screens.detail import detail_lines
 
 LAWS = Simulation(first_call_ns=0.0, starved_share=0.4, starved_size=64)
 SIZES = (16, 64, 256, 1024)
@@ -94,6 +95,21 @@ def test_a_run_without_a_core_anywhere_has_this_as_its_answer(words: GoldenWords
     plan = plan_of(*SIZES, simulation=replace(LAWS, starved_size=0))
     (said,) = answer_lines(state_of(plan, swept(plan)[1]))
     words(re.sub(r"[\d.]+ [nµm]s", "TIME", said))
+
+
+def test_a_run_on_one_device_is_not_said_to_lack_a_winner() -> None:
+    plan = plan_of(64, devices=("cpu",), simulation=LAWS)
+    state = state_of(plan, swept(plan)[1])
+    (row,) = state.rows.values()
+    assert row.is_starved
+    detail = "\n".join("".join(text for text, _ in line) for line in detail_lines(row, state, 120, UNICODE))
+    assert "threads waited for a CPU core" in detail
+    assert "winner" not in detail
+
+
+def test_typed_code_is_named_as_it_was_typed(cpugpu: CommandLine) -> None:
+    done = cpugpu("time", "x + 1", "--setup", "x = torch.rand(n)", "--n", "64", "--simulate", STARVED)
+    assert "x + 1 64: no core: " in done.err + done.out
 
 
 def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:

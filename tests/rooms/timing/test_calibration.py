@@ -12,14 +12,16 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder
 
 from cpugpu_tui.agent.main import facts, work
-from cpugpu_tui.errors import UnfitError
+from cpugpu_tui.errors import EXIT_UNFIT, UnfitError
+from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
-from cpugpu_tui.simulation.laws import SimulatedGauge
+from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge, VirtualClock
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.gauges import CpuGauge
+from cpugpu_tui.timing.host_watch import Disturbance
 
 GPU = Device("cuda:0", "H200", "GPU-1")
 ENVIRONMENT = {"hostname": "node1", "torch": "2.11"}
@@ -127,9 +129,16 @@ def test_a_copy_takes_an_eighth_of_the_free_memory_at_most(free_bytes: float, co
 # ------------------------------------------------------------------ the whole
 
 
+class Quiet(PlantedWatch):
+    """A host without disturbances."""
+
+    def __init__(self) -> None:
+        super().__init__(Simulation(), VirtualClock(0.0))
+
+
 def calibrated(gauge: Any, control: Control | None = None, **more: Any) -> tuple[Ceilings | None, Recorder]:
     recorder = Recorder()
-    return calibrate(gauge, ENVIRONMENT, recorder, control or Control(), **more), recorder
+    return calibrate(gauge, Quiet(), ENVIRONMENT, recorder, control or Control(), **more), recorder
 
 
 def test_planted_constants_come_back_within_three_percent() -> None:
@@ -190,7 +199,7 @@ def test_a_stop_is_obeyed_before_the_next_step_and_memory_given_back(stopped_at:
                 control.obey("stop")
 
     recorder = Stopping()
-    assert calibrate(gauge, ENVIRONMENT, recorder, control) is None
+    assert calibrate(gauge, Quiet(), ENVIRONMENT, recorder, control) is None
     assert recorder.events[-1].note == stopped_at  # type: ignore[attr-defined]
     assert gauge.released == 1
 
@@ -218,6 +227,16 @@ def test_a_device_that_fails_is_a_sentence_and_gives_its_memory_back(words: Gold
         calibrated(gauge)
     words(str(caught.value))
     assert gauge.released == 1
+
+
+def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
+    monkeypatch.setattr(PlantedWatch, "end", lambda _: Disturbance((), Waited(0.6, 1.0, 0.6)))
+    recorder = Recorder()
+    work(Plan("machine", (), calibrate=True, simulation=Simulation()), facts(simulated=True), recorder, Control())
+    assert recorder.of(CeilingsMeasured) == []
+    (finished,) = recorder.of(RunFinished)
+    assert (finished.status, finished.exit_code) == ("failed", EXIT_UNFIT)
+    words(f"{finished.message} {finished.remedy}")
 
 
 def test_after_a_stop_no_other_device_is_touched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,11 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
+from cpugpu_tui.render.sentences import notes
 from cpugpu_tui.session.session import CEILINGS_S
 from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing import calibrate
 from cpugpu_tui.timing import calibrate as calibration
@@ -115,6 +117,12 @@ def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.Mon
     assert error is not None
     words(str(error))
     assert measured(recorder) == []
+
+
+def test_a_run_that_is_done_does_not_give_its_status_as_the_cause_of_a_warning() -> None:
+    done = RunFinished(status="done", message="Peak rates were not measured.", remedy="Run again.")
+    (said,) = [line for line in notes(RunState().apply(done)) if "Peak" in line]
+    assert said == "Peak rates were not measured. Run again."
 
 
 class SlowGauge(SimulatedGauge):

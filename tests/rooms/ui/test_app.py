@@ -138,6 +138,7 @@ async def test_a_stop_ends_the_series_too() -> None:
         session = await start_run(pilot)
         await pilot.press("x")
         await finish(pilot, session, "stopped")
+        assert "stopped, 0 of 7 cases" in text_of(pilot, "#status")
         assert len(pilot.app.backend.sessions) == 1
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.helpers.app.chart_runs import EDGE, timed
 from tests.helpers.app.fake_run import DEVICES, finished
@@ -206,6 +206,17 @@ def test_every_sign_is_explained_in_words(words: GoldenWords) -> None:
     words(above)
 
 
+@pytest.mark.parametrize("what_if", [each.key for each in WHAT_IFS])
+def test_at_60x16_the_legend_names_each_sign_in_the_field(what_if: str) -> None:
+    run = whole()
+    lines = chart(run, 58, 14, what_if=what_if, cursor=ALL[1].key)
+    field = "".join(line.partition("│")[2] or line.partition("┤")[2] for line in lines if EDGE.match(line))
+    above = " ".join(line for line in lines[: next(i for i, line in enumerate(lines) if EDGE.match(line))])
+    assert set(":*") <= set(field)
+    assert "* curves overlap" in above
+    assert "row (dotted line): n = " in above or ": selected n = " in above
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     width=st.integers(10, 200), height=st.integers(1, 60), ascii_only=st.booleans(),
@@ -306,6 +317,7 @@ def test_several_sweeps_say_whose_what_if_it_is() -> None:
 
 
 @given(st.floats(1e-3, 1e12), st.floats(1.0, 1e9), st.integers(2, 60), st.booleans(), st.integers(2, 20))
+@example(low=16.0, ratio=24.0, cells=2, linear=False, most=2)
 def test_numbers_beside_an_axis_lie_on_it_and_rise(
     low: float, ratio: float, cells: int, linear: bool, most: int
 ) -> None:

@@ -88,6 +88,15 @@ async def test_a_page_that_wants_a_run_is_told_why_there_is_none(replayed: tuple
     assert "without --replay" in str(pilot.app.state.problem)
 
 
+@pytest.mark.parametrize(
+    ("width", "said"),
+    [(40, "ready"), (48, "ready · the demo has ended"), (60, "the demo has ended"), (80, "press r to play it")],
+)
+def test_a_notice_is_shown_in_whole_clauses_or_ends_in_an_ellipsis(width: int, said: str) -> None:
+    state = AppState(agent_ready=True, replay_tag="REPLAY", notice="the demo has ended; press r to play it")
+    assert plain(status_line(state, width, UNICODE)).rstrip().endswith(said)
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_tag_is_there_at_every_width_and_without_colour_or_utf8(width: int) -> None:
     state = AppState(replay_tag="REPLAY FAKE", replay="a.ndjson", replay_of="NVIDIA H200, recorded today")

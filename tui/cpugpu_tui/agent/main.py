@@ -107,9 +107,7 @@ def private_stdin() -> int:
     return copy
 
 
-def read_commands(
-    stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None = None
-) -> None:
+def read_commands(stdin: int, plans: queue.SimpleQueue[bytes], control: Control, silence_s: float | None) -> None:
     """Read `stdin` until its end, or until `silence_s` without input: first the plan, then commands.
 
     Never returns: the process exits with this thread, because nothing else notices the end of the controller.
@@ -282,7 +280,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
             emit.flush()
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
-                    calibrate(machine.gauge(device.name), environment, emit, control, gaps=plan.gaps)
+                    calibrate(machine.gauge(device.name), machine.watch, environment, emit, control, gaps=plan.gaps)
             watch = Stopwatch()
             status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
             machine.release()

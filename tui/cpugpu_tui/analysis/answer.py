@@ -127,21 +127,28 @@ def _has_winner(point: SweepPoint) -> bool:
 
 
 def where(found: Crossover, axis: str = "", *, with_bracket: bool = False, brief: bool = False) -> str:
-    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213)`, `nowhere up to 500`.
+    """Return where the GPU wins, in a few words: `from n ≈ 205 (192–213), except at 500 (2 rounds)`.
 
     `brief` shortens `at every size from 1 to 500` to `every size (1–500)`.
     """
-    bracket = (
-        f" ({found.low:,}–{found.high:,})" if with_bracket and found.low is not None and not is_wide(found) else ""
-    )
+    place = place_text(found, axis, with_bracket=with_bracket, brief=brief)
+    if found.kind in (ALWAYS, NEVER):
+        return f"{place}{exceptions(found)}"
+    return f"{place}{exceptions(found, GPU_WINS)}" if found.kind in (RISES, FALLS) else place
+
+
+def place_text(found: Crossover, axis: str = "", *, with_bracket: bool = False, brief: bool = False) -> str:
+    """Return `where` without the exceptions: `from n ≈ 205 (192–213)`, `nowhere up to 500`."""
+    has_bracket = with_bracket and found.low is not None and not is_wide(found)
+    bracket = f" ({found.low:,}–{found.high:,})" if has_bracket else ""
     if found.kind == RISES:
-        return f"from {point_text(found, axis)}{bracket}{_end(found)}{exceptions(found, GPU_WINS)}"
+        return f"from {point_text(found, axis)}{bracket}{_end(found)}"
     if found.kind == FALLS:
-        return f"only up to {point_text(found, axis)}{bracket}{exceptions(found, GPU_WINS)}"
+        return f"only up to {point_text(found, axis)}{bracket}"
     if found.kind == ALWAYS:
-        return f"{_range(found, brief=brief)}{exceptions(found)}"
+        return _range(found, brief=brief)
     if found.kind == NEVER:
-        return f"nowhere up to {decided_points(found)[-1].size:,}{exceptions(found)}"
+        return f"nowhere up to {decided_points(found)[-1].size:,}"
     return _ranges(found, axis, bracket) if found.kind == SEVERAL else "undecided"
 
 

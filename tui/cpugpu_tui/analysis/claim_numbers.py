@@ -129,7 +129,7 @@ def both_text(point: TimedCase) -> str:
     return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
 
 
-def one_winner(point: TimedCase | None, claimed: str, what: str, more: str = "") -> Judgement:
+def one_winner(point: TimedCase | None, claimed: str, what: str, more: str) -> Judgement:
     """Judge whether the claimed device is faster at one size; `more` follows the numbers."""
     if point is None:
         return unmeasured(what)

@@ -83,9 +83,10 @@ def without_command(
 ) -> None:
     """Time the same torch work on CPU and GPU: which is faster, from which size, and by how much?
 
-    Without a command, open the app.
+    Without a command, open the app with these options.
     """
     del version
+    _refuse_options_before_command(context)
     if context.invoked_subcommand is None:
         from cpugpu_tui.cli.open_app import open_app
         from cpugpu_tui.cli.running.options import RunOptions
@@ -95,6 +96,25 @@ def without_command(
             workloads=tuple(map(str, workloads or ())), ceilings=ceilings,
         )  # fmt: skip
         raise typer.Exit(open_app(options, theme=theme, mouse=mouse, simulate=simulate, replay=replay))
+
+
+def _refuse_options_before_command(context: typer.Context) -> None:
+    """Refuse options between `cpugpu-tui` and a command: only the app reads them.
+
+    Without this, `cpugpu-tui --no-save run` would save, and `cpugpu-tui --simulate default run` would measure.
+
+    Raises:
+        UsageError: an option stands before a command.
+    """
+    command = context.invoked_subcommand
+    for parameter in context.command.params if command is not None else ():
+        source = context.get_parameter_source(parameter.name or "")
+        if source is not None and source.name == "COMMANDLINE":
+            names = parameter.opts if context.params[parameter.name or ""] else parameter.secondary_opts
+            raise UsageError(
+                f"{max(names or parameter.opts, key=len)} before '{command}' would have no effect.",
+                f"Put the options of a command after its name; see `cpugpu-tui {command} --help`.",
+            )
 
 
 def run_command() -> int:

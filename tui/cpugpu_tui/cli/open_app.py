@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 
 def open_app(
-    options: RunOptions, *, theme: str | None = None, mouse: bool = True, simulate: str | None = None,
-    replay: Path | None = None,
-) -> int:  # fmt: skip
+    options: RunOptions, *, theme: str | None, mouse: bool, simulate: str | None, replay: Path | None = None
+) -> int:
     """Open the app and return its exit code. Without a terminal, print a notice and run `quick` instead.
 
     Raises:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.answer import is_wide, where
+from cpugpu_tui.analysis.answer import decided_points, is_wide, place_text
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
 from cpugpu_tui.model import place
@@ -74,34 +74,38 @@ def outcome_of(mine: RoundTimes, before: int | None, times: Mapping[int, RoundTi
     for key, devices in mine.items():
         workload, size, dtype, threads = key.rsplit("/", 3)  # workload and variant
         sweeps.setdefault((workload, dtype, threads), []).append((int(size), devices))
-    answers = {sweep: answer for sweep, cases in sweeps.items() if (answer := _answer(cases))}
-    told = list(answers.values())
-    first = next((answer for answer in told if answer[:3] in ("GPU", "CPU")), told[0] if told else "")
+    found = {sweep: _crossover_of(cases) for sweep, cases in sweeps.items()}
+    told = {sweep: text for sweep, cases in sweeps.items() if (text := _answer(found[sweep], cases))}
+    decided = (text for sweep, text in told.items() if (each := found[sweep]) is None or decided_points(each))
+    first = next(decided, next(iter(told.values()), ""))
     changes = _changes(times[before], mine) if before is not None else {}
     if len({name.partition("/")[0] for name, _, _ in sweeps}) > 1:
-        compared = [sweep for sweep, cases in sweeps.items() if any("cpu" in each and _gpu(each) for _, each in cases)]
-        wins = sum(answers.get(sweep, "").startswith("GPU") for sweep in compared)
+        compared = [each for each in found.values() if each is not None]
+        wins = sum(any(point.comparison.winner == GPU_WINS for point in each.points) for each in compared)
         return Outcome(f"GPU wins {wins} of {len(compared)}" if compared else first, before=before, changes=changes)
     return Outcome(first, len(sweeps), before, changes)
 
 
-def _answer(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
-    """Return the answer of one sweep; empty without times."""
+def _crossover_of(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> Crossover | None:
+    """Return the crossover of one sweep; None if no size was timed on both devices."""
     points = []
     for size, devices in cases:
         gpu = _gpu(devices)
         comparison = compare(devices["cpu"], devices[gpu]) if gpu and "cpu" in devices else None
         if comparison is not None:
             points.append(SweepPoint(size, comparison))
-    if not points:
+    return crossover(points) if points else None
+
+
+def _answer(found: Crossover | None, cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
+    """Return the answer of one sweep; empty without times."""
+    if found is None:
         return _only_time(cases)
-    found = crossover(points)
     if found.kind in (ALWAYS, NEVER):
         return _winner(found)
     if found.low is not None and found.high is not None and is_wide(found):
         return f"GPU {'above' if found.rises else 'up to'} {found.low:,}–{found.high:,}"
-    told = where(found).partition(", except")[0]
-    return f"GPU {told}" if told != "undecided" else told
+    return f"GPU {place_text(found)}" if decided_points(found) else "undecided"
 
 
 def _winner(found: Crossover) -> str:

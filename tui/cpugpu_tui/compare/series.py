@@ -91,7 +91,7 @@ def series_from(name: str, runs: Sequence[MeasuredRun | None]) -> Series:
     """
     known = tuple(run for run in runs if run is not None)
     if not known:
-        raise UsageError(f"No run of {name or 'that series'} has finished.", "List runs with `cpugpu-tui history`.")
+        raise UsageError(f"No run of {name or 'that series'} has a timed case.", "List runs with `cpugpu-tui history`.")
     return Series(name, known)
 
 

@@ -254,6 +254,11 @@ class Plan:
     agent waits for its turn before each case and each round. 0 for a run of its own."""
 
     @property
+    def budget_ns(self) -> float:
+        """Time budget for one device in one case, ns."""
+        return self.budget_s * 1e9
+
+    @property
     def times_commands(self) -> bool:
         """Return whether a call is a whole process."""
         return any(code.argv for code in self.codes)

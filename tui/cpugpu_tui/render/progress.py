@@ -21,9 +21,13 @@ def most_cases_of(run: RunState) -> int:
 
 
 def done_text(run: RunState) -> str:
-    """Return `3 of 8 cases`, during a search `3 of at most 20 cases`, and at the end `14 cases`."""
+    """Return `3 of 8 cases`, during a search `3 of at most 20 cases`, and at the end `14 cases`.
+
+    Cases that the end of the run skipped do not count: a survey stopped after 12 of 128 was called `128 cases`.
+    """
     if _is_over(run):
-        done = f"{run.settled} of {len(run.rows)}" if run.settled < len(run.rows) else f"{run.settled}"
+        reached = run.settled - run.skipped
+        done = f"{reached} of {len(run.rows)}" if reached < len(run.rows) else f"{reached}"
         return f"{done} case{'' if len(run.rows) == 1 else 's'}"
     most = most_cases_of(run)
     if run.plan.search is not None:

@@ -77,7 +77,8 @@ def notes(run: RunState) -> list[str]:
     """Return warnings about a run: small scale, failure, variables that slow the CPU down."""
     lines = [small_scale(run), inherited(run)]
     if run.finished is not None and run.finished.message:
-        lines.insert(1, f"{run.finished.status}: {run.finished.message} {run.finished.remedy}".strip())
+        status = "" if run.finished.status == "done" else f"{run.finished.status}: "
+        lines.insert(1, f"{status}{run.finished.message} {run.finished.remedy}".strip())
     return [line for line in lines if line]
 
 

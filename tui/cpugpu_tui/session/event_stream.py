@@ -169,7 +169,7 @@ class Saver:
 class EventStream:
     """The events of a run so far, and the cases that are left. For one thread only, except `left.settled`."""
 
-    def __init__(self, plan: model.Plan, saver: Saver, saved: Unfinished | None = None) -> None:
+    def __init__(self, plan: model.Plan, saver: Saver, saved: Unfinished | None) -> None:
         """Begin an empty stream, or continue a saved run; nothing is saved before `begin`."""
         self._saver = saver
         self._saved = saved

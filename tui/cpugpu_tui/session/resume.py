@@ -16,6 +16,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.session.typed_code import let_texts
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.workloads import catalogue
 from cpugpu_tui.workloads.caller_code import CALLER
@@ -80,11 +81,9 @@ def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     The words of a command come last, after all options.
     """
     first = codes[0]
-    values = (",".join(dict.fromkeys(code.lets[index][1] for code in codes)) for index in range(len(first.lets)))
-    lets = [f"{name}={each}" for (name, _), each in zip(first.lets, values, strict=True)]
     return [
         *_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
-        *_words({"--setup": list(first.setup), "--let": lets, "--in-place": first.in_place}),
+        *_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
     ]  # fmt: skip
 
 

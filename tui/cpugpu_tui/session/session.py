@@ -86,7 +86,7 @@ class Session:
         self._stream = EventStream(plan, self.saver, saved)
 
     @classmethod
-    def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None = None) -> Session:
+    def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None) -> Session:
         """Return a session for the missing cases of a saved run. It delivers the saved events first.
 
         Nothing is written before environment and devices are known to be the same.

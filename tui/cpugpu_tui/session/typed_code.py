@@ -39,6 +39,14 @@ def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tup
     return list(product(*named))
 
 
+def let_texts(codes: Sequence[OwnCode]) -> list[str]:
+    """Return the parameters of typed code with all their values, `k=1,2,4`."""
+    values: dict[str, dict[str, None]] = {}
+    for name, value in (each for code in codes for each in code.lets):
+        values.setdefault(name, {})[value] = None
+    return [f"{name}={','.join(found)}" for name, found in values.items()]
+
+
 def split_values(text: str) -> list[str]:
     """Return the parts between commas that stand in no brackets or quotes."""
     try:
@@ -135,9 +143,9 @@ def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
         return None
     if replace(again, name=first.name, statement=first.statement, sha256=first.sha256) != first:
         return None
-    values = (",".join(dict.fromkeys(code.lets[i][1] for code in plan.codes)) for i in range(len(first.lets)))
-    lets = "; ".join(f"{name}={text}" for (name, _), text in zip(first.lets, values, strict=True))
-    return CodeFields(statement_of(first), setup, sizes or "", lets, "yes" if first.in_place else "")
+    return CodeFields(
+        statement_of(first), setup, sizes or "", "; ".join(let_texts(plan.codes)), "yes" if first.in_place else ""
+    )
 
 
 def _on_one_line(lines: Sequence[str]) -> str | None:

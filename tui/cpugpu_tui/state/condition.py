@@ -23,7 +23,7 @@ from cpugpu_tui.machine.device_state import (
     throttles,
     throttles_seen,
 )
-from cpugpu_tui.model import EDGES, CoreUse, CoreWait, Reading
+from cpugpu_tui.model import EDGES, CoreUse, CoreWait, OwnCode, Reading, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, percent, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
@@ -189,18 +189,19 @@ def no_core_lines(run: RunState) -> tuple[str, ...]:
     for rows in run.sweeps.values():
         starved = [row for row in rows if row.is_starved]
         if starved:
-            found.append(f"{_cases_text(starved)}: {WORD}: {_why(starved)}")
+            found.append(f"{_cases_text(starved, run.plan.codes)}: {WORD}: {_why(starved)}")
     return tuple(found)
 
 
-def _cases_text(rows: Sequence[Row]) -> str:
+def _cases_text(rows: Sequence[Row], codes: Sequence[OwnCode]) -> str:
     case = rows[0].case
+    name = work_name((typed_name(case.workload, codes), *case.sweep[1:]))
     workload = REGISTRY.get(case.workload)
     axis = f"{workload.axis.split()[0]} = " if workload is not None else ""
     sizes = sorted(row.case.size for row in rows)
     if len(sizes) == 1:
-        return f"{case.name} {axis}{sizes[0]:,}"
-    return f"{case.name} {axis}{sizes[0]:,} to {sizes[-1]:,} ({len(sizes)} sizes)"
+        return f"{name} {axis}{sizes[0]:,}"
+    return f"{name} {axis}{sizes[0]:,} to {sizes[-1]:,} ({len(sizes)} sizes)"
 
 
 def _why(rows: Sequence[Row]) -> str:

@@ -41,7 +41,7 @@ def open_store(override: Path | None = None, *, keep_aside: bool = True, wait_s:
     return store
 
 
-def open_to_read(override: Path | None = None) -> Store:
+def open_to_read(override: Path | None) -> Store:
     """Open the database for a command that only reads; a read-only file will do.
 
     Raises:

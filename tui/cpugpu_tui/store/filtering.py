@@ -26,7 +26,7 @@ class RunSummary:
     run_id: str
     series_id: str
     name: str
-    """Preset or workload that was run."""
+    """Preset or workload that was run, or the workload made of typed code."""
     status: str
     """`running`, `done`, `stopped`, `failed`, or `interrupted` if its process died before the end."""
     started_wall_ns: int
@@ -55,6 +55,13 @@ class RunSummary:
     """Element types of its settled cases."""
     sizes: tuple[int, ...] = ()
     """Sizes of its settled cases, smallest first."""
+    statement: str = ""
+    """Typed code; empty for a preset or workload."""
+
+    @property
+    def title(self) -> str:
+        """What a person calls it: typed code by its statement, others by their name."""
+        return self.statement or self.name
 
     @property
     def cpus(self) -> tuple[str, ...]:
@@ -64,9 +71,9 @@ class RunSummary:
     @classmethod
     def of_row(cls, row: tuple[Any, ...]) -> RunSummary:
         """Return the summary in a row of `_SELECT`."""
-        # By place, because looking up 16 columns by name took a third of the time of a list.
+        # By place, because looking up 17 columns by name took a third of the time of a list.
         (number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, hostname, machine, fleet_host,
-         counts, case_keys, found, tags, baselines) = row  # fmt: skip
+         counts, case_keys, found, tags, baselines, statement) = row  # fmt: skip
         cases_ok, cases_skipped, cases = map(int, counts.split())
         devices, gpus = _devices(found)
         dtypes, sizes = _shapes(case_keys) if case_keys else ((), ())
@@ -76,7 +83,7 @@ class RunSummary:
             cases_ok=cases_ok, cases_failed=cases - cases_ok - cases_skipped, cases_skipped=cases_skipped,
             devices=devices, simulated=bool(simulated), tags=tuple(tags.split("\n")) if tags else (),
             baselines=tuple(baselines.split("\n")) if baselines else (), fleet_host=fleet_host,
-            machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes,
+            machine=machine or hostname, gpus=gpus, dtypes=dtypes, sizes=sizes, statement=statement or "",
         )  # fmt: skip
 
 
@@ -172,8 +179,8 @@ def _short(text: str) -> str:
 def _searched_text(run: RunSummary) -> str:
     """Return the text in which the words of a filter are searched, in lower case."""
     parts = [
-        str(run.number), run.run_id, run.name, run.status, run.hostname, run.machine, run.fleet_host or "",
-        _day(run), *run.devices, *(f"#{tag}" for tag in run.tags),
+        str(run.number), run.run_id, run.name, run.statement, run.status, run.hostname, run.machine,
+        run.fleet_host or "", _day(run), *run.devices, *(f"#{tag}" for tag in run.tags),
         *(f"baseline:{name}" for name in run.baselines), "simulated" if run.simulated else "",
     ]  # fmt: skip
     return "\n".join(parts).lower()

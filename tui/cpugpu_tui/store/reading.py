@@ -40,7 +40,10 @@ _SELECT = """
             WHERE run_number = run.number),
         (SELECT group_concat(tag, char(10)) FROM (SELECT tag FROM tag WHERE run_number = run.number ORDER BY tag)),
         (SELECT group_concat(name, char(10)) FROM (SELECT name FROM baseline WHERE series_id = run.series_id
-            ORDER BY name))
+            ORDER BY name)),
+        -- The names of typed code hold four hex digits; other plans are not read.
+        CASE WHEN run.name GLOB '*-[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*' AND json_valid(run.plan)
+            THEN CAST(json_extract(run.plan, '$.codes[0].statement') AS TEXT) END
     FROM run LEFT JOIN machine USING (machine_id) WHERE {which} ORDER BY number DESC
 """
 

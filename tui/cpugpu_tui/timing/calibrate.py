@@ -12,7 +12,7 @@ from cpugpu_tui.decide.stats import fit_line
 from cpugpu_tui.errors import CpuGpuError, UnfitError
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.host_watch import lacks_core
-from cpugpu_tui.timing.timers import GAP_MS, Gauge, Machine, Stopwatch, leave_gap
+from cpugpu_tui.timing.timers import GAP_MS, Gauge, Machine, Stopwatch, Watch, leave_gap
 from cpugpu_tui.timing.torch_devices import first_line
 
 FIRST_N = 512
@@ -96,11 +96,18 @@ class _StopRequested(Exception):
 
 
 def calibrate(
-    gauge: Gauge, environment: dict[str, Any], emit: Emit, control: Control, *, gaps: bool = False
+    gauge: Gauge, watch: Watch, environment: dict[str, Any], emit: Emit, control: Control, *, gaps: bool = False
 ) -> model.Ceilings | None:
-    """Measure one device in full and emit the result; returns and raises as `measure`."""
+    """Measure one device in full and emit the result; returns as `measure`.
+
+    Raises:
+        UnfitError: see `measure`; or other processes used the cores, so the rates would be too low.
+    """
+    watch.begin(gauge.device)
     ceilings = measure(gauge, environment, emit, control, gaps=gaps)
     if ceilings is not None:
+        if lacks_core(watch.end().waited):
+            raise _disturbed(gauge.device, "Stop other work on this machine, then measure again.")
         emit(model.CeilingsMeasured(ceilings=ceilings))
         emit.flush()
     return ceilings
@@ -221,7 +228,7 @@ def copy_size(free_bytes: float) -> int:
 
 
 def transfer_line(
-    gauge: Gauge, direction: str, announce: Announce, transfer_sizes: tuple[int, ...] = TRANSFER_SIZES
+    gauge: Gauge, direction: str, announce: Announce, transfer_sizes: tuple[int, ...]
 ) -> model.Line | None:
     """Return fixed time and rate of copies in one direction; None if memory allows too few sizes for a fit."""
     announce(TRANSFER_NAMES[direction])
@@ -303,7 +310,9 @@ def _measure_one(
         if not lacks_core(machine.watch.end().waited):
             emit(model.CeilingsMeasured(ceilings=found))
             return
-    raise UnfitError(
-        f"Peak rates of {device.name} were not measured: other processes used its cores.",
-        "They are measured after the next run.",
-    )
+    raise _disturbed(device, "They are measured after the next run.")
+
+
+def _disturbed(device: model.Device, remedy: str) -> UnfitError:
+    name = "the CPU" if device.is_cpu else device.name
+    return UnfitError(f"Peak rates of {name} were not measured: other processes used the CPU's cores.", remedy)

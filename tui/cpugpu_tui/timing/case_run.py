@@ -94,7 +94,7 @@ class CaseRun:
     def is_exhausted(self) -> bool:
         """Return whether some device has spent its rounds or its budget."""
         # The first exhausted device ends the case: rounds without a partner do not contribute to the comparison.
-        return any(run.exhausted(self._plan.budget_s * 1e9) for run in self.runs) or not self.runs
+        return any(run.exhausted(self._plan.budget_ns) for run in self.runs) or not self.runs
 
     def begin(self, *, check: bool, exact: bool, warmed: set[str]) -> None:
         """Run the publication's clock, create inputs, make the first call on each device, check results, warm up.
@@ -214,7 +214,7 @@ class CaseRun:
             self._machine.watch.rest(READING_S)
 
     def _warm_up(self, run: DeviceRun, *, first_case: bool) -> None:
-        budget_ns, watch = self._plan.budget_s * 1e9, self._machine.watch
+        budget_ns, watch = self._plan.budget_ns, self._machine.watch
         self._announce("warm-up", run.name, run.first_ns)
         later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
         least_ns = FIRST_WARMUP_NS if first_case else later_ns
@@ -258,7 +258,7 @@ class CaseRun:
         for run in runs:
             self.device = run.name
             # A slow device, or one that is timed once, may have finished while the others still need rounds.
-            if len(run.round_ns) < run.rounds or not run.exhausted(self._plan.budget_s * 1e9):
+            if len(run.round_ns) < run.rounds or not run.exhausted(self._plan.budget_ns):
                 while not self._emit_half_round(run, is_last=run is runs[-1]):
                     yield
             yield

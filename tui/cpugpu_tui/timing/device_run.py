@@ -217,7 +217,7 @@ def _one_thread(run: DeviceRun, watch: Watch, plan: model.Plan) -> tuple[tuple[f
         watch.begin(timer.device)
         estimate_ns = timer.latency_block(single, 1)
         samples: tuple[float, ...] = (estimate_ns,)
-        is_long = estimate_ns > plan.budget_s * 1e9
+        is_long = estimate_ns > plan.budget_ns
         if not is_long:
             calls = block_calls(estimate_ns)
             timer.latency_block(single, calls)  # discarded: the first block after another operation is slow

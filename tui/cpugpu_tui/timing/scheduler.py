@@ -150,8 +150,7 @@ class Scheduler:
         """Let the case with the widest interval run on in spare time; without one, finish all that wait."""
         if self._search is None:
             return False
-        budget_ns = self._plan.budget_s * 1e9
-        spare_ns = self._left_ns + sum(left_ns(case_run, budget_ns) for case_run in self._waiting)
+        spare_ns = self._left_ns + sum(left_ns(case_run, self._plan.budget_ns) for case_run in self._waiting)
         spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
         widest = self._search.widest(self._waiting, spare_ns) if not self._is_share_over else None
         if widest is None:
@@ -166,7 +165,7 @@ class Scheduler:
     def _finish_waiting(self) -> None:
         while self._waiting:
             case_run = self._waiting.pop(0)
-            self._left_ns += left_ns(case_run, self._plan.budget_s * 1e9)
+            self._left_ns += left_ns(case_run, self._plan.budget_ns)
             self._finish(case_run)
 
     def _should_stop(self) -> bool:
@@ -232,7 +231,7 @@ class Scheduler:
             if self._search is not None and not is_cut and self._search.is_wide(case_run):
                 self._waiting.append(case_run)
             else:
-                self._left_ns += left_ns(case_run, self._plan.budget_s * 1e9)
+                self._left_ns += left_ns(case_run, self._plan.budget_ns)
                 self._finish(case_run)
             self._between()
 
@@ -377,8 +376,8 @@ class Forecast:
 
     def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
         """Return the upper limit of a search, seconds: every case until its budget is spent."""
-        budget_ns = self._plan.budget_s * 1e9
-        active_ns = sum(max(0.0, budget_ns - run.spent_ns) for case_run in active for run in case_run.runs)
+        spent_ns = (run.spent_ns for case_run in active for run in case_run.runs)
+        active_ns = sum(max(0.0, self._plan.budget_ns - each) for each in spent_ns)
         largest = max((self._hint(case) for case in self._plan.cases), default=0.0)
         hints = [*(self._hint(case) for case in pending), *[largest] * more]
         estimates = ((self._scaled_ns(hint, *last)) for hint in hints for last in self._last.values())

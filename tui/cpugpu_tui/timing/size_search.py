@@ -128,7 +128,7 @@ class SizeSearch:
         is_unsure = size not in decided and any(p.size == size and p.comparison.winner is not None for p in points)
         return is_unsure or (bool(decided) and size >= max(decided))
 
-    def next_case(self, only: SweepKey | None = None) -> Case | None:
+    def next_case(self, only: SweepKey | None) -> Case | None:
         """Return the next case, which narrows a crossover: first of resident data, then with copies.
 
         None while an active case may still decide the next size, and when the search is complete. `only` is the sweep

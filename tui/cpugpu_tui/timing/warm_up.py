@@ -66,9 +66,8 @@ def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
 
     A call longer than the budget is timed once: (1, 1, 1).
     """
-    budget_ns = plan.budget_s * 1e9
     calls = block_calls(estimate_ns)
-    affordable = int(budget_ns / (calls * estimate_ns))
+    affordable = int(plan.budget_ns / (calls * estimate_ns))
     if affordable < 1:
         return 1, 1, 1
     blocks = min(plan.blocks, max(1, affordable // plan.rounds))
@@ -84,7 +83,7 @@ def limit_s(plan: Plan, devices: int) -> float:
 def least_device_ns(estimate_ns: float, plan: Plan) -> float:
     """Return the least time of a case on one device, ns: first call, warm-up and least rounds."""
     calls, blocks, rounds = sizing(estimate_ns, plan)
-    warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * plan.budget_s * 1e9)
+    warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * plan.budget_ns)
     return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns
 
 
@@ -93,7 +92,6 @@ def most_device_ns(estimate_ns: float, plan: Plan) -> float:
 
     A call longer than the budget counts three times: first call, possible repetition, and check of its result.
     """
-    budget_ns = plan.budget_s * 1e9
-    if estimate_ns > budget_ns:
+    if estimate_ns > plan.budget_ns:
         return 3 * estimate_ns
-    return estimate_ns + min(WARMUP_CAP_NS, 0.6 * budget_ns) + budget_ns
+    return estimate_ns + min(WARMUP_CAP_NS, 0.6 * plan.budget_ns) + plan.budget_ns

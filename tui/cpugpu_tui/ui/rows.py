@@ -1,16 +1,14 @@
-"""What the timing table says of a row: its name, its signs with their legend, and its cells. Pure functions."""
+"""What the timing table says of a row: its signs with their legend, and its cells. Pure functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
-from cpugpu_tui.model import NO_CORE, Case, SweepKey
-from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.model import NO_CORE
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.rows import is_column, table_rows, thread_columns, threads_key, with_threads
@@ -29,123 +27,23 @@ from cpugpu_tui.render.verdicts import (
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.key_overrides import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled
+from cpugpu_tui.ui.row_names import (
+    NAMES_IN_FULL,
+    NOT_SAVED,
+    Names,
+    case_text,
+    fitted_case,
+    names_of,
+    telling,
+    varying_of,
+)
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
-
-NOT_SAVED = "*"
-"""Mark before the name of a finished case that is not in the history."""
-
-
-class Names(NamedTuple):
-    """How the rows of a run are named at the current width."""
-
-    is_short: bool = False
-    """Whether the shared parts are left out, because some names would not fit."""
-    shared: str = ""
-    """Common beginning of the names of all workloads."""
-
-
-NAMES_IN_FULL = Names()
-
-
-def names_of(run: RunState, width: int, glyphs: Glyphs) -> Names:
-    """Return how to name the rows in `width` cells; 0 for unlimited."""
-    return Names(0 < width < name_widths(run, glyphs)[0] or is_typed(run), shared_start(run))
-
-
-def is_typed(run: RunState) -> bool:
-    """Whether all rows are of one typed code, whose internal name says nothing."""
-    return run.run is not None and bool(run.run.plan.codes) and "workload" not in varying_of(run)
-
-
-@once
-def varying_of(run: RunState) -> frozenset[str]:
-    """Return the fields that differ between the cases of a run."""
-    cases = run.run.plan.cases if run.run is not None else ()
-    fields = ("workload", "size", "variant", "dtype")
-    names = {name for name in fields if len({getattr(case, name) for case in cases}) > 1}
-    # Sweeps that differ only in threads are columns of one row, so their rows need no name for it.
-    if len({sweep[-1] for sweep in run.sweeps if not is_column(run, sweep)}) > 1:
-        names.add("threads")
-    return frozenset(names)
-
-
-def telling(run: RunState, case: Case) -> frozenset[str]:
-    """Return the fields in a row's name; also the threads if the row exists only with fewer threads."""
-    return varying_of(run) | ({"threads"} if is_column(run, case.sweep) else frozenset())
-
-
-def shared_start(run: RunState) -> str:
-    """Return the common first words of all workload names: `mnist-mlp` for itself and `mnist-mlp-wide`."""
-    names = {sweep[0] for sweep in run.sweeps}
-    words = takewhile(lambda same: len(set(same)) == 1, zip(*(name.split("-") for name in names), strict=False))
-    return "-".join(word for word, *_ in words) if len(names) > 1 else ""
-
-
-def name_widths(run: RunState, glyphs: Glyphs) -> tuple[int, int]:
-    """Return the cells of the longest full name and of the longest short name."""
-    if "name widths" not in run.derived:  # needed at every key press
-        shared = shared_start(run)
-        longest: dict[SweepKey, Case] = {}
-        for row in run.rows.values():
-            known = longest.get(row.case.sweep)
-            if known is None or len(size_text(row.case.size)) > len(size_text(known.size)):
-                longest[row.case.sweep] = row.case
-        named = [(case, telling(run, case)) for case in longest.values()]
-        short = max((len(short_text(case, names, shared, glyphs)) for case, names in named), default=0)
-        full = short if is_typed(run) else max((len(case_text(case, names)) for case, names in named), default=0)
-        mark = 0 if all(row.saved for row in run.rows.values()) else len(NOT_SAVED)
-        run.derived["name widths"] = (full + mark, short + mark)
-    found: tuple[int, int] = run.derived["name widths"]
-    return found
-
-
-def case_text(case: Case, varying: frozenset[str]) -> str:
-    """Return the full name of a case: `matmul 512`, `vector-dot 1M dot`."""
-    return " ".join([case.workload, *_beside_name(case, varying)])
-
-
-def short_text(case: Case, varying: frozenset[str], shared: str, glyphs: Glyphs) -> str:
-    """Return the name without the parts that all rows share: `512`, `1000 add-out`, `…-wide cuda-graph`."""
-    size, *others = _beside_name(case, varying)
-    name = case.workload.removeprefix(shared) if "workload" in varying else ""
-    start = [spelled("…", glyphs) + name] if shared and name else [name] if name else []
-    is_needed = "size" in varying or not others
-    return " ".join([*start, *([size] if is_needed else []), *others])
-
-
-def _beside_name(case: Case, varying: frozenset[str]) -> list[str]:
-    """Return the size and the other fields that differ between the cases."""
-    parts = [size_text(case.size)]
-    if "variant" in varying and case.variant != "default":
-        parts.append(case.variant)
-    if "dtype" in varying:
-        parts.append(case.dtype)
-    if "threads" in varying:
-        parts.append(f"{case.threads or 'all'} thread{'' if case.threads == 1 else 's'}")
-    return parts
-
-
-def fitted_case(case: Case, names: Names, varying: frozenset[str], width: int, glyphs: Glyphs) -> str:
-    """Return the name of a row. If even the short name is too long, its middle is cut.
-
-    The size and the end of the variant stay whole, so that `1000 add` and `10000 add-out` differ at every width.
-    """
-    if not names.is_short:
-        return case_text(case, varying)
-    text, sign = short_text(case, varying, names.shared, glyphs), glyphs.ellipsis
-    if len(text) <= width:
-        return text
-    is_size_first = "size" in varying and "workload" not in varying
-    size, _, rest = text.partition(" ") if is_size_first else ("", "", text)
-    head = f"{size} " if size else ""
-    return head + sign + rest[len(rest) - max(width - len(head) - len(sign), 0) :]
-
 
 ODD, BAD, OPEN = "~", "!", "?"
 """Signs of a disturbed time, of a problem, and of a row without a winner."""
@@ -168,24 +66,28 @@ BARS = "CPU left, GPU right; tall is slow"
 
 LESS_CERTAIN = "less certain ({open} shows why)"
 
+FASTER_THAN_PEAK = "paper's time is too short for this GPU"
+"""Meaning of the sign before the paper's error, which the pane omits without that column."""
+
 MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (ODD, LESS_CERTAIN,
      lambda _, row, __: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values())),
     (OPEN, "too close to call", lambda _, __, verdict: verdict == UNDECIDED),
-    (OPEN, "too few rounds", lambda _, row, verdict: verdict == TOO_FEW and row.status not in ("active", "pending")),
+    (OPEN, "too few rounds", lambda _, __, verdict: verdict == TOO_FEW),
     (BAD, "threads waited for a core", lambda _, row, __: row.is_starved),
     (BAD, "slower than equal GPUs",
      lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),
+    (BAD, FASTER_THAN_PEAK, lambda run, row, _: is_impossible(run, row)),
     (NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
     ("rounds:", BARS, lambda *_: False),
 )  # fmt: skip
-"""Sign, meaning, and whether a row with a verdict has it; in the order of the line."""
+"""Sign, meaning, and whether a row with this outcome has it; in the order of the line."""
 
 
 def signs_of(run: RunState, row: Row) -> frozenset[str]:
     """Return the meanings of the signs in a row."""
-    verdict = row.comparison.verdict if row.comparison is not None else ""
-    found: frozenset[str] = same(frozenset(words for _, words, has in MEANINGS if has(run, row, verdict)))
+    code = outcome(row).code
+    found: frozenset[str] = same(frozenset(words for _, words, has in MEANINGS if has(run, row, code)))
     return found
 
 

@@ -37,8 +37,10 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import live
-from cpugpu_tui.ui.glyphs import ASCII
+from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.live.saved_runs import QuietReader
+from cpugpu_tui.ui.panes.lines import plain
+from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.panes.timings_pane import TimingsPane
 
@@ -104,6 +106,19 @@ async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_
         assert told(pilot, "CPU change") == "0.0%"
         assert told(pilot, "GPU change", row=1) == "–"
         assert "8 vs run 7" in title_of(pilot)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
+    async with opened(new_app(REQUEST), (width, 30)) as pilot:
+        await whole_run(pilot)
+        await pilot.press("s", "S")
+        await whole_run(pilot)
+        line = next(line for line in screen_lines(pilot) if "Timings" in line)
+        assert "by size, largest first" in line
+        assert "…" not in line
+        assert ("run 8 vs run 7" in line) == (width > 60)
+        assert ("need 3 runs each" in line) == (width == 120)
 
 
 async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_is_one() -> None:
@@ -290,7 +305,9 @@ async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
     async with opened(new_app(REQUEST)) as pilot:
         await settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("1", "2")
-        assert "12 runs" in status_of(pilot)
+        assert "12 runs queued: r start, esc cancel" in status_of(pilot)
+        assert "12 runs queued" in plain(status_line(pilot.app.state, 30, UNICODE))
+        assert ": r" not in plain(status_line(pilot.app.state, 30, UNICODE)), "not cut among its keys"
         await pilot.press("escape")
         assert "12 runs" not in status_of(pilot)
         session = await start_run(pilot)

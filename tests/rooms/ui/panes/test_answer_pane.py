@@ -165,6 +165,20 @@ def test_a_warning_has_room_below_60_columns(size: tuple[int, int, int]) -> None
     assert len(lines) <= 4
 
 
+def test_the_rest_of_the_answer_has_room_where_the_note_about_the_file_has_none() -> None:
+    without, beside = (shown(product(), (58, 2, 3), file=file) for file in (None, file_with()))
+    assert beside == without
+
+
+def test_a_survey_leaves_a_list_of_workloads_out_rather_than_cut_it() -> None:
+    plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "attention"), simulation=Simulation(drift=0.0)))
+    run, _ = searched(plan)
+    for width in range(38, 140, 4):
+        lines = shown(run, (width, 3, 5))
+        assert "..." not in " ".join(lines)
+        assert lines[-1].strip(), "the line goes to the table then"
+
+
 def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -> None:
     plan = build_plan(PlanRequest(("survey",), only=("matmul", "fft", "sort"), simulation=Simulation(drift=0.0)))
     run, _ = searched(plan)

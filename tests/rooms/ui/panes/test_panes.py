@@ -34,7 +34,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
 from cpugpu_tui.ui.panes.footer import keys_line
-from cpugpu_tui.ui.panes.lines import Spans, fitted, plain, width_of
+from cpugpu_tui.ui.panes.lines import Spans, fitted, in_whole_words, plain, width_of
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
@@ -152,6 +152,19 @@ NETS = tuple(Case(name, 32, variant=how) for name in ("mnist-mlp", "mnist-mlp-wi
 )
 def test_names_lose_first_what_all_rows_share(cases: tuple[Case, ...], width: int, last: str) -> None:
     assert names_of(cases, width)[-1] == last
+
+
+SEARCHED = (*(Case("vector-dot", size, variant="dot") for size in (100, 44_740)), Case("random", 90_114))
+
+
+@pytest.mark.parametrize(
+    ("width", "names"),
+    [(20, ["vector-dot 100 dot", "vector-dot 44740 dot", "random 90114"]),
+     (16, ["…tor-dot 100 dot", "…r-dot 44740 dot", "random 90114"]),
+     (12, ["…dot 100 dot", "…t 44740 dot", "random 90114"]), (9, ["… 100 dot", "…ot 44740", "…om 90114"])],
+)  # fmt: skip
+def test_a_size_is_never_cut(width: int, names: list[str]) -> None:
+    assert names_of(SEARCHED, width) == names
 
 
 @pytest.mark.parametrize("cases", [CASES, SWEEPS, NETS])
@@ -282,6 +295,16 @@ def test_a_line_that_is_cut_ends_in_an_ellipsis_and_keeps_its_start() -> None:
     assert fitted(line, 24, UNICODE) == line
     assert [plain(fitted(line, width, UNICODE)) for width in (12, 7, 3)] == ["Claims 1 ho…", "Claims…", "Cl…"]
     assert plain(fitted(line, 12, ASCII)) == "Claims 1 ho>"
+
+
+@pytest.mark.parametrize(
+    ("width", "title"),
+    [(45, "Claims 12 hold, 1 depends on size 1 of 25"), (40, "Claims 12 hold, 1 depends on size …"),
+     (37, "Claims 12 hold, 1 depends on size …"), (20, "Claims 12 hold …"), (12, "Claims …"), (4, "Cla…")],
+)  # fmt: skip
+def test_a_title_is_cut_between_words_and_never_ends_in_part_of_a_number(width: int, title: str) -> None:
+    spans = (("Claims ", "title"), ("12 hold, 1 depends on size", "text"), (" 1 of 25", "muted"))
+    assert plain(in_whole_words(spans, width, UNICODE)) == title
 
 
 def test_every_command_has_one_meaning_per_key_and_stands_in_the_readme_table() -> None:

@@ -328,6 +328,7 @@ async def test_an_empty_history_says_how_to_fill_it(store: Store, words: GoldenW
     async with opened(app_with(store), (80, 24)) as pilot:
         await list_runs(pilot)
         words(text_of(pilot, "#list").strip())
+        assert text_of(pilot, "#page-keys").split() == ["esc", "back"], "no other key does anything"
         await pilot.press("enter", "d", "r", "j", "G", "l")
         assert isinstance(pilot.app.screen, HistoryScreen)
 

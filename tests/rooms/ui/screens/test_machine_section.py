@@ -149,3 +149,10 @@ def test_nothing_is_wider_than_the_screen(width: int, glyphs: Glyphs) -> None:
     lines = raw(watched_half(power_capped=20e6), end, window, width=width, glyphs=glyphs)
     assert max(map(len, lines)) <= width
     assert glyphs is UNICODE or all(line.isascii() for line in lines)
+
+
+def test_a_remark_behind_bars_moves_below_them_where_it_would_be_cut() -> None:
+    for width in range(36, 80, 4):
+        lines = [line for line in read(run_of(*timed()), width) if line.endswith((" of the median", " median apart"))]
+        assert len(lines) == 4, "the spread of rounds and of calls, on both devices"
+        assert max(map(len, lines)) <= width

@@ -108,7 +108,7 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
     for run, tags in zip(runs, words, strict=True):
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         rows.append([
-            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", run.name, ", ".join(run.dtypes) or "–",
+            str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", printable(run.title, 40), ", ".join(run.dtypes) or "–",
             "–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
             *(_result(results.get(run.number)) if results is not None else ()),
             f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),

@@ -232,7 +232,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
 
 def run_in_turn(
     request: PlanRequest, options: RunOptions, pythons: tuple[str, ...], outputs: Outputs, *, as_json: bool,
-    band: str | None = None,
+    band: str | None,
 ) -> int:  # fmt: skip
     """Run a plan in a duet of several interpreters, compare each with the first, and return the exit code.
 

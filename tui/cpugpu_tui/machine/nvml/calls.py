@@ -299,7 +299,7 @@ def _words(error: Exception) -> str:
     return printable(f"{type(error).__name__ if code is None else 'NVML'}: {text}".rstrip(". "))
 
 
-def gpu_problem(error: Exception, index: int, minor: int | None = None) -> tuple[str, str]:
+def gpu_problem(error: Exception, index: int, minor: int | None) -> tuple[str, str]:
     """Return the reason for all values of a GPU, and a sentence of cause and one of remedy.
 
     `index` is NVML's; device files use `minor`, which is unknown for a GPU that was never opened.

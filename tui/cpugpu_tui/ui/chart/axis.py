@@ -78,7 +78,7 @@ def round_numbers(axis: Axis, most: int) -> list[float]:
     else:
         steps = (found[::step] for step in range(1, len(found) + 1))
         found = next(each for each in steps if len(set(map(axis.cell, each))) == len(each))
-    return found if len(found) > 1 else _even_steps(axis.low, axis.high, most)
+    return found if len(found) > 1 else _even_steps(axis.low, axis.high, most) or found
 
 
 def _even_steps(low: float, high: float, most: int) -> list[float]:

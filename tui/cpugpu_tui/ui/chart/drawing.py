@@ -35,6 +35,9 @@ SIZE = "size"
 LOW = 14
 """A chart of fewer lines has one line of legend and no title, unless its sweep needs a name."""
 
+NARROW, MOST_LEGEND = 80, 4
+"""In a chart of fewer columns, a legend of more lines names the selected row in brief: at 60x16 its line was lost."""
+
 CROSSING, HIGHLIGHT, SEVERAL = "X", ":", "*"
 """Signs of the crossover, the highlighted size, and several curves in one cell."""
 
@@ -113,16 +116,27 @@ def _legend(
 ) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
     items: list[Spans] = [((curve.sign, curve.role), (f" {curve.label}", "text")) for curve in found]
-    items += _crossing_items(crossing, f": {spelled(where(crossing, axis), glyphs)}", " crossover", options, glyphs)
     several: Spans = ((SEVERAL, "muted"), (" curves overlap", "text"))
     items += [several] if len(found) > 1 else []
-    text = f"{_which(marked, options)} row (dotted line): {_highlighted(marked, axis, glyphs)}"
-    items += [((text if len(text) <= width else text.split(", CPU")[0].split(", GPU")[0], "text"),)]
+    items += _crossing_items(crossing, f": {spelled(where(crossing, axis), glyphs)}", " crossover", options, glyphs)
+    which, known = _which(marked, options), _highlighted(marked, axis, glyphs)
+    size = known.partition(", ")[0]
+    text = f"{which} row (dotted line): {known}"
+    items.append(((text if len(text) <= width else f"{which} row (dotted line): {size}", "text"),))
+    lines = _packed(items, width)
+    if len(lines) > MOST_LEGEND and width < NARROW:  # the field needs the lines
+        items[-1] = ((HIGHLIGHT, "strong"), (f" {which} {size}", "text"))
+        lines = _packed(items, width)
+    return lines
+
+
+def _packed(items: Sequence[Spans], width: int) -> list[Spans]:
+    """Return items on as few lines as their order allows."""
     lines: list[Spans] = []
     for item in items:
         if lines and width_of(lines[-1]) + 3 + width_of(item) <= width:
             lines[-1] = (*lines[-1], ("   ", "text"), *item)
-        elif item is not several:  # it does not get a line of its own
+        else:
             lines.append(item)
     return lines
 

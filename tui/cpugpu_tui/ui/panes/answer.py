@@ -18,7 +18,8 @@ from cpugpu_tui.ui.panes.status import run_name
 if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
-_SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
+_SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z\d]|thresholds\.json)")
+"""Between two sentences; the second may begin with a number or with the name of the file."""
 
 LONG_NOTICE = 24
 """The status line shows notices up to this length in full at 80 columns."""
@@ -61,7 +62,7 @@ def pane_lines(
     lines: list[Spans] = []
     for text, role in _failures(state, glyphs):
         if len(lines) < most:
-            lines += wrapped(spelled(text, glyphs), width, role, lines=most - len(lines))
+            lines += _whole_sentences(spelled(text, glyphs), width, role, most - len(lines), is_first=True)
     table: list[Spans] = []
     survey: Sequence[str] = ()
     if state.run.rows:
@@ -69,21 +70,23 @@ def pane_lines(
         from cpugpu_tui.ui.panes import run_answer  # with all that answers need, 10 ms before the first frame
 
         table, survey = run_answer.table(state, width, glyphs), survey_lines(state.run)
-    sentences = _sentences(state, has_table=bool(table))
+    sentences, has_failures = _sentences(state, has_table=bool(table)), bool(lines)
     warnings = sum(role == "warn" for _, role in sentences)
     if width < SMALL_WIDTH and not lines and not table:
         most = min(most, SMALL_MOST + warnings)
     # The first sentence is never cut: at 80x24 it may take another row. A table leaves one line for what it lacks,
     # such as a slow GPU or threads that waited for a core.
-    first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     below = sum(len(wrapped(spelled(text, glyphs), width)) for text, _ in sentences[: len(survey)])
+    if survey and len(table) + below > most:
+        sentences = _in_one_line(sentences, width, glyphs)
+    first = len(wrapped(spelled(sentences[0][0], glyphs), width)) if sentences else 0
     whole = len(table) + (below or min(first, 1)) if table else first
     whole += warnings
     height = max(least, min(len(lines) + 1 if lines else whole, most))
     if table:
         lines += run_answer.shortened(state, table, height - len(lines) - min(first, 1), is_zoomed=is_zoomed)
     for index, (text, role) in enumerate(sentences):
-        is_first, room = index == 0, height - len(lines)
+        is_first, room = index == 0 and not (has_failures and role == "muted"), height - len(lines)
         if is_first:  # leaves a line to each warning behind it
             room = max(room - warnings, min(room, 1))
         lines += _whole_sentences(spelled(text, glyphs), width, role, room, is_first=is_first)
@@ -97,6 +100,19 @@ def shows_survey(state: AppState) -> bool:
     from cpugpu_tui.render.answers import is_survey
 
     return is_survey(state.run)
+
+
+def _in_one_line(sentences: list[tuple[str, str]], width: int, glyphs: Glyphs) -> list[tuple[str, str]]:
+    """Return the warnings, and of a survey's sentences those that fit into a line, if need be the first clause.
+
+    They list workloads, and so does the table: `transformer, mnist-mlp ...` did not tell which the others are.
+    """
+    found = []
+    for text, role in sentences:
+        forms = (text,) if role == "warn" else (text, f"{text.partition('; ')[0]}.")
+        brief = next((form for form in forms if len(wrapped(spelled(form, glyphs), width)) == 1), "")
+        found += [(brief or text, role)] if brief or role == "warn" else []
+    return found
 
 
 def _whole_sentences(text: str, width: int, role: str, room: int, *, is_first: bool) -> list[Spans]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -17,7 +18,7 @@ from cpugpu_tui.model.quantities import gib
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import InputDropped
-from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, spelled, wrapped
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 from cpugpu_tui.ui.terminal.bounded_input import LONGEST_LINE
 
@@ -279,7 +280,8 @@ class DeviceChoice(Chooser):
         self.show(lines)
 
     def _fitted(self, text: str, width: int) -> str:
-        return stranger(spelled(text, self._glyphs), width, self._glyphs)
+        shown = stranger(spelled(text, self._glyphs), len(text), self._glyphs)
+        return shown if cell_len(shown) <= width else cut(shown, width, self._glyphs)
 
     def action_move(self, step: int) -> None:
         """Move the cursor; beyond the end of the list, move to the next or the previous field."""

@@ -220,6 +220,25 @@ def fitted(spans: Spans, width: int, glyphs: Glyphs) -> Spans:
     return (*kept, (glyphs.ellipsis, "muted"))
 
 
+def in_whole_words(spans: Spans, width: int, glyphs: Glyphs) -> Spans:
+    """Return a line in at most `width` cells, cut at a comma or between words, but not behind a number.
+
+    `3 outdated  1 of 25` was once cut to `3 outdated  1…`. A first part that does not fit is cut anywhere.
+    """
+    if width_of(spans) <= width:
+        return spans
+    *kept, (text, role), _ = fitted(spans, width - 1, glyphs)
+    if not kept:
+        return fitted(spans, width, glyphs)
+    if text != spans[len(kept)][0]:
+        between = ", " if ", " in text else " "
+        text = "" if between == " " and text.lstrip()[:1].isdigit() else text.rpartition(between)[0]
+    while text.rstrip()[-1:].isdigit():
+        text = text.rstrip().rpartition(" ")[0]
+    line = (*kept, (text, role))
+    return (*line, (glyphs.ellipsis if plain(line).endswith(" ") else f" {glyphs.ellipsis}", "muted"))
+
+
 def wrapped(text: str, width: int, role: str = "text", lines: int = 0) -> list[Spans]:
     """Wrap a text at `width` cells; at most `lines` lines if that is above 0."""
     held = _UNIT_GAP.sub(_NO_BREAK, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from textual.geometry import Size
@@ -13,11 +14,13 @@ from cpugpu_tui.render.progress import bar, done_text, left_text, most_cases_of
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, StatePane, fitted, plain, spelled, visible, width_of
+from cpugpu_tui.ui.panes.lines import Spans, StatePane, cut, fitted, plain, spelled, visible, width_of
 from cpugpu_tui.ui.panes.telemetry.wording import stranger
 
 SMALL_WIDTH = 60
 """Below this width the line shows progress as `3/14 0:12 left`."""
+LEAST_NOTICE = 16
+"""Fewest cells of a notice that is cut. The answer pane has the whole one."""
 LONG_STEP_S = 2.0
 """The line shows the elapsed time of an operation that takes longer than this, once a second."""
 
@@ -37,9 +40,11 @@ def status_line(state: AppState, width: int, glyphs: Glyphs) -> Spans:
         result = fitted(((spelled(state.key_result, glyphs), "strong"),), width - width_of(tags(state)) - 1, glyphs)
     now = result or _joined([_doing(state, glyphs), _step(state, glyphs)])
     if width < SMALL_WIDTH and not result and state.situation.live:
-        others = _joined([tags(state), _notices(state, glyphs, 0)])
-        now = _progress(state, width - width_of(others) - 1, glyphs) or now
-    before = _joined([tags(state), _count(state, glyphs)])
+        now = _progress(state, width - width_of(tags(state)) - 1, glyphs) or now
+    counted = _count(state, glyphs)
+    if width_of(_joined([tags(state), counted])) > width:
+        counted = counted[:1]  # the keys that start or cancel them
+    before = _joined([tags(state), counted])
     left = _joined([before, now if result else _whole_parts(now, width - width_of(before) - 1, glyphs)])
     if not result:
         left = _joined([left, _notices(state, glyphs, width - width_of(left) - 1)])
@@ -77,8 +82,14 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
     if not state.count:
         return ()
     start, cancel = map(state.keymap.of, ("run", "back"))
-    keys: Spans = ((start, "key"), (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))
-    return ((f"{count_of(state.count, 'run')} queued: ", "strong"), *keys)
+    keys: Spans = (
+        (": ", "strong"),
+        (start, "key"),
+        (" start, ", "text"),
+        (cancel, "key"),
+        (f" cancel {glyphs.dot}", "text"),
+    )
+    return ((f"{count_of(state.count, 'run')} queued", "strong"), *keys)
 
 
 def replay_tag(state: AppState) -> Spans:
@@ -225,16 +236,17 @@ def step_text(state: AppState, current: model.Progressed, glyphs: Glyphs) -> str
 
 
 def _notices(state: AppState, glyphs: Glyphs, width: int) -> Spans:
-    """Return the standing notices. One that does not fit is cut to the part before its colon."""
+    """Return the standing notices. One that does not fit is cut to its first clause, or left out."""
     past = state.past
     shown = state.notice if past is None or state.notice != past.notice else None
     notices: list[tuple[str, str]] = []
     unsaved = state.unsaved.text if state.unsaved else None
     for text in (unsaved or shown, spelled(state.theme_notice, glyphs)):
-        room = max(width - width_of(tuple(notices)) - len(notices) // 2 - 2, 8)
-        if text:
-            brief = text.partition(": ")[0] if len(text) > room else text
-            notices += [(f"{' ' if notices else ''}{glyphs.dot} ", "muted"), (stranger(brief, room, glyphs), "warn")]
+        room = width - width_of(tuple(notices)) - len(notices) // 2 - 2
+        brief = re.split(": |; ", text or "")[0] if len(text or "") > room else text
+        if brief and room >= min(len(brief), LEAST_NOTICE):
+            shown_text = cut(stranger(brief, len(brief), glyphs), min(room, len(brief)), glyphs)
+            notices += [(f"{' ' if notices else ''}{glyphs.dot} ", "muted"), (shown_text, "warn")]
     return tuple(notices)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.text import Text
 from textual import on
@@ -27,7 +28,7 @@ from cpugpu_tui.ui.panes.lines import Lines, rich_text
 from cpugpu_tui.ui.panes.timing_columns import CHANGES, WORDS_WIDTH, columns, shape_of, width_beside
 from cpugpu_tui.ui.panes.timing_order import in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
-from cpugpu_tui.ui.rows import BARS, LESS_CERTAIN, legend, signs_of
+from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, legend, signs_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -59,7 +60,8 @@ class TimingsPane(Vertical):
         self._signs: dict[str, tuple[Row, frozenset[str]]] = {}
         """Row key → row and the meanings of its signs, cached for that row."""
         self._more_signs: frozenset[str] = frozenset()
-        self._has_times = True
+        self._fewer_signs: frozenset[str] = frozenset()
+        """Meanings of signs whose column is not displayed."""
         self._shown: tuple[RunState, str, Order, rows.Look, Changes | None, list[Column]] | None = None
         """The table's content: run, filter, order, look, changes and columns."""
         self._place = (0, 0)
@@ -131,7 +133,11 @@ class TimingsPane(Vertical):
         two_groups = laid_out[-1].label == COLUMNS[Key.ROUNDS].heading and not (look.cpu_only or look.gpu_only)
         self._more_signs = frozenset({BARS} if two_groups else ())
         keys = {column.key for column in laid_out}
-        self._has_times = Key.CPU in keys or Key.SPEEDUP not in keys  # the small view leaves them out
+        columns_of = {
+            LESS_CERTAIN: Key.CPU in keys or Key.SPEEDUP not in keys,  # the small view leaves the times out
+            FASTER_THAN_PEAK: Key.WRITTEN in keys,
+        }
+        self._fewer_signs = frozenset(words for words, is_shown in columns_of.items() if not is_shown)
         self._fill(run, look, self.size.width - beside - 1)
         self._shown = (run, *now)
         self._arrange(beside)
@@ -212,9 +218,7 @@ class TimingsPane(Vertical):
         for key in shown:
             row, before = run.rows[key], known.get(key)
             self._signs[key] = before if before is not None and before[0] is row else (row, signs_of(run, row))
-        signs = frozenset[str]().union(*(found for _, found in self._signs.values()))
-        if not self._has_times:
-            signs -= {LESS_CERTAIN}  # its sign stands before a time
+        signs = frozenset[str]().union(*(found for _, found in self._signs.values())) - self._fewer_signs
         found = [legend(signs | self._more_signs, width, self._keymap)]
         self.query_one("#legend", Lines).show_any(found if signs else [])
 
@@ -235,8 +239,10 @@ class TimingsPane(Vertical):
 
             has_change = self._shown is None or any(column.key in CHANGES for column in self._shown[5])
             parts = title_parts(self._changes, self._run, alone=self._state.parent is not None, has_change=has_change)
-            compared = escape("".join(f" {self._glyphs.dot} {part}" for part in parts))
-            title += f"[not reverse not bold]{compared}[/]" if compared else ""
+            compared = [f" {self._glyphs.dot} {part}" for part in parts]
+            while compared and sum(map(cell_len, (Text.from_markup(title).plain, *compared))) > self.size.width - 2:
+                compared.pop()
+            title += f"[not reverse not bold]{escape(''.join(compared))}[/]" if compared else ""
         # Setting a title repaints the whole pane, even if it is the same.
         if self._title_shown != title:
             self._title_shown = self.border_title = title

@@ -27,10 +27,13 @@ class WelcomePane(StatePane):
     """Takes the place of the timings until the first run."""
 
     def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
-        """Return the lines; those about the publications only where all of them fit."""
+        """Return the lines; those about the publications, then those about the table only where all of them fit."""
         lines = welcome_lines(state, size.width)
-        shown = lines if len(lines) <= size.height else lines[: lines.index(())]
-        return respelled(shown, self.glyphs)
+        if len(lines) > size.height:
+            lines = lines[: lines.index(())]
+        if len(lines) > size.height:
+            lines = [line for line in lines if line[0][1] != "muted"]
+        return respelled(lines, self.glyphs)
 
 
 def is_first(state: AppState) -> bool:

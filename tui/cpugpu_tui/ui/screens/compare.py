@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Judged
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.comparison import (
     BASE,
     COMPARED,
@@ -112,10 +113,10 @@ class CompareScreen(Page):
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
-        return (
-            ("{back}", "back"), ("j k", "scroll"), ("o n", "an older or newer series"),
-            ("{baseline}", "set as baseline"),
-        )  # fmt: skip
+        others = (
+            (("o n", "an older or newer series"),) if self._compared is not None and self._compared.count > 1 else ()
+        )
+        return (("{back}", "back"), ("j k", "scroll"), *others, ("{baseline}", "set as baseline"))
 
 
 class PairScreen(CompareScreen):
@@ -178,9 +179,22 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
             label = each.label
             lines.append(((label, "strong"),))
         texts = (*row[:names], "") if is_tight and each.change is None else (*row[:-1], "")
+        texts = (_fitted_case(each, row[0], widths[0], glyphs), *texts[1:])
         line = _line(texts, names, [*widths[: len(texts) - 1], 0], glyphs)
-        lines.append(fitted(((line, "text"), (row[-1], ROLES.get(each.verdict, "warn"))), width, glyphs))
+        is_cut = len(line) + len(row[-1]) > width
+        verdict = spelled(each.trouble, glyphs) if is_cut and each.trouble else row[-1]
+        lines.append(fitted(((line, "text"), (verdict, ROLES.get(each.verdict, "warn"))), width, glyphs))
     return lines
+
+
+def _fitted_case(each: Judged, text: str, width: int, glyphs: Glyphs) -> str:
+    """Return a case's name in `width` cells with whole sizes: `100 to 10,000,000` was once cut to `100 to 1…`."""
+    if len(text) <= width:
+        return text
+    name, *_ = text.rsplit(" ", 5 if each.is_group else 1)  # `matmul 64 to 512 (4 sizes)`, `matmul 64`
+    sizes = " to ".join(dict.fromkeys(size_text(pair.size) for pair in (each.pairs[0], each.pairs[-1])))
+    room = width - len(sizes) - 1
+    return f"{cut(name, min(room, len(name)), glyphs)} {sizes}" if room > 0 else sizes
 
 
 def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:

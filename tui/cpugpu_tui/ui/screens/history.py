@@ -57,6 +57,8 @@ class HistoryScreen(RunList):
             return (("enter", "set" if self._line.sign != "/" else "keep"), ("esc", "cancel"))
         if len(self._place.marked) == 2:
             return (("enter", "compare both"), ("esc", "clear marks"), ("{pause}", "mark"), ("j k", "move"))
+        if self.chosen is None:
+            return (("esc", self._escape_label), *((("{filter}", "filter"),) if self._place.wanted else ()))
         again = (("{run}", "again"),) if self.state.situation.may_start else ()
         return (
             ("enter", "open"), ("{pause}", "mark"), ("esc", self._escape_label), ("{filter}", "filter"), *again,
@@ -143,7 +145,7 @@ class HistoryScreen(RunList):
 
         age = age_text(run.started_wall_ns, self._now_ns()) if self._now_ns is not None else ""
         old = f", {age} ago" if age else ""
-        question = f"Delete run {run.number} ({named(run.name, self.glyphs)}{old}) and its samples?"
+        question = f"Delete run {run.number} ({named(run.title, self.glyphs)}{old}) and its samples?"
         self.app.push_screen(DeleteScreen(question, "delete it", "keep it"), decide)
 
     # ---------------------------------------------------------------- the line for typing

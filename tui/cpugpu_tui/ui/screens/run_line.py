@@ -85,7 +85,7 @@ def run_line(
         "run": (str(run.number), "text"),
         "started": (f"{datetime.fromtimestamp(run.started_wall_ns / 1e9):%Y-%m-%d %H:%M}", "muted"),
         "age": (age_text(run.started_wall_ns, now_ns) or "now", "muted"),
-        "what": (named(run.name, glyphs), "text"),
+        "what": (named(run.title, glyphs), "text"),
         "type": (dtypes_text(run, glyphs), "text"),
         "sizes": (sizes_text(run, glyphs), "text"),
         "": (sign, role),

@@ -16,7 +16,7 @@ from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import run_name
-from cpugpu_tui.ui.rows import NOT_SAVED, case_text
+from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
 from cpugpu_tui.ui.screens.detail import device_times, machine, meaning
 from cpugpu_tui.ui.screens.page import Page
 
@@ -94,7 +94,8 @@ def detail_lines(
     typed = own_code_lines(run, row, width, glyphs)
     unsaved = [] if row.saved else wrapped(f"{NOT_SAVED} {UNSAVED}: {MARK_WORDS[UNSAVED]}", width, "warn")
     # The device's part has the details.
-    starved = wrapped("No winner: threads waited for a free core.", width, "warn") if row.is_starved else []
+    lacks_winner = row.is_starved and len(row.times) > 1
+    starved = wrapped("No winner: threads waited for a free core.", width, "warn") if lacks_winner else []
     parts = [_failed(row, width), unsaved, starved, _compared(row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width),
              machine.gpus_lines(run, row, width, glyphs), machine.peers_lines(run, row, width), typed,

@@ -17,7 +17,7 @@ from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs, trend_lines, trend_text
-from cpugpu_tui.ui.panes.lines import Spans, labelled, paragraph, spelled, wrapped
+from cpugpu_tui.ui.panes.lines import Spans, labelled, paragraph, spelled, width_of, wrapped
 from cpugpu_tui.workloads.contract import REGISTRY
 
 OUTLYING = 14.826
@@ -82,7 +82,7 @@ def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: s
     return [
         *paragraph(title, width, "muted"),
         *(((f"    {line}", series),) for line in _histogram(found, width, glyphs)),
-        ((f"    {_axis(found, width)}", "muted"),),
+        *_axis(found, width),
         *_outlying(found, width),
     ]
 
@@ -99,12 +99,12 @@ def _histogram(found: Distribution, width: int, glyphs: Glyphs) -> tuple[str, ..
     return trend_lines(heights, len(heights), HEIGHT, 0.0, max(found.bins), glyphs)
 
 
-def _axis(found: Distribution, width: int) -> str:
+def _axis(found: Distribution, width: int) -> list[Spans]:
     """Return the times under the first and last bar, and their distance."""
     left, right = time_text(found.low_ns), time_text(found.high_ns)
     axis = f"{left}{right:>{_cell(found, width) * len(found.bins) - len(left)}}"
     spread = (found.high_ns - found.low_ns) / found.median_ns if found.median_ns > 0 else 0.0
-    return f"{axis}  {percent(spread)} % of the median apart"
+    return _with_remark(((f"    {axis}", "muted"),), f"{percent(spread)} % of the median apart", width)
 
 
 def _outlying(found: Distribution, width: int) -> list[Spans]:
@@ -238,7 +238,14 @@ def _rounds(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list
     relative = [value / middle - 1 for value in values] if middle > 0 else []
     bars = trend_text(relative, min(len(values), max(10, width - 50)), -rows.ROUND_RANGE, rows.ROUND_RANGE, glyphs)
     spread = (max(values) - min(values)) / middle if middle > 0 else 0.0
-    return [(("  rounds           ", "text"), (bars, series), (f"  spread {percent(spread)} % of the median", "muted"))]
+    line: Spans = (("  rounds           ", "text"), (bars, series))
+    return _with_remark(line, f"spread {percent(spread)} % of the median", width)
+
+
+def _with_remark(line: Spans, remark: str, width: int) -> list[Spans]:
+    """Return a line with a remark behind it, or below it where it would be cut."""
+    behind: Spans = ((f"  {remark}", "muted"),)
+    return [(*line, *behind)] if width_of((*line, *behind)) <= width else [line, *paragraph(remark, width, "muted")]
 
 
 def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
