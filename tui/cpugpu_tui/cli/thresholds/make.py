@@ -119,7 +119,7 @@ def make(
             check_here(old, options, is_simulated=request.simulation is not None)
         state, code = measured(request, options, words)
     if code > 128:  # stopped by a key or a signal
-        remedy = "" if no_save else " Add `--run latest` to take what was measured."
+        remedy = "" if no_save else " `cpugpu-tui thresholds make --run latest` takes what was measured."
         print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
     made = thresholds_of(state)
@@ -132,7 +132,7 @@ def make(
                 target.write(path, [text.encode()])
         except CpuGpuError as error:  # the disk was checked, but is full by now
             if run_name is None and not no_save and code != EXIT_UNFIT:
-                error.remedy += " Then add `--run latest`, which measures nothing again."
+                error.remedy += " Then `cpugpu-tui thresholds make --run latest` takes what was measured."
             raise
         print_table(made)
         print_notice(f"Wrote {path}")
