@@ -77,7 +77,7 @@ def test_while_it_is_typed_a_wrong_part_is_left_out_and_told() -> None:
     assert error is not None
     assert "gpuu" in error.message
     assert matches(RUN)
-    assert not matches(replace(RUN, dtypes=("float32",)))
+    assert not matches(RUN._replace(dtypes=("float32",)))
 
 
 @pytest.mark.parametrize("key", ["", "a/b/c", "w/v/²/float32/t1", f"w/v/{10**30}/float32/t1", "w/v/-1/float32/t1"])

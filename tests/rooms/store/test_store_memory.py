@@ -204,7 +204,7 @@ def run_of(number: int, started_s: int, **more: object) -> RunSummary:
     usual = RunSummary(
         number, f"r{number}", "s", "matmul", "done", started_s * 10**9, 1, "node1", 1, 0, 0, (), simulated=False
     )  # fmt: skip
-    return replace(usual, **more)  # type: ignore[arg-type]
+    return usual._replace(**more)  # type: ignore[arg-type]
 
 
 def test_old_runs_go_and_dear_ones_stay() -> None:

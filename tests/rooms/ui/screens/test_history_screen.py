@@ -126,7 +126,7 @@ class ManyRuns(SavedRuns):
     def pages(self) -> Iterator[list[RunSummary]]:
         for newest in range(10_000, 0, -1000):
             self.read += 1000
-            yield [replace(self.line, number=number, name=f"n{number}") for number in range(newest, newest - 1000, -1)]
+            yield [self.line._replace(number=number, name=f"n{number}") for number in range(newest, newest - 1000, -1)]
 
 
 async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:

@@ -43,7 +43,6 @@ def history(
     """List saved runs, newest first."""
     if context.invoked_subcommand is not None:
         return
-    import msgspec
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading
     from cpugpu_tui.cli.output.table_style import console
@@ -59,7 +58,7 @@ def history(
             results = outcomes(store, affordable(runs))
     if json:
         for run in runs:
-            print_json(msgspec.to_builtins(run))
+            print_json(run._asdict())
         return
     if runs:
         console().print(history_table(runs, results))
@@ -94,8 +93,6 @@ def prune(
     """
     import time
 
-    import msgspec
-
     from cpugpu_tui.cli.history.past_runs import history_table, reading, writing
     from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.model.quantities import count_of, megabytes
@@ -113,7 +110,7 @@ def prune(
         size_after = store.size_bytes
     if json:
         for run in found.going:
-            print_json(msgspec.to_builtins(run))
+            print_json(run._asdict())
         return
     spared = f" Kept: {count_of(len(found.spared), 'run')} (tagged, in a baseline or running)." if found.spared else ""
     if not found.going:

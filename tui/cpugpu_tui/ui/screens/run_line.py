@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -184,7 +183,7 @@ def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list
         others = {each for each in run.baselines if each != name}
         baselines = tuple(sorted(others | {name} if run.series_id == series_id else others))
         if baselines != run.baselines:
-            changed.append(replace(run, baselines=baselines))
+            changed.append(run._replace(baselines=baselines))
     return changed
 
 
