@@ -23,7 +23,9 @@ def evidence(letters: str, moved: str = "") -> Evidence:
 @pytest.mark.parametrize(
     ("letters", "moved", "kinds"),
     [
-        ("CCGG", "CCCG", [CPU, OPEN, RESIDENT]),
+        ("CCGG", "CCCG", [CPU, OPEN, RESIDENT, BOTH]),
+        ("CCGG", "CCCC", [CPU, OPEN, RESIDENT]),
+        ("CCCG", "CCCC", [CPU, OPEN, RESIDENT]),
         ("CCGGG", "CCCGG", [CPU, OPEN, RESIDENT, BOTH]),
         ("GGG", "GGG", [BOTH]),
         ("GGG", "CCC", [RESIDENT]),

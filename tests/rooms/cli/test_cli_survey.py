@@ -84,6 +84,15 @@ def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:
     assert re.search(r"^matmul +\.+\|+=+#+ ", out, re.MULTILINE)
 
 
+def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu: CommandLine) -> None:
+    simulate = f"{FAST},drift=0,gpus=3,slow_gpu=2,slow_factor=2"
+    done = cpugpu.here("survey", "--only", "matmul,fft", "--simulate", simulate, "--device", "cpu", "--device", "cuda")
+    assert done.code == EXIT_OK, done.err
+    bars = {line.partition("  ")[0] for line in done.out.splitlines() if "▓" in line and "░ CPU" not in line}
+    assert bars == {f"{name} on {gpu}" for name in ("matmul", "fft") for gpu in ("cuda:0", "cuda:2")}
+    assert "cuda:2: Depends on the size" in done.out
+
+
 def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu: CommandLine) -> None:
     done = cpugpu("survey", "--only", "fft,sort", "--simulate", f"{FAST},oom_size=100")
     assert done.code == EXIT_CASES_FAILED

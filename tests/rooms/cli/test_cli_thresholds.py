@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -228,6 +230,20 @@ def test_a_stopped_run_writes_nothing(
     assert done.code == EXIT_INTERRUPTED
     assert file.read_text() == before
     words(done.err.splitlines()[-1])
+
+
+def test_what_a_full_disk_did_not_take_need_not_be_measured_again(
+    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
+) -> None:
+    before = file.read_text()
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device")))
+        done = cpugpu.here("thresholds", "make", "softmax", *STEADY)
+    assert done.code == EXIT_UNFIT
+    assert file.read_text() == before
+    words(done.err)
+    assert cpugpu.here("thresholds", "make", "--run", "latest").code == EXIT_OK
+    assert {each.operation for each in entries(file).entries} == {"softmax"}
 
 
 def test_a_closed_terminal_leaves_the_file_as_it_is(

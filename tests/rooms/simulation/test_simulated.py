@@ -65,6 +65,15 @@ def test_the_publications_clock_is_off_by_the_planted_factor() -> None:
         assert row.cpu.median_ns(AS_WRITTEN) == row.cpu.median_ns(SYNCED)
 
 
+def test_a_workload_of_no_publication_has_no_such_clock() -> None:
+    plan = plan_of(cases=tuple(Case("softmax", size) for size in SIZES), simulation=PLANTED)
+    for row in state_of(plan, swept(plan)[1]).rows.values():
+        for times in (row.cpu, row.gpu):
+            assert times is not None
+            assert times.median_ns(LATENCY)
+            assert times.median_ns(AS_WRITTEN) is None
+
+
 def test_the_crossover_is_where_the_planted_laws_cross() -> None:
     machine = replace(PLANTED, cpu_overhead_ns=20_000.0)
     crossing = next(n for n in range(1, 5000) if 20_000 + 0.004 * flops(n) > 170_000 + 0.0001 * flops(n))

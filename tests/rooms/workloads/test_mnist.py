@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -256,3 +258,33 @@ def test_a_bomb_is_never_unpacked(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
         data.read_idx(str(tmp_path), "train")
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < 50_000_000
+
+
+# ------------------------------------------------------------------ memory
+
+PEAK = """
+import torch
+from cpugpu_tui.model import Case
+from cpugpu_tui.workloads import case_costs, find
+
+def peak():
+    line = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+workload, before = find("{name}"), peak()
+inputs = workload.inputs({size}, torch.float32, torch.Generator().manual_seed(1))
+placed = workload.place("eager", inputs, "cpu")
+workload.step(*placed)
+print(peak() - before, case_costs(Case("{name}", {size})).memory_bytes)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "size"), [("mnist-mlp", 32), ("mnist-mlp-wide", 4096)])
+def test_the_images_are_part_of_the_memory(name: str, size: int) -> None:
+    """A batch of 32 was estimated as 4 MB, and took 280 MB. torch's optimiser is another 50 to 200 MB at first use."""
+    child = subprocess.run(
+        [sys.executable, "-c", PEAK.format(name=name, size=size)], capture_output=True, text=True, check=True
+    )
+    used, estimated = map(float, child.stdout.split())
+    assert used - 200e6 < estimated < 2.5 * used

@@ -16,6 +16,9 @@ from cpugpu_tui.model.quantities import joined, size_text
 CPU, OPEN, RESIDENT, BOTH = "cpu", "open", "resident", "both"
 """Parts of an axis: the CPU wins; the bracket, or no winner; the GPU wins with its inputs there; also with copies."""
 
+LEAST = 0.04
+"""Width of a part that is known at the largest size alone."""
+
 DEPENDS, UNCLEAR = "depends on size", "no winner"
 """Beside `ALWAYS` and `NEVER`, where the GPU wins: at some sizes, or no size has a winner."""
 
@@ -59,13 +62,25 @@ def parts(evidence: Evidence) -> tuple[Part, ...]:
     found, moved = evidence.measured, copied(evidence)
     merged: list[Part] = []
     for low, high in pairwise(point.size for point in found.points):
-        winner = _winner(found, low, high)
-        kind = OPEN if winner is None else CPU
-        if winner == GPU_WINS:
-            kind = BOTH if _winner(moved, low, high) == GPU_WINS else RESIDENT
+        kind = _kind(found, moved, low, high)
         start = merged.pop().start if merged and merged[-1].kind == kind else _share(low, found)
         merged.append(Part(start, _share(high, found), kind))
+    if merged:
+        *_, (start, end, kind) = merged
+        largest = found.points[-1].size
+        at_end = _kind(found, moved, largest, largest)
+        if at_end not in (kind, OPEN):
+            middle = max(end - LEAST, (start + end) / 2)
+            merged[-1:] = [Part(start, middle, kind), Part(middle, end, at_end)]
     return tuple(merged)
+
+
+def _kind(found: Crossover, moved: Crossover, low: int, high: int) -> str:
+    """Return the kind of the part between two sizes, or at one."""
+    winner = _winner(found, low, high)
+    if winner != GPU_WINS:
+        return OPEN if winner is None else CPU
+    return BOTH if _winner(moved, low, high) == GPU_WINS else RESIDENT
 
 
 def _winner(found: Crossover, low: int, high: int) -> str | None:

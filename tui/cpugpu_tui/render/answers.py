@@ -15,7 +15,16 @@ from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposit
 from cpugpu_tui.analysis.explanation import sentences
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
 from cpugpu_tui.model.quantities import faster, joined
-from cpugpu_tui.render.gpus import described, gpu_sentences, listed, models_of, peer_sentences, several, span
+from cpugpu_tui.render.gpus import (
+    described,
+    gpu_sentences,
+    listed,
+    models_of,
+    peer_sentences,
+    run_standings,
+    several,
+    span,
+)
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
@@ -133,9 +142,9 @@ def has_sweeps(run: RunState) -> bool:
 
 
 def leading_answers(run: RunState) -> tuple[Answer, ...]:
-    """Return the answers of the first GPU of each model; sentences about the model cover the other GPUs."""
-    models = grouped(models_of(run)).values()
-    leaders = {names[0] for names in models}
+    """Return the answers of the first GPU of each model and of slow ones; a sentence says that the others are alike."""
+    leaders = {names[0] for names in grouped(models_of(run)).values()}
+    leaders |= {name for name, standing in run_standings(run).items() if standing.is_slow}
     return tuple(answer for answer in all_answers(run) if answer.gpu is None or answer.gpu.name in leaders)
 
 

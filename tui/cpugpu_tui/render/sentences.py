@@ -161,7 +161,7 @@ NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (
 SIGNS = {survey.CPU: "░", survey.OPEN: "│", survey.RESIDENT: "▓", survey.BOTH: "█"}
 """Part of a workload's axis → its sign in the picture of a survey."""
 
-PICTURE = f"{SIGNS[survey.CPU]} CPU {SIGNS[survey.RESIDENT]} GPU {SIGNS[survey.BOTH]} with copies"
+PICTURE = "{cpu} CPU {open} ? {resident} GPU {both} with copies".format_map(SIGNS)
 """Heading of the picture, which explains its signs."""
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)

@@ -159,6 +159,9 @@ async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
         await compare(pilot)
         said = text_of(pilot, "#page-text")
         assert "TOO FEW RUNS" in said
+        keys = text_of(pilot, "#page-keys")
+        assert "o n" in keys, "there are two series to compare with"
+        assert ("scroll" in keys) == (len(said.splitlines()) > pilot.app.size.height - 2)
         assert "SAME" not in said
 
 

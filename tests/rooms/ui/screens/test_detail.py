@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,
     CaseStarted,
+    Ceilings,
     Check,
     CodeCompiled,
     CodeTraced,
@@ -94,8 +95,10 @@ def timed(
     return [*events, CaseFinished(case=case.key, check=Check("float64 on the CPU", 3e-7, 1e-3))]
 
 
-def run_of(*events: Event, devices: tuple[Device, ...] = DEVICES) -> RunState:
-    plan = Plan("matmul", (ALL, ONE), ceilings=(CPU, GPU))
+def run_of(
+    *events: Event, devices: tuple[Device, ...] = DEVICES, ceilings: tuple[Ceilings, ...] = (CPU, GPU)
+) -> RunState:
+    plan = Plan("matmul", (ALL, ONE), ceilings=ceilings)
     state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={"torch": "2.11.0"}))
     for event in (DevicesFound(devices=devices), *events):
         state = state.apply(event)
@@ -115,6 +118,14 @@ def section(lines: Iterable[str], heading: str) -> list[str]:
 
 def squeezed(lines: Iterable[str]) -> list[str]:
     return [" ".join(line.split()) for line in lines]
+
+
+@pytest.mark.parametrize(("gb_per_s", "is_exceeded"), [(5.45, False), (5.0, True)])
+def test_more_than_the_peak_is_explained(gb_per_s: float, is_exceeded: bool, words: GoldenWords) -> None:
+    run = run_of(*timed(), ceilings=(replace(CPU, copy_bytes_per_s=gb_per_s * 1e9), GPU))
+    (limited,) = [line for line in read(run) if "limited by memory" in line]
+    assert ("too" in limited) is is_exceeded
+    words(limited)
 
 
 # ------------------------------------------------------------------ where the time goes

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.helpers.app.fake_run import opened, settled
+from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.looking import done_run, screen_lines
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.app.saved_runs import app_with, list_runs, stream
@@ -27,6 +27,7 @@ from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm
 from cpugpu_tui.ui.terminal.bounded_input import Paste, TerminalInput, keys_of
+from cpugpu_tui.ui.terminal.textual_internals import ClickDriver
 
 
 def column_x(table: TimingTable, wanted: str) -> int:
@@ -191,3 +192,13 @@ def test_a_label_belongs_to_the_key_before_it_and_a_dimmed_key_to_none() -> None
     assert [key_at(line, x) for x in (0, 1, 3, 6, 7, 9, 50)] == ["", "r", "r", "", "", "", ""]
     several = ((" j k", "key"), (" move ", "text"))
     assert [key_at(several, x) for x in (1, 3, 6)] == ["j", "k", "j"]
+
+
+async def test_inside_gnu_screen_esc_arrives_because_the_mouse_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    monkeypatch.delenv("STY", raising=False)
+    for session in ("", "1234.pts-0"):
+        if session:
+            monkeypatch.setenv("STY", session)
+        taken.append(ClickDriver(new_app(), size=(80, 24)).takes_mouse)
+    assert taken == [True, False]

@@ -12,7 +12,7 @@ import typer
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, tell
 from cpugpu_tui.cli.time import CodeSizes, InPlace, Lets, Setup
-from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, UsageError, print_notice
+from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, CpuGpuError, UsageError, print_notice
 
 if TYPE_CHECKING:
     from cpugpu_tui.thresholds import Thresholds
@@ -119,7 +119,7 @@ def make(
             check_here(old, options, is_simulated=request.simulation is not None)
         state, code = measured(request, options, words)
     if code > 128:  # stopped by a key or a signal
-        remedy = "" if no_save else " Add `--run latest` to take what was measured."
+        remedy = "" if no_save else " `cpugpu-tui thresholds make --run latest` takes what was measured."
         print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
     made = thresholds_of(state)
@@ -127,8 +127,13 @@ def make(
     if str(path) == "-":
         sys.stdout.write(text)
     else:
-        with target.locked(path):
-            target.write(path, [text.encode()])
+        try:
+            with target.locked(path):
+                target.write(path, [text.encode()])
+        except CpuGpuError as error:  # the disk was checked, but is full by now
+            if run_name is None and not no_save and code != EXIT_UNFIT:
+                error.remedy += " Then `cpugpu-tui thresholds make --run latest` takes what was measured."
+            raise
         print_table(made)
         print_notice(f"Wrote {path}")
     if old is not None:

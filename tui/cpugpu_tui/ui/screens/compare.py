@@ -113,10 +113,10 @@ class CompareScreen(Page):
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
-        return (
-            ("{back}", "back"), ("j k", "scroll"), ("o n", "an older or newer series"),
-            ("{baseline}", "set as baseline"),
-        )  # fmt: skip
+        others = (
+            (("o n", "an older or newer series"),) if self._compared is not None and self._compared.count > 1 else ()
+        )
+        return (("{back}", "back"), ("j k", "scroll"), *others, ("{baseline}", "set as baseline"))
 
 
 class PairScreen(CompareScreen):

@@ -81,7 +81,8 @@ class Page(Screen[None]):
 
     def _keys_line(self) -> Spans:
         """Return the keys that fit, always with the one that leaves the page."""
-        keymap, keys = self.state.keymap, list(self.page_keys())
+        keymap = self.state.keymap
+        keys = [(key, does) for key, does in self.page_keys() if does != "scroll" or not self._is_whole]
         pairs: list[Spans] = [((f" {keymap.with_keys(key)}", "key"), (f" {does} ", "text")) for key, does in keys]
         kept = next((place for place, (_, does) in enumerate(keys) if does in LEAVING), 0)
         while len(pairs) > 1 and sum(map(width_of, pairs)) > self.size.width:
@@ -90,6 +91,11 @@ class Page(Screen[None]):
             del pairs[dropped]
             kept -= dropped < kept
         return tuple(part for pair in pairs for part in pair)
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether all lines are in sight, so that there is nothing to scroll."""
+        return any(len(text.lines) <= self.size.height - 2 for text in self.query("#page-text").results(Lines))
 
     def draw_body(self) -> None:
         """Write what stands between title and keys."""

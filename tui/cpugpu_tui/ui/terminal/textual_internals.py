@@ -6,6 +6,7 @@ have; a test reports which of them are missing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -67,8 +68,11 @@ class ClickDriver(LinuxDriver):
     def __init__(
         self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
     ) -> None:
-        self.takes_mouse = mouse
-        """Whether the app uses the mouse; otherwise the terminal keeps it, to select text."""
+        self.takes_mouse = mouse and "STY" not in os.environ
+        """Whether the app uses the mouse; otherwise the terminal keeps it, to select text.
+
+        While a program uses the mouse, GNU screen 4.9 sends `esc` only with the next key, so both were lost.
+        """
         super().__init__(app, debug=debug, mouse=mouse, size=size)
 
     def _enable_mouse_support(self) -> None:

@@ -233,4 +233,4 @@ def load(setting: Setting) -> Digits:
 
 
 def _scaled(images: torch.Tensor, labels: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    return images[:count].reshape(-1, 784).float() / 255, labels[:count]
+    return images[:count].reshape(-1, 784).float().div_(255), labels[:count]

@@ -67,7 +67,9 @@ def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
         return ""
     if found.share is None:
         return START_WORDS[found.kind]
-    return f"limited by {found.kind}: {percent(found.share)} % of the peak rate measured here"
+    share = percent(found.share)
+    why = " (the peak is a measurement, too, and this row exceeds it)" if float(share) > 100 else ""
+    return f"limited by {found.kind}: {share} % of the peak rate measured here{why}"
 
 
 def _kernels(times: DeviceTimes) -> str:
