@@ -104,7 +104,7 @@ def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu: CommandLine) -> N
 
 def test_answers_of_very_large_runs_are_left_to_show(four: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cpugpu-tui show" not in four.here("history").out
-    monkeypatch.setattr("cpugpu_tui.compare.outcomes.MOST_CASES", 2)
+    monkeypatch.setattr("cpugpu_tui.render.outcomes.MOST_CASES", 2)
     assert "newest 2 runs" in four.here("history").out
 
 

@@ -9,7 +9,6 @@ import pytest
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.answer import so_far
 from cpugpu_tui.analysis.costs import CAUSES, END_TO_END, LAUNCH, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.model import (
@@ -35,6 +34,7 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model import PINNED as PINNED_NS
+from cpugpu_tui.render.answer_sentences import so_far
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, beside
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import RunState

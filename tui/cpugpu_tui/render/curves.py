@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import open_sweep_words, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
@@ -16,6 +15,7 @@ from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.answers import axis_of, beside, leading_answers, named_on, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.crossover_words import open_sweep_words, where
 from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.device_times import DeviceTimes
