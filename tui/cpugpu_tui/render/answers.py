@@ -326,7 +326,7 @@ def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def beside(run: RunState, row: Row, threads: int) -> Row | None:
+def row_with_threads(run: RunState, row: Row, threads: int) -> Row | None:
     """Return the row with a result that differs from this one only in its CPU threads; None without one."""
     for sweep in run.sweeps:
         if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:
