@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from tests.helpers.app.fake_run import finish, new_app, opened, settled, start_run, whole_sweep
 from tests.helpers.app.looking import done_run, text_of
+from tests.helpers.app.saved_runs import SWEEP, app_with, list_runs, stream
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.config.settings import KeyLine
+from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.key_overrides import keymap_of
 from cpugpu_tui.ui.screens.detail import DetailScreen
@@ -83,11 +85,20 @@ async def test_open_on_another_key_opens_the_row_under_the_cursor() -> None:
         assert isinstance(pilot.app.screen, DetailScreen)
 
 
-async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(words: GoldenWords) -> None:
+async def test_in_the_history_the_key_of_run_runs_the_saved_one_again(store: Store) -> None:
+    store.import_run(stream("saved"))
+    async with opened(app_with(store, keymap=keymap_of([KeyLine("run", ("f5",), "config.toml, line 1", 1)]))) as pilot:
+        await list_runs(pilot)
+        assert "f5 again" in text_of(pilot, "#page-keys")
+        await pilot.press("f5")
+        await settled(pilot, lambda: bool(pilot.app.backend.sessions))
+        assert pilot.app.backend.sessions[-1].plan.cases == SWEEP.cases
+
+
+async def test_in_an_empty_history_the_key_of_run_does_nothing(words: GoldenWords) -> None:
     async with opened(remapped(run="f5", export="f8")) as pilot:
         await pilot.press("h")
         assert isinstance(pilot.app.screen, HistoryScreen)
-        await settled(pilot, lambda: "f5 again" in text_of(pilot, "#page-keys"))
         await pilot.press("f5")
         assert pilot.app.backend.sessions == [], "not what is highlighted behind the list"
         await pilot.press("f8")

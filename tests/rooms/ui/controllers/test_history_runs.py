@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,13 +24,6 @@ from textual.widgets import OptionList
 from cpugpu_tui.model import RunFinished, Simulation
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.screens.main import MainScreen
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
-
 
 # ------------------------------------------------------------------ running it again
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,12 +42,6 @@ async def ask_about_newest(pilot: Pilot[Any]) -> None:
     await open_newest(pilot)
     await pilot.press("r")
     await settled(pilot, lambda: isinstance(pilot.app.screen, CodeQuestion))
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
 
 
 def said(pilot: Pilot[Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,13 +184,6 @@ async def test_without_utf8_the_columns_are_ascii() -> None:
 
 
 # ------------------------------------------------------------------ from the history
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Any:
-    store = Store.open(tmp_path / "history.db")
-    yield store
-    store.close()
 
 
 async def test_without_room_for_changes_the_title_does_not_announce_them() -> None:

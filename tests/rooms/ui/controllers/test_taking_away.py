@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,12 +34,6 @@ class SavingBackend(FakeBackend):
     @property
     def history(self) -> SavedRuns:
         return SavedRuns(self.store)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "x.db")) as store:
-        yield store
 
 
 async def ask(pilot: Pilot[Any], path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,12 +33,6 @@ RUN = RunSummary(
     gpus=("NVIDIA H200",), dtypes=("bfloat16",), sizes=(64, 2048),
 )  # fmt: skip
 OUTCOME = Outcome("GPU from ≈ 148", 1, 9_999, {"CPU": 0.954, "GPU": 1.012})
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
 
 
 def test_a_line_can_be_made_for_a_terminal_of_any_width() -> None:

@@ -43,12 +43,6 @@ from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import ConfirmScreen
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with closing(Store.open(tmp_path / "results.db")) as store:
-        yield store
-
-
 def telemetry(pilot: Pilot[Any]) -> str:
     return f"{pilot.app.screen.query_one('#telemetry').border_title}\n{text_of(pilot, '#telemetry')}"
 
