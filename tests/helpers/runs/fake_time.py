@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.runs.recorder import Recorder, SpiedMachine
 
 from cpugpu_tui.model import Event, Plan
-from cpugpu_tui.timing import scheduler
+from cpugpu_tui.timing import scheduler, time_shares
 
 
 @dataclass
@@ -36,7 +36,8 @@ def faked(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     def leave_gap(duration_ms: float) -> None:
         time.now_s += duration_ms / 1000
 
-    monkeypatch.setattr(scheduler, "Stopwatch", Watch)
+    for module in (scheduler, time_shares):
+        monkeypatch.setattr(module, "Stopwatch", Watch)
     monkeypatch.setattr(scheduler, "leave_gap", leave_gap)
     return time
 

@@ -1,16 +1,15 @@
-"""A survey: the parts of each axis, the order of the workloads, and the three sentences."""
+"""A survey: the parts of each axis, and the order of the workloads."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
 import pytest
-from tests.helpers.golden import GoldenWords
 from tests.rooms.decide.test_crossover import sweep
 
 from cpugpu_tui.analysis.answer import Evidence
 from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.analysis.survey import BOTH, CPU, DEPENDS, OPEN, RESIDENT, UNCLEAR, by_kind, parts, place, sentences
+from cpugpu_tui.analysis.survey import BOTH, CPU, DEPENDS, OPEN, RESIDENT, UNCLEAR, by_kind, parts, place
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, crossover
 
 
@@ -56,18 +55,3 @@ def test_a_workload_belongs_to_one_kind_and_to_none_without_times() -> None:
     told = {"a": "GGG", "b": "CCC", "c": "CGG", "d": "GG?GG", "e": "===", "f": ""}
     found = by_kind((name, crossover(sweep(letters))) for name, letters in told.items())
     assert found == {ALWAYS: ["a"], NEVER: ["b"], DEPENDS: ["c", "d"], UNCLEAR: ["e"]}
-
-
-def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
-    surveys = [
-        {"a": ("GGG", "GGG"), "b": ("GGG", "CCC"), "c": ("CCC", "CCC"), "d": ("CCGG", "CCCC"), "e": ("GGGG", "CCGG")},
-        {"a": ("GGG", "GGG"), "b": ("CCC", "CCC")},
-        {"a": ("CCGG", "CCCG")},
-        {"a": ("GGG", ""), "b": ("===", "")},
-        {"a": ("?", "")},
-        {"a": ("GGG?", "CC??"), "b": ("CC?", "")},
-        {"a": ("GG?GG", "GGGGG"), "b": ("CC=CC", ""), "c": ("GGGG", "GG=GG")},
-    ]
-    told = [sentences([(name, evidence(*each)) for name, each in found.items()]) for found in surveys]
-    assert all(len(lines) == 3 for lines in told)
-    words([line for lines in told for line in lines])

@@ -6,6 +6,8 @@ import re
 import shutil
 import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -49,18 +51,30 @@ def numbers(done: Outcome) -> list[int]:
     return [item["number"] for item in done.objects]
 
 
+TELLING = """
+import sys
+from cpugpu_tui.cli.running import one_run
+from cpugpu_tui.__main__ import main
+def tell_once(self, state, event):
+    if state.settled == 1 and not hasattr(self, "told"):
+        self.told = print("saved", file=sys.stderr, flush=True)
+one_run.Progress.show = tell_once
+main()
+"""
+"""The command, which says when its first case is shown, and so is saved."""
+
+
 @pytest.mark.parametrize("how", ["run", pytest.param("database", marks=pytest.mark.slow)])
 def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_nothing(
     cpugpu: CommandLine, how: str
 ) -> None:
-    made_up = f"{FAST},pace=0.5"
-    with cpugpu.start("run", "matmul", "--size", "16:80:1", "--rounds", "5", "--simulate", made_up) as process:
-        while not cpugpu.database.exists():
-            assert process.poll() is None
-        while True:
-            with cpugpu.store() as store:
-                if any(run.cases_ok for run in store.runs()):
-                    break
+    words = ("run", "matmul", "--size", "16:80:1", "--rounds", "5", "--simulate", f"{FAST},pace=0.5")
+    with subprocess.Popen(
+        [sys.executable, "-c", TELLING, *words],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cpugpu.environment(), bufsize=0,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"saved\n"
         if how == "run":
             assert cpugpu.here("rm", "latest", "--force").code == EXIT_OK
         else:
@@ -104,7 +118,7 @@ def test_runs_are_told_apart_by_dtype_sizes_and_answer(cpugpu: CommandLine) -> N
 
 def test_answers_of_very_large_runs_are_left_to_show(four: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cpugpu-tui show" not in four.here("history").out
-    monkeypatch.setattr("cpugpu_tui.compare.outcomes.MOST_CASES", 2)
+    monkeypatch.setattr("cpugpu_tui.render.outcomes.MOST_CASES", 2)
     assert "newest 2 runs" in four.here("history").out
 
 

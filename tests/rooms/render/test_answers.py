@@ -9,7 +9,6 @@ import pytest
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.analysis.answer import so_far
 from cpugpu_tui.analysis.costs import CAUSES, END_TO_END, LAUNCH, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES
 from cpugpu_tui.model import (
@@ -35,7 +34,8 @@ from cpugpu_tui.model import (
     RunStarted,
 )
 from cpugpu_tui.model import PINNED as PINNED_NS
-from cpugpu_tui.render.answers import answer_lines, answers, as_data, beside
+from cpugpu_tui.render.answer_sentences import so_far
+from cpugpu_tui.render.answers import answer_lines, answers, as_data, row_with_threads
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.state import RunState
 
@@ -200,12 +200,12 @@ def test_without_a_column_of_one_thread_nothing_is_said_of_it(counts: tuple[int,
 def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
     run = threaded(1, 4)
     row, other = (run.rows[replace(MIDDLE, threads=count).key] for count in (4, 1))
-    assert beside(run, row, 1) is other
-    assert beside(run, other, 4) is row
-    assert beside(run, row, 4) is None
-    assert beside(run, row, 2) is None
+    assert row_with_threads(run, row, 1) is other
+    assert row_with_threads(run, other, 4) is row
+    assert row_with_threads(run, row, 4) is None
+    assert row_with_threads(run, row, 2) is None
     failed = run.apply(CaseFailed(case=other.case.key, kind="oom", message=""))
-    assert beside(failed, row, 1) is None
+    assert row_with_threads(failed, row, 1) is None
 
 
 # ------------------------------------------------------------------ worlds, causes, clock

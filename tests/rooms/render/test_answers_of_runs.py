@@ -29,7 +29,7 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.render.answers import answers, as_data, beside, crossover_data
+from cpugpu_tui.render.answers import answers, as_data, crossover_data, row_with_threads
 from cpugpu_tui.render.sentences import table_lines
 from cpugpu_tui.render.verdicts import end_to_end
 from cpugpu_tui.state.state import RunState
@@ -219,5 +219,5 @@ def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch: 
     looks: Counter[str] = Counter()
     monkeypatch.setattr("cpugpu_tui.render.answers.usable", lambda rows: looks.update(rows=len(rows)) or rows)
     for row in run.rows.values():
-        beside(run, row, 1)
+        row_with_threads(run, row, 1)
     assert looks["rows"] <= len(run.rows)

@@ -10,7 +10,7 @@ from tests.helpers.runs.errors import error_of
 
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, torch_dtype
 from cpugpu_tui.workloads import PRESETS, Setting, Workload, find
-from cpugpu_tui.workloads.containers import doubled, joined, numbers
+from cpugpu_tui.workloads.containers import combined, doubled, numbers
 
 SIZES = {"elementwise": 1000, "jacobian": 3, "transfer": 4096, "transfer-model": 2, "mnist-mlp": 32,
          "mnist-mlp-wide": 32, "mnist-mlp-width": 64}  # fmt: skip
@@ -35,8 +35,8 @@ def test_every_variant_gives_the_float64_result(name: str, variant: str, dtype: 
     inputs, given = placed(name, variant, dtype)
     doubles = tuple(doubled(tensor) for tensor in inputs)
     reference = item.reference(variant, doubles)
-    assert joined(numbers(reference)).isfinite().all()
-    assert joined(numbers(reference)).count_nonzero() > 0
+    assert combined(numbers(reference)).isfinite().all()
+    assert combined(numbers(reference)).count_nonzero() > 0
     assert error_of(item, item.checked(variant, given), reference, doubles) <= item.tolerance(dtype)
 
 

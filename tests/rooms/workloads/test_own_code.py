@@ -13,7 +13,7 @@ import torch
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import plain_imports
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
-from cpugpu_tui.workloads.containers import doubled, joined, numbers
+from cpugpu_tui.workloads.containers import combined, doubled, numbers
 from cpugpu_tui.workloads.own_code import LONGEST, LONGEST_FILE, info_of, own_code, place_of
 
 
@@ -108,7 +108,7 @@ def test_the_setup_may_not_change_torch_for_everybody() -> None:
      (torch.tensor([1 + 2j]), [1.0, 2.0]), (torch.eye(2).to_sparse(), [1.0, 0.0, 0.0, 1.0])],
 )  # fmt: skip
 def test_every_number_of_a_result_is_compared(result: Any, every: list[float]) -> None:
-    assert joined(numbers(result)).reshape(-1).tolist() == every
+    assert combined(numbers(result)).reshape(-1).tolist() == every
 
 
 def test_an_error_names_its_line() -> None:

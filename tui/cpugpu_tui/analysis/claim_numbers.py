@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.answer import WITHIN, named, not_judged
+from cpugpu_tui.analysis.answer import WITHIN, not_judged
 from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
 from cpugpu_tui.model import DEVICE, KERNELS, LATENCY, Ceilings
-from cpugpu_tui.model.quantities import factor, faster, percent, time_text
+from cpugpu_tui.model.quantities import factor, faster, named, percent, time_text
 
 HOLDS, FAILS, DEPENDS, UNDECIDED, UNMEASURED, OUTDATED = (
     "holds", "does not hold here", "depends on size", "undecided here", "not measured yet", "outdated"

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.answer import named
 from cpugpu_tui.analysis.ceilings import COMPUTE, limit
 from cpugpu_tui.analysis.claim_numbers import (
     DEPENDS,
@@ -38,7 +37,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     winner,
 )
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
-from cpugpu_tui.model.quantities import factor, faster, percent, significant, time_text
+from cpugpu_tui.model.quantities import factor, faster, named, percent, significant, time_text
 
 Judge = Callable[[Numbers], Judgement]
 

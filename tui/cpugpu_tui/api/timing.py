@@ -13,7 +13,7 @@ from typing import Any
 
 from cpugpu_tui.api.subject import Subject, in_python, subject_of
 from cpugpu_tui.cli.output.tables import state_text
-from cpugpu_tui.cli.running.one_run import facts, telemetry
+from cpugpu_tui.cli.running.one_run import controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions, simulation
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.parsing import parse_sizes
@@ -159,7 +159,7 @@ def _run(
         worker = "process" if subject.own is None else "thread"
         agents = Agents(None, worker, simulated=is_simulated, own=own.words())
         stack.callback(_close, agents)
-        session = Session(plan, agents, outbox, facts=facts(), ceilings=True)
+        session = Session(plan, agents, outbox, facts=controller_facts(), ceilings=True)
         if save:  # without a history nothing shows the readings
             stack.enter_context(telemetry((session,), plan, agents.pids))
         finished = session.run(see)

@@ -158,7 +158,7 @@ def measured(
 
     Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
     """
-    from cpugpu_tui.cli.running.one_run import facts, say_why, watched
+    from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
     from cpugpu_tui.model import CeilingsMeasured, Plan
     from cpugpu_tui.session.session import Session
@@ -173,7 +173,7 @@ def measured(
 
     with saving(options) as outbox:
         with closing(Agents(options.python, options.worker, simulated=simulation is not None)) as agents:
-            session = Session(plan, agents, outbox, facts=facts())
+            session = Session(plan, agents, outbox, facts=controller_facts())
             state, finished = watched(session, agents, plan, see)
         say_why(finished)
         say_remark(outbox)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, shown
+from cpugpu_tui.config.validation import Text, Texts, TomlError, TomlFile, read_text, value_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 
@@ -232,7 +232,7 @@ def _lines(name: str, given: str | list[str]) -> tuple[str, ...]:
     for text in texts:
         if "\n" in text or "\0" in text:
             raise UsageError(
-                f"The value {shown(text)} of `{printable(name)}` has several lines.", "Write a list of lines."
+                f"The value {value_text(text)} of `{printable(name)}` has several lines.", "Write a list of lines."
             )
     return texts
 
@@ -244,5 +244,5 @@ def _words(name: str, given: str | list[str]) -> tuple[str, ...]:
         return tuple(shlex.split(given)) if isinstance(given, str) else lines
     except ValueError as error:
         raise UsageError(
-            f"Invalid value {shown(given)} for `{printable(name)}`: {error}.", "Close the quotes."
+            f"Invalid value {value_text(given)} for `{printable(name)}`: {error}.", "Close the quotes."
         ) from None

@@ -122,7 +122,7 @@ class TomlFile:
 
     def wrong_value(self, key: tuple[str | int, ...], value: object, expected: str) -> TomlError:
         """Return the error of an invalid value; `expected` is a noun phrase like `a number`."""
-        return self.error(key, f"Invalid value {shown(value)} for `{_name(key)}`.", f"Write {expected}.")
+        return self.error(key, f"Invalid value {value_text(value)} for `{_name(key)}`.", f"Write {expected}.")
 
     def table(self, kind: type[T], data: object, at: tuple[str | int, ...] = ()) -> T:
         """Return the table at a path as a `kind`, a msgspec struct or a dataclass.
@@ -198,7 +198,7 @@ def read_text(path: Path) -> str:
         raise TomlError(path, line, "The file is not UTF-8 text.", "Save it as UTF-8.") from error
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Return a value as short, printable text for an error."""
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     return printable(text if len(text) <= 60 else f"{text[:59]}…")

@@ -16,12 +16,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from cpugpu_tui.analysis import survey
-from cpugpu_tui.analysis.answer import is_wide, point_text
+from cpugpu_tui.analysis.answer import is_wide
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text, tick_text, time_text
+from cpugpu_tui.render.crossover_words import point_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
 

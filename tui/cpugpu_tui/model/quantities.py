@@ -118,3 +118,17 @@ def counted(labels: Iterable[str]) -> list[str]:
 def joined(parts: Sequence[str]) -> str:
     """Return `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+def named(axis: str, sign: str, size: int) -> str:
+    """Return a size with the name of its axis: `n = 2,048`, `n ≈ 205`, `batch 32`, `≈ 4,096 hidden units`."""
+    first, noun = axis.split(" ")[0], noun_of(axis)
+    noun = noun.removesuffix("s") if size == 1 else noun
+    sign = "" if sign == "=" and len(first) != 1 else sign
+    return " ".join(filter(None, (sign, f"{size:,}", noun) if noun else (first, sign, f"{size:,}")))
+
+
+def noun_of(axis: str) -> str:
+    """Return the noun after a size: `elements` for `elements of each vector`; empty for `n` and `batch`."""
+    first = axis.split(" ")[0]
+    return "" if len(first) == 1 or first == "batch" else axis.split(" of ")[0].split(" in ")[0]

@@ -10,11 +10,12 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged, so_far, where
+from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
-from cpugpu_tui.analysis.explanation import sentences
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
 from cpugpu_tui.model.quantities import faster, joined
+from cpugpu_tui.render.answer_sentences import sentences, so_far
+from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.gpus import (
     described,
     gpu_sentences,
@@ -26,6 +27,7 @@ from cpugpu_tui.render.gpus import (
     span,
 )
 from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.render.survey_sentences import survey_sentences
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -69,7 +71,7 @@ def is_survey(run: RunState) -> bool:
 def survey_lines(run: RunState) -> tuple[str, ...]:
     """Return what always belongs on the GPU, what never does and what depends on the size; empty without a survey."""
     lines = [
-        f"{gpu}: {line}" if gpu else line for gpu, found in _surveyed(run).items() for line in survey.sentences(found)
+        f"{gpu}: {line}" if gpu else line for gpu, found in _surveyed(run).items() for line in survey_sentences(found)
     ]
     return tuple(_live(run, line) for line in (*lines, *_left_out(run))) if lines else ()
 
@@ -81,7 +83,7 @@ def survey_data(run: RunState) -> list[dict[str, Any]]:
             "gpu": gpu or (run.gpu.name if run.gpu is not None else None),
             "resident": survey.by_kind((name, each.measured) for name, each in found),
             "with_copies": survey.by_kind((name, survey.copied(each)) for name, each in found),
-            "sentences": survey.sentences(found),
+            "sentences": survey_sentences(found),
         }
         for gpu, found in _surveyed(run).items()
     ]
@@ -324,7 +326,7 @@ def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def beside(run: RunState, row: Row, threads: int) -> Row | None:
+def row_with_threads(run: RunState, row: Row, threads: int) -> Row | None:
     """Return the row with a result that differs from this one only in its CPU threads; None without one."""
     for sweep in run.sweeps:
         if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:

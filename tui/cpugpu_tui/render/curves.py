@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import open_sweep_words, where
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
-from cpugpu_tui.render.answers import axis_of, beside, leading_answers, named_on, survey_lines, world
+from cpugpu_tui.render.answers import axis_of, leading_answers, named_on, row_with_threads, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.crossover_words import open_sweep_words, where
 from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -111,7 +111,9 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
     gpu = _of_gpu(first, [(row.case.size, row.gpu) for row in rows if row.gpu is not None])
     found = [_curve("C", "CPU", "cpu", latency), *gpu]
     if what_if == ONE_THREAD:
-        others = [other for row in rows if (other := beside(run, row, 1)) is not None and other.cpu is not None]
+        others = [
+            other for row in rows if (other := row_with_threads(run, row, 1)) is not None and other.cpu is not None
+        ]
         points = [(other.case.size, other.cpu.latency_ns) for other in others if other.cpu is not None]
         found.append(_curve("W", "one CPU thread", "key", points))
     elif what_if not in (RESIDENT, END_TO_END):

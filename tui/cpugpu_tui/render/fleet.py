@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import Any
 
 from cpugpu_tui.analysis.alike import Standing, overall, standings
-from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Device
 from cpugpu_tui.model.quantities import counted, percent
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
+from cpugpu_tui.render.crossover_words import speedup_text
 from cpugpu_tui.render.gpus import group_sentences, own_or_waited
 from cpugpu_tui.render.verdicts import remark
 from cpugpu_tui.session.fleet_state import FleetState, HostState

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cpugpu_tui.analysis import survey
-from cpugpu_tui.analysis.answer import is_wide, not_judged, open_sweep_words, speedup_text, where
+from cpugpu_tui.analysis.answer import is_wide, not_judged
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_size
@@ -25,6 +25,7 @@ from cpugpu_tui.render.answers import (
     world,
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
+from cpugpu_tui.render.crossover_words import open_sweep_words, speedup_text, where
 from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.planning import scale_text

@@ -60,13 +60,13 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
 
 def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     """Return the marks of a row on one device, including `UNSETTLED`."""
-    return (*device_marks(row, times), *(() if times.is_settled else (UNSETTLED,)))
+    return (*device_marks(row, times), *(() if times.is_start_settled else (UNSETTLED,)))
 
 
 def row_marks(row: Row) -> list[str]:
     """Return the marks of a row on all its devices, including `UNSETTLED` and `UNSAVED`."""
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
-    unsettled = [UNSETTLED] if any(not times.is_settled for times in row.times.values()) else []
+    unsettled = [UNSETTLED] if any(not times.is_start_settled for times in row.times.values()) else []
     return [*marks, *unsettled, *([] if row.saved else [UNSAVED])]
 
 

@@ -35,6 +35,11 @@ class OwnWorkloads(NamedTuple):
     is_installed: bool = False
     """Whether agents also load workloads of installed packages."""
 
+    @property
+    def has_commands(self) -> bool:
+        """Whether a call is a whole process."""
+        return any(code.argv for code in self.codes)
+
     def words(self) -> tuple[str, ...]:
         """Return the arguments with which an agent loads the same workloads."""
         files = tuple(word for file in self.files for word in (FILE, file.path))

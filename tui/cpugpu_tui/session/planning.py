@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from itertools import chain
 
 from cpugpu_tui import model
 from cpugpu_tui.config.parsing import (
@@ -96,45 +97,31 @@ def build_plan(request: PlanRequest) -> model.Plan:
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
-    from cpugpu_tui.workloads.own_code import compiled  # see `OwnWorkloads.infos`
-
     request = _with_search(request)
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     known = request.own.infos()
     presets = [_chosen(find_preset(name, request.own, known), known, request) for name in request.names]
-    for preset in presets if sizes is None else ():
-        if any(code.name == preset.name and compiled(code).uses_size for code in request.own.codes):
-            raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
-    if sizes is not None and any(code.argv and not compiled(code).uses_size for code in request.own.codes):
-        raise FieldError("sizes", "The command does not use the size.", "Write {n} in it, or remove --n.")
+    _check_use_of_size(request)
     search = _search(request, presets)
-    cases: dict[str, model.Case] = {}
-    for preset in presets:
-        for case in _cases(preset, sizes, known, request, searched=search is not None):
-            cases.setdefault(case.key, case)
+    searched = search is not None
+    found = [_cases(preset, sizes, known, request, searched=searched) for preset in presets]
+    cases = tuple(dict.fromkeys(chain(*found)))  # presets may share cases
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
     check_settings(request)
-    for device in request.devices:
-        check_device(device)
-    budget_s = min((preset.budget_s for preset in presets), default=5.0)
-    if request.scale == "small":
-        budget_s = min(budget_s, SMALL_BUDGET_S)
-    metrics = tuple(m for m in model.METRICS if m != model.KERNELS or all(preset.is_profiled for preset in presets))
-    if search is not None:
-        metrics = (*SEARCH_METRICS, model.KERNELS) if request.own.codes else SEARCH_METRICS
-        budget_s = min(budget_s, SEARCH_BUDGET_S)
-    if request.own.codes:  # no publication timed it
-        metrics = tuple(metric for metric in metrics if metric != model.AS_WRITTEN)
-    if request.energy:
-        metrics += (model.ENERGY,)
-    plan = model.Plan(
+    least, most = _rounds(request, searched=searched)
+    return model.Plan(
         name="+".join(request.names),
-        cases=tuple(cases.values()),
+        cases=cases,
         devices=_devices(request),
         parallel=request.parallel,
-        metrics=metrics,
-        budget_s=budget_s if len(cases) <= 20 else min(budget_s, 1.0),  # method.md, step 7
+        metrics=_metrics(request, presets, searched=searched),
+        rounds=least,
+        max_rounds=most,
+        blocks=_blocks(request, searched=searched),
+        # The window of a search holds all cases, so that a case's rounds are spread over the whole search.
+        window=model.Search.most_cases if searched else model.Plan.window,
+        budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds,
         cache=request.cache,
@@ -143,23 +130,59 @@ def build_plan(request: PlanRequest) -> model.Plan:
         gaps=request.gaps,
         simulation=request.simulation,
         codes=request.own.codes,
-        own_files=request.own.files_of(case.workload for case in cases.values()),
+        own_files=request.own.files_of(case.workload for case in cases),
     )
-    if search is not None:
-        # The window holds all cases, so that a case's rounds are spread over the whole search.
-        plan = replace(
-            plan, rounds=MIN_ROUNDS, max_rounds=SEARCH_ROUNDS, blocks=SEARCH_BLOCKS, window=model.Search.most_cases
-        )
-    if plan.times_commands:
-        if plan.simulation is not None:
-            raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")
-        # Long processes differ more between rounds than within: one process in each half-round.
-        metrics = tuple(metric for metric in metrics if metric in (model.LATENCY, model.ENERGY))
-        plan = replace(plan, metrics=metrics, rounds=MIN_ROUNDS, blocks=1, budget_s=COMMAND_BUDGET_S)
-    if request.rounds is None:
-        return plan
-    # An explicit number of rounds is exact; no interval ends them earlier.
-    return replace(plan, rounds=request.rounds, max_rounds=request.rounds)
+
+
+def _check_use_of_size(request: PlanRequest) -> None:
+    """Raise FieldError if code uses n but has no sizes, or if a command has sizes but does not use them."""
+    from cpugpu_tui.workloads.own_code import compiled  # see `OwnWorkloads.infos`
+
+    for code in request.own.codes:
+        uses_size = compiled(code).uses_size
+        if request.sizes is None and uses_size and code.name in request.names:
+            raise FieldError("sizes", "The code uses n, so it needs sizes.", "Add --n, for example --n 16:4096.")
+        if request.sizes is not None and code.argv and not uses_size:
+            raise FieldError("sizes", "The command does not use the size.", "Write {n} in it, or remove --n.")
+
+
+def _metrics(request: PlanRequest, presets: list[Preset], *, searched: bool) -> tuple[str, ...]:
+    codes = request.own.codes
+    if request.own.has_commands:
+        metrics: tuple[str, ...] = (model.LATENCY,)
+    elif searched:
+        metrics = (*SEARCH_METRICS, model.KERNELS) if codes else SEARCH_METRICS
+    else:
+        is_profiled = all(preset.is_profiled for preset in presets)
+        metrics = tuple(metric for metric in model.METRICS if metric != model.KERNELS or is_profiled)
+    if codes:  # no publication timed it
+        metrics = tuple(metric for metric in metrics if metric != model.AS_WRITTEN)
+    return (*metrics, model.ENERGY) if request.energy else metrics
+
+
+def _rounds(request: PlanRequest, *, searched: bool) -> tuple[int, int]:
+    """Return the least and the most rounds of a case."""
+    if request.rounds is not None:
+        return request.rounds, request.rounds  # an explicit number is exact; no interval ends it earlier
+    least = MIN_ROUNDS if searched or request.own.has_commands else model.Plan.rounds
+    return least, SEARCH_ROUNDS if searched else model.Plan.max_rounds
+
+
+def _blocks(request: PlanRequest, *, searched: bool) -> int:
+    if request.own.has_commands:
+        return 1  # long processes differ more between rounds than within
+    return SEARCH_BLOCKS if searched else model.Plan.blocks
+
+
+def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, searched: bool) -> float:
+    """Return the time budget of one device in each of `count` cases, seconds."""
+    if request.own.has_commands:
+        return COMMAND_BUDGET_S
+    limits = [preset.budget_s for preset in presets] or [model.Plan.budget_s]
+    limits += [SMALL_BUDGET_S] if request.scale == "small" else []
+    limits += [SEARCH_BUDGET_S] if searched else []
+    limits += [1.0] if count > 20 else []  # method.md, step 7
+    return min(limits)
 
 
 def _with_search(request: PlanRequest) -> PlanRequest:
@@ -175,8 +198,10 @@ def _devices(request: PlanRequest) -> tuple[str, ...]:
     """Return the devices, each once; for a parallel plan every GPU unless some are named.
 
     Raises:
-        FieldError: a parallel plan includes the CPU, whose cores the GPUs' agents share.
+        FieldError: a name is wrong, or a parallel plan includes the CPU, whose cores the GPUs' agents share.
     """
+    for device in request.devices:
+        check_device(device)
     if request.parallel and "cpu" in request.devices:
         raise FieldError(
             "devices", "Cannot time the CPU with --parallel: the agents of the GPUs share its cores.",
@@ -349,10 +374,10 @@ def _named(info: model.WorkloadInfo, variant: str, request: PlanRequest) -> str:
 
 
 def check_settings(request: PlanRequest) -> None:
-    """Check the numbers, cache state and scale of a request.
+    """Check the numbers, cache state, scale and simulation of a request.
 
     Raises:
-        FieldError: a count below 1 or above 1,000, a time that is not above 0, or an unknown cache state or scale.
+        FieldError: one of them is out of range or unknown, or a command would be simulated.
     """
     if request.rounds is not None and not 1 <= request.rounds <= 1000:
         raise FieldError("rounds", f"Invalid number of rounds: {request.rounds}.", "Use a number from 1 to 1000.")
@@ -371,3 +396,5 @@ def check_settings(request: PlanRequest) -> None:
         raise FieldError("cache", f"Invalid cache state {request.cache!r}.", "Use cold or warm.")
     if request.scale not in model.SCALES:
         raise FieldError("scale", f"Invalid scale {request.scale!r}.", "Use full or small.")
+    if request.own.has_commands and request.simulation is not None:
+        raise FieldError("simulation", "A command cannot run on a simulated machine.", "Remove --simulate.")

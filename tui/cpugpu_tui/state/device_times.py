@@ -73,7 +73,7 @@ class DeviceTimes:
         return self.kernels.elapsed_ns if self.kernels is not None else None
 
     @property
-    def is_settled(self) -> bool:
+    def is_start_settled(self) -> bool:
         """Whether the latency settled during warm-up; True if unknown."""
         return self.calibrated is None or self.calibrated.stable
 

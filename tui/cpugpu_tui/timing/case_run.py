@@ -275,7 +275,7 @@ class CaseRun:
                 break
         if not run.is_timed_once:
             self._machine.check_later_call(run.operation)
-        if self._is_void(run, event):
+        if self._prepare_repeat(run, event):
             run.forget(self.round_index)
             return False
         if run.lack.stays and is_starved(run.waited):
@@ -284,15 +284,15 @@ class CaseRun:
             rounds = [each.round_ns for each in self.runs]
             correlation = case_correlation(rounds, is_compared=self.is_compared)
             others = self._pool.others(self.case.key, correlation)
-            self.converged = self._is_converged(others)
+            self.converged = self._judge_rounds(others)
             usable = self.converged or is_usable(rounds, others, is_compared=self.is_compared)
             if self.done and self._may_converge and not self.is_starved and not usable:
                 event = replace(event, marks=(*event.marks, "not-converged"))
         self._emit(event)
         return True
 
-    def _is_void(self, run: DeviceRun, event: model.DeviceSampled) -> bool:
-        """Return whether to discard a half-round: threads waited for a core in it, or in the warm-up that sized it."""
+    def _prepare_repeat(self, run: DeviceRun, event: model.DeviceSampled) -> bool:
+        """Return whether to repeat a half-round, after a rest or a new warm-up: threads waited for a core in it."""
         # With more threads than cores some always wait, so a repetition does not help.
         can_repeat = not run.is_timed_once and run.threads <= self._machine.watch.cores
         samples = dict(event.samples)
@@ -314,7 +314,8 @@ class CaseRun:
         is_fixed = self._plan.max_rounds <= self._plan.rounds
         return not is_fixed and not self.is_timed_once
 
-    def _is_converged(self, others: Correlation) -> bool:
+    def _judge_rounds(self, others: Correlation) -> bool:
+        """Return whether the interval is narrow enough; in a search, also store how each GPU compares with the CPU."""
         # A search also uses sizes whose budget allows fewer rounds: a device may be observed as faster there.
         least = self._plan.rounds if self._plan.search is None else min(run.rounds for run in self.runs)
         if len(self.runs[0].round_ns) < least:

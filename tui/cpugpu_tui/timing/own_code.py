@@ -18,7 +18,7 @@ from cpugpu_tui.model import CodeTraced
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
-from cpugpu_tui.workloads.containers import copied, fill, joined, numbers, tensors
+from cpugpu_tui.workloads.containers import combined, copied, fill, numbers, tensors
 from cpugpu_tui.workloads.operators import Operators, put_back, watched_operators
 
 SAMPLED = 4096
@@ -181,7 +181,7 @@ def _sample(result: Any) -> Any:
     """Return up to `SAMPLED` numbers of a result, spread over it, in float64 on the host."""
     found = numbers(result)
     step = max(1, sum(each.numel() for each in found) // SAMPLED)
-    return joined([each.reshape(-1)[::step] for each in found]).reshape(-1)[:SAMPLED]
+    return combined([each.reshape(-1)[::step] for each in found]).reshape(-1)[:SAMPLED]
 
 
 @contextmanager

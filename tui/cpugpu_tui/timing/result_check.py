@@ -10,7 +10,7 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.workloads import Workload
-from cpugpu_tui.workloads.containers import doubled, joined, moved, numbers
+from cpugpu_tui.workloads.containers import combined, doubled, moved, numbers
 from cpugpu_tui.workloads.outline import default_dtype
 
 
@@ -75,7 +75,7 @@ def pairs(result: Any, reference: Any) -> Iterator[tuple[Any, Any]]:
     """
     own, other = numbers(result), numbers(reference)
     if len(own) == len(other) == 1:
-        yield joined(own), joined(other)
+        yield combined(own), combined(other)
         return
     for is_integer in (False, True):
         mine, right = (
@@ -83,7 +83,7 @@ def pairs(result: Any, reference: Any) -> Iterator[tuple[Any, Any]]:
             for parts in (own, other)
         )
         if mine or right:
-            yield joined(mine), joined(right)
+            yield combined(mine), combined(right)
 
 
 def require_numbers(result: Any, where: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import traceback
 from collections import deque
 from collections.abc import Sequence
@@ -15,16 +14,13 @@ from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
+from cpugpu_tui.timing.time_shares import TimeShares
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import case_costs, is_compiled
 
 CHECK_EVERY = 10
 """Of over 20 cases the last, every tenth and the first of each sweep are checked (method.md, step 2)."""
-
-
-GRACE = 0.25
-"""Part of its share of the time for which a sweep may go on after it, until its cases have rounds for an interval."""
 
 
 class Scheduler:
@@ -46,11 +42,7 @@ class Scheduler:
         self._firsts = set({case.sweep: index for index, case in reversed([*enumerate(plan.cases)])}.values())
         """Indices of the first case of each sweep."""
         self._later = deque(groups.items())
-        self._sweep: SweepKey | None = None
-        """The sweep whose share of the time it is; None without shares."""
-        self._postponed: list[tuple[int, Case]] = []
-        """Cases that a sweep's share of the time was too short for."""
-        self._limit_s = self._share_ends_s = self._grace_ends_s = limit_s(plan, len(machine.devices))
+        self._shares = TimeShares(limit_s(plan, len(machine.devices)), is_search=self._search is not None)
         self._pending: deque[tuple[int, Case]] = deque()
         self._is_crowded = False
         self._active: list[CaseRun] = []
@@ -60,7 +52,6 @@ class Scheduler:
         self._left_ns = self._granted_ns = 0.0
         """What finished cases of this sweep left of their budgets, and what others were granted."""
         self._warmed: set[str] = set()
-        self._watch = Stopwatch()
         self._since_gap = Stopwatch()
         self._forecast = Forecast(plan)
         self._to_profile: list[Case] = []
@@ -79,10 +70,7 @@ class Scheduler:
             self._begin_group()
             if not self._run_group():
                 return self._wind_up()
-        # Whatever time is left goes to the sweeps that were cut short.
-        self._sweep, self._share_ends_s = None, self._limit_s
-        self._pending.extend(self._postponed)
-        self._postponed.clear()
+        self._pending.extend(self._shares.leave_rest())
         if not self._run_group():
             return self._wind_up()
         if self._plan.turns:
@@ -98,26 +86,19 @@ class Scheduler:
 
     def _begin_group(self) -> None:
         """Make the cases of the next group pending; in a search with a time limit, give it a share of what is left."""
-        share_s = (self._limit_s - self._watch.elapsed_s()) / len(self._later)
         sweep, cases = self._later.popleft()
-        if self._search is not None and self._limit_s < math.inf:
-            self._sweep, self._share_ends_s = sweep, self._watch.elapsed_s() + share_s
-            self._grace_ends_s = self._share_ends_s + GRACE * share_s
+        self._shares.begin(sweep, len(self._later) + 1)
         if self._plan.search is not None and self._plan.search.device_s:
             cases = [*cases[:1], *cases[1:][-1:], *cases[1:-1]]  # both ends first: they alone give a wide bracket
         self._pending.extend(cases)
-
-    @property
-    def _is_share_over(self) -> bool:
-        return self._sweep is not None and self._watch.elapsed_s() >= self._share_ends_s
 
     def _run_group(self) -> bool:
         """Run the pending cases and those that a search adds; return False if the run must end."""
         enter_every = max(1, self._plan.rounds // self._plan.window)
         passes = 0
         while True:
-            if self._is_share_over:
-                self._postponed += self._pending
+            if self._shares.is_over:
+                self._shares.postponed += self._pending
                 self._pending.clear()
             elif not self._pending:
                 self._choose()
@@ -140,7 +121,7 @@ class Scheduler:
 
     def _choose(self) -> None:
         """Add the next case of a search, if any."""
-        case = self._search.next_case(self._sweep) if self._search is not None else None
+        case = self._search.next_case(self._shares.sweep) if self._search is not None else None
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
@@ -152,7 +133,7 @@ class Scheduler:
             return False
         spare_ns = self._left_ns + sum(left_ns(case_run, self._plan.budget_ns) for case_run in self._waiting)
         spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
-        widest = self._search.widest(self._waiting, spare_ns) if not self._is_share_over else None
+        widest = self._search.widest(self._waiting, spare_ns) if not self._shares.is_over else None
         if widest is None:
             self._finish_waiting()
             self._left_ns = self._granted_ns = 0.0
@@ -169,7 +150,7 @@ class Scheduler:
             self._finish(case_run)
 
     def _should_stop(self) -> bool:
-        return self._control.stopping or self._watch.elapsed_s() >= self._limit_s
+        return self._control.stopping or self._shares.left_s <= 0
 
     def _enter(self) -> None:
         """Start the next pending case; report a failure as the case's result."""
@@ -224,8 +205,8 @@ class Scheduler:
             self._active.remove(case_run)
             self._fail(case_run, error)
             return
-        is_late = self._watch.elapsed_s() >= self._grace_ends_s
-        is_cut = self._is_share_over and case_run.rounds_complete >= (1 if is_late else self._plan.rounds)
+        least = 1 if self._shares.is_grace_over else self._plan.rounds
+        is_cut = self._shares.is_over and case_run.rounds_complete >= least
         if is_cut or (case_run.done and not (self._search is not None and self._search.keeps(case_run))):
             self._active.remove(case_run)
             if self._search is not None and not is_cut and self._search.is_wide(case_run):
@@ -311,7 +292,7 @@ class Scheduler:
         more = self._search.most_left if self._search is not None else 0
         left_s = self._forecast.seconds_left(self._active, pending, more)
         if left_s is not None:
-            left_s = min(left_s, max(0.0, self._limit_s - self._watch.elapsed_s()))
+            left_s = min(left_s, max(0.0, self._shares.left_s))
         current = self._active[-1] if self._active else None
         return Progressed(
             case=current.case.key if current else "", device="", phase="gap",
@@ -337,7 +318,7 @@ class Scheduler:
 
     def _to_come(self) -> tuple[tuple[int, Case], ...]:
         """Return the cases that have not started."""
-        return (*self._pending, *chain.from_iterable(cases for _, cases in self._later), *self._postponed)
+        return (*self._pending, *chain.from_iterable(cases for _, cases in self._later), *self._shares.postponed)
 
     def _skip(self, case: Case, why: str) -> None:
         self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))

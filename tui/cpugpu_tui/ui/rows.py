@@ -184,15 +184,15 @@ def change_cells(changes: Changes | None, row: Row, run: RunState, glyphs: Glyph
     if changes is None:
         return {}
     from cpugpu_tui.render.comparison import SHORT_WORDS, VERDICT_WORDS
-    from cpugpu_tui.ui.panes import change_cells as beside
+    from cpugpu_tui.ui.panes import change_cells
 
     found = changes.of(run, row)
     words = VERDICT_WORDS if wide else SHORT_WORDS
     return {
-        Key.CHANGE: beside.both(found, glyphs),
-        Key.CHANGE_CPU: beside.whole(found, "CPU", words, glyphs),
-        Key.CHANGE_GPU: beside.whole(found, "GPU", words, glyphs),
-        Key.SPREAD: beside.spread_cell(found, glyphs),
+        Key.CHANGE: change_cells.both(found, glyphs),
+        Key.CHANGE_CPU: change_cells.whole(found, "CPU", words, glyphs),
+        Key.CHANGE_GPU: change_cells.whole(found, "GPU", words, glyphs),
+        Key.SPREAD: change_cells.spread_cell(found, glyphs),
     }
 
 

@@ -151,7 +151,7 @@ def numbers(result: Any) -> tuple[Any, ...]:
     return tuple(number for each in result for number in numbers(each))
 
 
-def joined(parts: Sequence[Any]) -> Any:
+def combined(parts: Sequence[Any]) -> Any:
     """Return tensors as one, in float64 on the host: a single one keeps its shape, others become a row."""
     import torch
 

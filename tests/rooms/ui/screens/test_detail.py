@@ -30,15 +30,11 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     Check,
-    CodeCompiled,
-    CodeTraced,
     Device,
     DeviceSampled,
     DevicesFound,
     Event,
     KernelsProfiled,
-    LineCost,
-    LinesProfiled,
     Plan,
     RunStarted,
     TensorsPlaced,
@@ -385,26 +381,3 @@ async def test_the_app_shows_it_and_it_scrolls() -> None:
         before = pilot.app.screen.query_one("#page").scroll_y
         await pilot.press("G")
         await settled(pilot, lambda: pilot.app.screen.query_one("#page").scroll_y > before)
-
-
-# ------------------------------------------------------------------ a person's own code
-
-
-def test_own_code_shows_where_it_ran_and_its_five_slowest_lines(words: GoldenWords) -> None:
-    lines = tuple(
-        LineCost("my_model.py", number, f"y = f'{{run}}{number}'", "synchronisation", 1e6 / number, share=0.5 / number)
-        for number in range(1, 8)
-    )
-    key = ALL.key
-    run = run_of(
-        *timed(gpu=PARTS),
-        LinesProfiled(case=key, device="cuda:0", lines=lines, profiled_ns=1.9e6, unprofiled_ns=6e5),
-    )
-    assert "Where it ran" not in read(run)
-    traced = CodeTraced(case=key, device="cuda:0", operators=7, copies_to_host=1, bytes_to_host=4, synchronisations=1)
-    compiled = CodeCompiled(case=key, device="cpu", elapsed_ns=1.7e9, variant="eager")
-    for event in (traced, CodeTraced(case=key, device="cpu", operators=7), compiled):
-        run = run.apply(event)
-    said = read(run, 76)
-    words([line for title in ("Where it ran", "Slowest lines on cuda:0", "Compiled") for line in section(said, title)])
-    assert len([line for line in said if "my_model.py:" in line]) == 5

@@ -14,7 +14,7 @@ from tests.helpers.app.saved_runs import NOW_NS, SWEEP, HistoryBackend, app_with
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
-from cpugpu_tui.compare.outcomes import Outcome
+from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.glyphs import UNICODE

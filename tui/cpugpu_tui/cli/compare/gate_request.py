@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
 from cpugpu_tui.cli.running.modes import Played, duet_plan
 from cpugpu_tui.cli.running.modes import play as play_duet
-from cpugpu_tui.cli.running.one_run import facts, say_why, watched
+from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
@@ -227,7 +227,7 @@ def _run_series(request: GateRequest, plan: Plan, base: Series, agents: Agents, 
     series_id, new, events = new_id(), Series("this series", ()), list[Event]()
     for number in range(1, request.repeat + 1):
         each = nth_plan(plan, number)
-        session = Session(each, agents, outbox, series_id, request.case_timeout_s, facts())
+        session = Session(each, agents, outbox, series_id, request.case_timeout_s, controller_facts())
         if sys.stderr.isatty():
             print_notice(f"{plan.name}: run {number} of {request.repeat}")
         events.clear()

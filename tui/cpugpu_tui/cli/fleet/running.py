@@ -12,7 +12,7 @@ from rich.table import Table
 
 from cpugpu_tui.cli.output.printing import plain, print_answer, print_line
 from cpugpu_tui.cli.output.table_style import console, table_of
-from cpugpu_tui.cli.running.one_run import ProgressLine, facts, signals_stop
+from cpugpu_tui.cli.running.one_run import ProgressLine, controller_facts, signals_stop
 from cpugpu_tui.cli.running.saving import Outputs
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
@@ -86,7 +86,7 @@ class HostsRequest:
             UsageError, UnfitError: see `hosts`.
         """
         return FleetPlan(
-            self.hosts(), plan, repeat, case_timeout_s, self.start_timeout_s, self.at_once, facts()
+            self.hosts(), plan, repeat, case_timeout_s, self.start_timeout_s, self.at_once, controller_facts()
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError
 
 if TYPE_CHECKING:
-    from cpugpu_tui.compare.outcomes import Outcome
+    from cpugpu_tui.render.outcomes import Outcome
 
 LISTED = 20
 """Maximum number of runs in the list of a dry run."""
@@ -53,7 +53,7 @@ def history(
         total, size = store.count(), store.size_bytes
         results: dict[int, Outcome] = {}
         if runs and not json:
-            from cpugpu_tui.compare.outcomes import affordable, outcomes  # 15 ms, which an empty list does without
+            from cpugpu_tui.render.outcomes import affordable, outcomes  # 15 ms, which an empty list does without
 
             results = outcomes(store, affordable(runs))
     if json:

@@ -21,8 +21,8 @@ from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 if TYPE_CHECKING:
-    from cpugpu_tui.compare.outcomes import Outcome
     from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.render.outcomes import Outcome
 
 
 @contextmanager

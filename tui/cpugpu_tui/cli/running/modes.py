@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any
 from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
 from cpugpu_tui.cli.options import refuse_beside
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
-from cpugpu_tui.cli.running.one_run import Progress, See, facts, run_once, say_why, seen_by, signals_stop, telemetry
+from cpugpu_tui.cli.running.one_run import (
+    Progress,
+    See,
+    controller_facts,
+    run_once,
+    say_why,
+    seen_by,
+    signals_stop,
+    telemetry,
+)
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
@@ -124,7 +133,7 @@ def play(
                 print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
             sessions = [
                 Session(_part(plan, number, index, len(agents)), each, outbox, series_ids[index],
-                        request.case_timeout_s, {**facts(), DUET: f"{duet_id}.{number}"})
+                        request.case_timeout_s, {**controller_facts(), DUET: f"{duet_id}.{number}"})
                 for index, each in enumerate(agents)
             ]  # fmt: skip
             _run_pair(Duet(sessions, plan.cases, is_flipped=number % 2 == 0), plan, agents, played, see)
@@ -221,7 +230,8 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
             for number in range(1, request.repeat + 1):
                 each = nth_plan(plan, number)
                 session = Session(
-                    each, agents, outbox, series_id, request.case_timeout_s, facts(), ceilings=options.ceilings
+                    each, agents, outbox, series_id, request.case_timeout_s, controller_facts(),
+                    ceilings=options.ceilings,
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
                 code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))

@@ -31,7 +31,7 @@ See = Callable[[RunState, Event], None]
 """Called with each event and the state after it."""
 
 
-def facts() -> dict[str, object]:
+def controller_facts() -> dict[str, object]:
     """Return the facts that this process adds to a run's environment."""
     return {"argv": sys.argv[1:]}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.cli.output.printing import plain
 from cpugpu_tui.cli.output.table_style import console, table_of
-from cpugpu_tui.cli.running.one_run import facts, say_why, watched
+from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
@@ -89,7 +89,7 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=own.words())
     with saving(options) as outbox:
         try:
-            session = Session(plan, agents, outbox, new_id(), None, facts(), ceilings=options.ceilings)
+            session = Session(plan, agents, outbox, new_id(), None, controller_facts(), ceilings=options.ceilings)
             state, finished = watched(session, agents, plan, lambda *_: None)
         finally:
             agents.close()

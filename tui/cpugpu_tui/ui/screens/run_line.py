@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.compare.outcomes import Outcome, change_text
 from cpugpu_tui.model.quantities import counted, duration, size_text
+from cpugpu_tui.render.outcomes import Outcome, change_text
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import age_text
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped

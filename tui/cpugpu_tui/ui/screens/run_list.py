@@ -11,9 +11,9 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from cpugpu_tui.compare.outcomes import Outcome, outcomes
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model.quantities import count_of
+from cpugpu_tui.render.outcomes import Outcome, outcomes
 from cpugpu_tui.store.filtering import parse_while_typed
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs

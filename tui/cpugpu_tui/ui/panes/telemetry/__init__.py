@@ -13,7 +13,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
-from cpugpu_tui.ui.panes.telemetry.wording import joined, stranger, torch_names
+from cpugpu_tui.ui.panes.telemetry.wording import linked, stranger, torch_names
 
 Arrangement = Callable[[Subject, int, Glyphs], list[Spans]]
 """(subject, width, glyphs) → lines."""
@@ -114,7 +114,7 @@ def _blocks(subject: Subject, width: int, glyphs: Glyphs, *, lines: int) -> list
     # Warnings come first, so that they are not the facts that do not fit.
     marks = [fact for fact in rest if fact.sign]
     pieces: list[Piece] = [[(f"{fact.label} ", "muted"), *_piece(fact, fact.text)] for fact in marks]
-    pieces += [[(text, "muted")] for text in (subject.name, joined(subject.identity, glyphs)) if text]
+    pieces += [[(text, "muted")] for text in (subject.name, linked(subject.identity, glyphs)) if text]
     plain = sorted((fact for fact in rest if not fact.sign), key=lambda fact: fact.is_mark)
     pieces += [[(f"{fact.label} ", "muted"), (fact.text, fact.role)] for fact in plain]
     pieces += [[(part, "text")] for part in subject.parts]

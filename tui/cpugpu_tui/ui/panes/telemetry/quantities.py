@@ -55,7 +55,7 @@ def bytes_text(value: float) -> str:
     return f"{gib(value)} GiB"
 
 
-def rate_text(value: float) -> str:
+def bandwidth_text(value: float) -> str:
     """Format a rate: `63 GB/s` or `300 MB/s`."""
     return f"{value / 1e9:.3g} GB/s" if value >= 1e9 else f"{value / 1e6:.0f} MB/s"
 
@@ -124,11 +124,11 @@ GPU_GROUPS: dict[str, dict[str, Quantity]] = {
         "pcie_max_generation": Quantity("max PCIe generation", _COUNT, is_slow=True),
         "pcie_width": Quantity("PCIe lanes", _COUNT, "pcie_max_width", 16.0, is_slow=True),
         "pcie_max_width": Quantity("max PCIe lanes", _COUNT, is_slow=True),
-        "pcie_tx_bytes_per_s": Quantity("PCIe, GPU to host", rate_text, "pcie"),
-        "pcie_rx_bytes_per_s": Quantity("PCIe, host to GPU", rate_text, "pcie"),
+        "pcie_tx_bytes_per_s": Quantity("PCIe, GPU to host", bandwidth_text, "pcie"),
+        "pcie_rx_bytes_per_s": Quantity("PCIe, host to GPU", bandwidth_text, "pcie"),
         "nvlink_links": Quantity("NVLink links", _COUNT, is_slow=True),
-        "nvlink_tx_bytes_per_s": Quantity("NVLink, sent", rate_text, "nvlink"),
-        "nvlink_rx_bytes_per_s": Quantity("NVLink, received", rate_text, "nvlink"),
+        "nvlink_tx_bytes_per_s": Quantity("NVLink, sent", bandwidth_text, "nvlink"),
+        "nvlink_rx_bytes_per_s": Quantity("NVLink, received", bandwidth_text, "nvlink"),
     },
     "Memory errors (ECC) since driver load": {
         "ecc_corrected_count": Quantity("corrected", _COUNT, is_slow=True),

@@ -203,6 +203,6 @@ def uuid_text(uuid: str, glyphs: Glyphs, *, full: bool = False) -> str:
     return stranger(uuid, UUID_WIDTH - 1, glyphs) + glyphs.ellipsis
 
 
-def joined(parts: Sequence[str], glyphs: Glyphs) -> str:
+def linked(parts: Sequence[str], glyphs: Glyphs) -> str:
     """Join the parts of a mapping."""
     return f" {glyphs.link} ".join(parts)

@@ -9,7 +9,7 @@ from itertools import groupby
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
-from cpugpu_tui.render.answers import beside
+from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
 from cpugpu_tui.render.verdicts import device_marks, mark_words
 from cpugpu_tui.state.condition import reason_lines
@@ -250,7 +250,7 @@ def _with_remark(line: Spans, remark: str, width: int) -> list[Spans]:
 
 def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the latency with one thread, if the run has that row."""
-    other = beside(run, row, 1)
+    other = row_with_threads(run, row, 1)
     single_ns = other.cpu.latency_ns if other is not None and other.cpu is not None else None
     if single_ns is None or not times.latency_ns:
         return []
@@ -264,7 +264,7 @@ def _one_thread(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs:
 def _odd(times: DeviceTimes, row: Row, width: int) -> list[Spans]:
     """Return marks and their effect; marked half-rounds always count."""
     lines: list[Spans] = []
-    if not times.is_settled:
+    if not times.is_start_settled:
         lines += paragraph("~ warm-up did not settle to 1 % before its limit", width, "warn")
     for sentence in reason_lines(times):
         lines += paragraph(f"{sentence[0].upper()}{sentence[1:]}", width, "warn" if times.is_starved else "text")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cpugpu_tui.analysis.alike import Standing
-from cpugpu_tui.analysis.answer import speedup_text
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, joules_text
 from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import DEVICE, Reading
 from cpugpu_tui.model.quantities import gib, percent, significant, time_text
+from cpugpu_tui.render.crossover_words import speedup_text
 from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, row_standings, several
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes

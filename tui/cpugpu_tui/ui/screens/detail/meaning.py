@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis import costs
-from cpugpu_tui.analysis.answer import open_words, speedup_text
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
-from cpugpu_tui.render.answers import beside, decomposition_of
+from cpugpu_tui.render.answers import decomposition_of, row_with_threads
 from cpugpu_tui.render.columns import rates
+from cpugpu_tui.render.crossover_words import open_words, speedup_text
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
@@ -240,7 +240,7 @@ def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
     """Return `WhatIf.key` → comparison, for the conditions that this row has times for."""
     found = {key: comparison for key, comparison in row.in_worlds.items() if key != costs.ONE_THREAD}
     # The time of one CPU thread is in another row.
-    single = beside(run, row, 1)
+    single = row_with_threads(run, row, 1)
     if single is not None and single.comparison is not None:
         found[costs.ONE_THREAD] = single.comparison
     return found

@@ -16,7 +16,7 @@ from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import Fact, Subject, gpu_subject, host_subject
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, known
 from cpugpu_tui.ui.panes.telemetry.wording import stranger, torch_names
-from cpugpu_tui.ui.screens.gpu.processes import Listed, listed, process_table
+from cpugpu_tui.ui.screens.gpu.processes import Listed, process_table, processes_of
 
 LEAST_WIDTH = 60
 """Cells below which four histories do not fit side by side."""
@@ -205,7 +205,7 @@ def _processes(gpus: Sequence[GpuTelemetry], width: int, glyphs: Glyphs) -> list
     rows: list[Listed] = []
     silent: list[str] = []
     for gpu in gpus:
-        found = listed(gpu)
+        found = processes_of(gpu)
         rows += found or []
         silent += [str(gpu.index)] if found is None else []
     rows.sort(key=lambda row: row[1].own)  # others first: a run of our own may fill a row for each GPU

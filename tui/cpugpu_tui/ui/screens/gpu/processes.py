@@ -23,7 +23,7 @@ LEAST_COMMAND = 20
 NOT_REPORTED = "not reported by the driver"
 
 
-def listed(gpu: GpuTelemetry) -> list[Listed] | None:
+def processes_of(gpu: GpuTelemetry) -> list[Listed] | None:
     """Return the processes of a GPU and its MIG instances; None if none of them can be listed."""
     if gpu.everyone is None:
         return None

@@ -11,7 +11,7 @@ from cpugpu_tui.ui.panes.lines import Spans, labelled, width_of, wrapped
 from cpugpu_tui.ui.panes.telemetry import quantities, wording
 from cpugpu_tui.ui.panes.telemetry.facts import History, instance_text, is_with_reserve, link_problem
 from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Quantity, Readings, known
-from cpugpu_tui.ui.panes.telemetry.wording import joined, stranger, worded
+from cpugpu_tui.ui.panes.telemetry.wording import linked, stranger, worded
 from cpugpu_tui.ui.screens.gpu.processes import outside_instances, process_table
 
 LABEL_WIDTH, VALUE_WIDTH, AGE_WIDTH, TOP_WIDTH = 26, 13, 11, 12
@@ -78,7 +78,7 @@ def _column_width(width: int) -> int:
 
 def _identity(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs: Glyphs) -> Section:
     """Return all names of a GPU; torch's name is known once a run has found its devices."""
-    lines = wrapped(joined(wording.mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
+    lines = wrapped(linked(wording.mapping(gpu, devices, glyphs, full=True), glyphs), width, "strong")
     if not wording.torch_names(gpu, devices):
         why = "the shown run does not use this GPU" if devices else "known once a run has found its devices"
         lines += wrapped(f"torch's number: {why}.", width, "muted")
@@ -192,7 +192,7 @@ def _instances(gpu: GpuTelemetry, devices: Sequence[Device], width: int, glyphs:
         is_stale = used is not None and GPU["memory_used_bytes"].is_stale(used)
         text = instance_text(gpu, instance, devices, width - 2, glyphs, full=True)
         lines.append(((f"  {text}"[:width], "stale" if is_stale else "text"),))
-        names = joined(wording.mapping(gpu, devices, glyphs, instance=instance, full=True), glyphs)
+        names = linked(wording.mapping(gpu, devices, glyphs, instance=instance, full=True), glyphs)
         lines += labelled("", wrapped(names, width - 4, "muted"), 4, "text")
         if instance.processes:
             rows = [("", process) for process in instance.processes]

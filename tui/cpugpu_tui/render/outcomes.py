@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.answer import decided_points, is_wide, place_text
+from cpugpu_tui.analysis.answer import decided_points, is_wide
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
 from cpugpu_tui.model import place
 from cpugpu_tui.model.quantities import factor, percent, time_text
+from cpugpu_tui.render.crossover_words import place_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
-from tests.rooms.analysis.test_answer import AXIS
 from tests.rooms.decide.test_crossover import POINTS, SIZES, point, sweep
+from tests.rooms.render.test_answer_sentences import AXIS
 
-from cpugpu_tui.analysis.answer import Evidence, Printed, verdict_sentence, where
+from cpugpu_tui.analysis.answer import Evidence, Printed
 from cpugpu_tui.analysis.costs import (
     END_TO_END,
     NO_LAUNCH,
@@ -23,13 +23,20 @@ from cpugpu_tui.analysis.costs import (
     Decomposition,
     decompose,
 )
-from cpugpu_tui.analysis.explanation import cause_sentence, clock_sentence, counterfactual_sentence, sentences
 from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import (
     CPU_WINS,
     GPU_WINS,
     Comparison,
 )
+from cpugpu_tui.render.answer_sentences import (
+    cause_sentence,
+    clock_sentence,
+    counterfactual_sentence,
+    sentences,
+    verdict_sentence,
+)
+from cpugpu_tui.render.crossover_words import where
 
 # ------------------------------------------------------------------ why not before
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.helpers.app.saved_runs import HOUR_NS, SWEEP, stream
 
-from cpugpu_tui.compare.outcomes import MOST_CASES, Outcome, affordable, change_text, outcome_of, outcomes
+from cpugpu_tui.render.outcomes import MOST_CASES, Outcome, affordable, change_text, outcome_of, outcomes
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import Store
 

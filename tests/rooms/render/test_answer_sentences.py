@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.rooms.decide.test_crossover import point, sweep
 
-from cpugpu_tui.analysis.answer import Evidence, not_judged, so_far, speedup_text, verdict_sentence, where
+from cpugpu_tui.analysis.answer import Evidence, not_judged
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.crossover import SweepPoint, crossover
 from cpugpu_tui.decide.verdict import (
@@ -21,6 +21,8 @@ from cpugpu_tui.decide.verdict import (
     UNDECIDED,
     Comparison,
 )
+from cpugpu_tui.render.answer_sentences import so_far, verdict_sentence
+from cpugpu_tui.render.crossover_words import speedup_text, where
 
 AXIS = "n of two n×n matrices"
 

@@ -1,0 +1,23 @@
+"""The three sentences of a survey."""
+
+from __future__ import annotations
+
+from tests.helpers.golden import GoldenWords
+from tests.rooms.analysis.test_survey import evidence
+
+from cpugpu_tui.render.survey_sentences import survey_sentences
+
+
+def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
+    surveys = [
+        {"a": ("GGG", "GGG"), "b": ("GGG", "CCC"), "c": ("CCC", "CCC"), "d": ("CCGG", "CCCC"), "e": ("GGGG", "CCGG")},
+        {"a": ("GGG", "GGG"), "b": ("CCC", "CCC")},
+        {"a": ("CCGG", "CCCG")},
+        {"a": ("GGG", ""), "b": ("===", "")},
+        {"a": ("?", "")},
+        {"a": ("GGG?", "CC??"), "b": ("CC?", "")},
+        {"a": ("GG?GG", "GGGGG"), "b": ("CC=CC", ""), "c": ("GGGG", "GG=GG")},
+    ]
+    told = [survey_sentences([(name, evidence(*each)) for name, each in found.items()]) for found in surveys]
+    assert all(len(lines) == 3 for lines in told)
+    words([line for lines in told for line in lines])
