@@ -89,6 +89,12 @@ def test_a_wrong_variable_is_named(cpugpu: CommandLine) -> None:
     assert "CPUGPU_CASE_TIMEOUT 'soon'" in done.err
 
 
+def test_an_unknown_command_of_config_names_the_file_to_edit(cpugpu: CommandLine) -> None:
+    refused = cpugpu("config", "set", "theme", "slate")
+    assert refused.code == EXIT_USAGE
+    assert cpugpu("config", "path").out.strip() in refused.err
+
+
 @pytest.mark.parametrize(
     ("option", "words"),
     [("--no-save", ("--no-save", "--simulate", "default", "run", "quick")), ("--no-mouse", ("--no-mouse", "demo")),

@@ -198,7 +198,12 @@ def _usage_error(error: Any) -> UsageError:
             return UsageError(f"Invalid {name} {str(problem['input'])!r}.", f"Use a {wanted}.")
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
-    return UsageError(text if text.endswith((".", "?")) else f"{text}.", f"See `{command} --help`.")
+    remedy = f"See `{command} --help`."
+    if command.endswith(" config") and text.startswith("No such command"):
+        from cpugpu_tui.config import config
+
+        remedy = f"To change a setting, edit {config.path()}."
+    return UsageError(text if text.endswith((".", "?")) else f"{text}.", remedy)
 
 
 _WANTED = {

@@ -94,7 +94,7 @@ def _shared(run: RunState) -> str:
 def group_sentences(model: str, found: Mapping[str, Standing], rows: Sequence[Mapping[str, Standing]]) -> list[str]:
     """Return which GPUs of a model are slow, or how alike they are; `rows` holds their standings in each row."""
     slow = {name: standing for name, standing in found.items() if standing.is_slow}
-    each = f"the {len(found)} {model}"
+    each = f"the {len(found)} {model}{'s' if model.endswith('GPU') else ''}"
     lines = []
     for name, standing in slow.items():
         judged = [row[name] for row in rows if name in row]
