@@ -85,7 +85,7 @@ def test_the_run_before_has_the_same_name_and_a_case_in_common(store: Store) -> 
 def test_only_the_newest_runs_are_read_if_they_have_many_cases(store: Store) -> None:
     store.import_run(stream("a"))
     (run,) = store.runs()
-    small, large = replace(run, cases_ok=MOST_CASES // 2), replace(run, cases_ok=MOST_CASES + 1)
+    small, large = run._replace(cases_ok=MOST_CASES // 2), run._replace(cases_ok=MOST_CASES + 1)
     assert affordable([small, small]) == [small, small]
     assert affordable([small, large, small]) == [small]
     assert affordable([large]) == []
