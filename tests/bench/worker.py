@@ -14,12 +14,14 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from statistics import fmean, stdev
 
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.bench.driver import SETTLE_S
 from tests.helpers.bench.ratios import Ratio, cap_seconds, ratio_of, table
 
-from cpugpu_tui.decide.stats import mean_interval, median
+from cpugpu_tui.decide.interval import LEVEL
+from cpugpu_tui.decide.stats import median, quantile
 from cpugpu_tui.model import LATENCY, DeviceSampled
 from cpugpu_tui.store import Store
 from cpugpu_tui.timing.timers import GAP_MS
@@ -159,10 +161,11 @@ def pooled(starts: list[Pairs]) -> dict[str, Ratio]:
 def by_start(starts: list[Pairs], case: str) -> str:
     """Return the ratio with the pair of apps as the unit, which includes what differs between processes."""
     logs = [median([math.log(a / b) for a, b in start[case]]) for start in starts if start.get(case)]
-    found = mean_interval(logs)
-    if found is None:
-        return f"too few ({len(logs)})"
-    return f"{100 * math.expm1(found.mean):+.2f} % ± {100 * math.expm1(found.half_width):.2f} % ({len(logs)})"
+    count = len(logs)
+    if count < 2:
+        return f"too few ({count})"
+    half_width = quantile(LEVEL, count - 1) * stdev(logs) / math.sqrt(count)
+    return f"{100 * math.expm1(fmean(logs)):+.2f} % ± {100 * math.expm1(half_width):.2f} % ({count})"
 
 
 if __name__ == "__main__":

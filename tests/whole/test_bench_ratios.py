@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +20,8 @@ from tests.helpers.bench.ratios import (
     spread_of,
     table,
 )
+from tests.helpers.command_line import PATIENCE_S
+from tests.readme.blocks import ROOT
 
 
 def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:
@@ -140,3 +144,15 @@ def test_nvbenchs_report_is_read_and_what_it_skipped_left_out() -> None:
     first, second = state("a", ("nv/cold/time/cpu/mean", "1"), (TAG, "1.25e-5")), state("a", (TAG, "1.5e-5"))
     report = {"benchmarks": [{"states": [first, state("b", (TAG, "0.002")), second, skipped]}]}
     assert cold_of(report) == {"a": [pytest.approx(12.5), pytest.approx(15)], "b": [pytest.approx(2000)]}
+
+
+# ------------------------------------------------------------------ what runs seldom
+
+
+def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported() -> None:
+    """They run on few machines: a name that had moved broke `worker` for weeks."""
+    folders = (ROOT / "tests/bench", ROOT / "tests/gpu")
+    paths = [path.relative_to(ROOT) for folder in folders for path in sorted(folder.rglob("*.py"))]
+    names = [".".join(path.with_suffix("").parts) for path in paths if path.stem != "__main__"]
+    code = f"from importlib import import_module\nfor name in {names}: import_module(name)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=PATIENCE_S)
