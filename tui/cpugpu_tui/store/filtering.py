@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from functools import lru_cache
@@ -144,16 +144,28 @@ def parse_filter(text: str) -> Condition:
 def parse_while_typed(text: str) -> tuple[Condition, UsageError | None]:
     """Return the filter in a text without its invalid parts, and the error of the first of them."""
     conditions: list[Condition] = []
+    words: list[str] = []
     errors: list[UsageError] = []
     for part in dict.fromkeys(text.split()):
         try:
-            conditions.append(_condition(part))
+            found = _condition(part)
+            if isinstance(found, str):
+                words.append(found)
+            else:
+                conditions.append(found)
         except UsageError as error:
             errors.append(error)
+    if words:
+        conditions.append(lambda run: _contains(_searched_text(run), words))
     return lambda run: all(holds(run) for holds in conditions), errors[0] if errors else None
 
 
-def _condition(part: str) -> Condition:
+def _contains(text: str, words: Sequence[str]) -> bool:
+    return all(word in text for word in words)
+
+
+def _condition(part: str) -> Condition | str:
+    """Return a condition, or the word to search in the text of a run."""
     size, (name, colon, value) = _SIZE.fullmatch(part), part.lower().partition(":")
     shown = _short(part)
     if size is not None:
@@ -161,8 +173,7 @@ def _condition(part: str) -> Condition:
     if re.match(r"\w+[<>]", part):
         raise UsageError(f"Unknown filter {shown!r}.", "Only sizes can be compared, for example n>1000.")
     if not colon or name == "text":
-        word = value if colon else name
-        return lambda run: word in _searched_text(run)
+        return value if colon else name
     if name not in _CONDITIONS:
         near = get_close_matches(name, _CONDITIONS, 1)
         raise UsageError(
