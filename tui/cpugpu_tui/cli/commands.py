@@ -199,7 +199,8 @@ def _usage_error(error: Any) -> UsageError:
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
     remedy = f"See `{command} --help`."
-    if command.endswith(" config") and text.startswith("No such command"):
+    is_unknown_command = parameter is None and not hasattr(error, "option_name")  # typer has no class for it
+    if command.endswith(" config") and is_unknown_command:
         from cpugpu_tui.config import config
 
         remedy = f"To change a setting, edit {config.path()}."

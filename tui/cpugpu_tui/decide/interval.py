@@ -189,12 +189,8 @@ def _correlated(count: int, rho: float) -> tuple[float, float]:
     inflation = 1 + share * (inflation - 1)
     degrees = (1 - share) * (count - 1) + share * degrees
     error = SIGNS * math.sqrt(inflation / count)
-    percent = max(50 - 50 * NORMAL_QUANTILE * error, 100 / (count - 1))
+    percent = max(50 - 50 * quantile(LEVEL, math.inf) * error, 100 / (count - 1))
     return math.sqrt(inflation) * quantile(LEVEL, degrees) / quantile(LEVEL, count - 1), percent
-
-
-NORMAL_QUANTILE = 1.96
-"""Standard errors on each side of a normal mean that hold it in 95 %."""
 
 
 def _series(count: int, rho: float) -> tuple[float, float]:
