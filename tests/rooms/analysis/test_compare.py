@@ -13,6 +13,7 @@ from tests.helpers.golden import GoldenWords
 from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.compare import (
     BANDS,
+    FALSE_SHARE,
     FALSE_WORDS,
     FASTER,
     NOT_COMPARABLE,
@@ -21,13 +22,11 @@ from cpugpu_tui.analysis.compare import (
     TOO_FEW,
     UNDECIDED,
     Judged,
-    Pair,
-    change,
     grouped,
     judge,
-    together,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, gated, judge_slowdowns, verdict
+from cpugpu_tui.analysis.pairs import Pair, change, together
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.render import comparison
@@ -80,9 +79,32 @@ def test_of_200_pairs_of_equal_series_at_most_1_percent_are_called_different() -
     assert planted.false_words(TRIALS) <= 0.01 * TRIALS
 
 
-def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent_by_8_runs() -> None:
-    found = sum(judge(series(random.Random(seed), 25, 8, (1.1,)))[0].verdict == SLOWER for seed in range(TRIALS))
-    assert found >= 0.95 * TRIALS
+def test_10_percent_in_one_of_25_cases_at_2_percent_noise_is_found_in_95_percent_by_5_runs() -> None:
+    """98.0 % of 800; 76 % while each case knew only its own variance."""
+    found = [judge(series(random.Random(seed), 25, 5, (1.1,))) for seed in range(TRIALS)]
+    assert sum(judged[0].verdict == SLOWER for judged in found) >= 0.95 * TRIALS
+    changes = [(1.1 if at == 0 else 1.0, each.change) for judged in found for at, each in enumerate(judged)]
+    held = sum(each.low <= truth <= each.high for truth, each in changes if each and each.low and each.high)
+    assert held >= 0.98 * len(changes)
+
+
+def test_equal_series_whose_cases_differ_in_noise_or_have_two_modes_are_rarely_called_different() -> None:
+    """5 of 800 comparisons with unequal noise, 3 of 800 with two modes and 8 runs on each side."""
+    alarms = 0
+    for seed in range(TRIALS):
+        random_ = random.Random(seed)
+        uneven = [pair(*(loud_runs(random_, 5, 0.003 * 2 ** (at % 7)) for _ in "ab"), at) for at in range(25)]
+        double = [pair(*(loud_runs(random_, 8, NOISE, 2.0) for _ in "ab"), at) for at in range(25)]
+        alarms += sum(bool({FASTER, SLOWER} & set(verdicts(judge(pairs)))) for pairs in (uneven, double))
+    assert alarms <= 0.01 * 2 * TRIALS
+
+
+def loud_runs(random_: random.Random, runs: int, noise: float, second_mode: float = 1.0) -> list[float]:
+    """Runs of which three in ten take `second_mode` times as long."""
+    return [
+        1e5 * math.exp(random_.gauss(0.0, noise)) * (second_mode if random_.random() < 0.3 else 1.0)
+        for _ in range(runs)
+    ]
 
 
 def test_the_gate_of_5_percent_finds_15_where_both_devices_have_25_cases() -> None:
@@ -166,7 +188,8 @@ def test_the_printed_interval_is_the_one_that_decided(new_ns: Sequence[float], o
     assert high is not None
     is_inside = low >= 1 / 1.02 and high <= 1.02
     assert judged.verdict == (SAME if is_inside else SLOWER if low > 1 else FASTER if high < 1 else UNDECIDED)
-    assert judged.confidence == pytest.approx(0.95 if is_inside else 1 - FALSE_WORDS / (1 + others))
+    shared = (FALSE_SHARE if judged.verdict in (SLOWER, FASTER) else FALSE_WORDS) / (1 + others)
+    assert judged.confidence == pytest.approx(0.95 if is_inside else 1 - shared)
 
 
 def test_kernel_time_has_a_narrower_band_and_a_row_of_its_own() -> None:
@@ -233,12 +256,34 @@ def test_a_series_of_copies_against_one_that_varies_is_too_little_too() -> None:
 
 
 def test_many_cases_make_each_verdict_harder() -> None:
-    new = (105.0, 107.0, 103.5, 104.0, 103.0)
+    new = [ns + 2.15 for ns in BASE]
     (alone,) = judge([pair(BASE, new)])
     crowd = judge([pair(BASE, new), *(pair(BASE, BASE, 100 + i) for i in range(24))])
     assert (alone.verdict, crowd[0].verdict) == (SLOWER, UNDECIDED)
-    assert alone.p is not None
-    assert crowd[0].p == pytest.approx(25 * alone.p)
+
+
+def test_once_a_case_has_changed_another_needs_less() -> None:
+    """+2.3 % is not enough for the first word among 25 cases, but beside a case that certainly changed it is."""
+    little, much = ([ns * factor for ns in BASE] for factor in (1.023, 1.2))
+    rest = [pair(BASE, BASE, 100 + i) for i in range(23)]
+    quiet = judge([pair(BASE, little), pair(BASE, BASE, 99), *rest])
+    loud = judge([pair(BASE, little), pair(BASE, much, 99), *rest])
+    assert (quiet[0].verdict, loud[0].verdict, loud[1].verdict) == (UNDECIDED, SLOWER, SLOWER)
+
+
+def test_cases_of_a_class_lend_each_other_what_they_know_of_the_noise_but_not_to_a_loud_one() -> None:
+    lone = judge([pair(BASE, BASE)])[0].change
+    loud = (100.0, 110.0, 92.0, 105.0, 95.0)
+    crowd = judge([pair(loud, loud, 99), *(pair(BASE, BASE, 1 + i) for i in range(24))])
+    assert lone is not None
+    assert lone.degrees == 8
+    assert crowd[0].change is not None
+    assert crowd[1].change is not None
+    assert crowd[0].change.degrees == 8
+    assert 12 < crowd[1].change.degrees <= 16
+    assert crowd[1].change.error == pytest.approx(lone.error, rel=0.1)
+    two = judge([pair(BASE, BASE), pair(BASE, BASE, 99)])
+    assert [each.change.degrees for each in two if each.change] == [8, 8]
 
 
 # ------------------------------------------------------------------ groups and means

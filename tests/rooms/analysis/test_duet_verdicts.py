@@ -8,20 +8,9 @@ from dataclasses import replace
 import pytest
 from tests.helpers.bench import planted
 
-from cpugpu_tui.analysis.compare import (
-    BANDS,
-    LOOKS,
-    MOST_PAIRS,
-    SLOWER,
-    TOO_FEW,
-    UNDECIDED,
-    VISITS,
-    Change,
-    Pair,
-    grouped,
-    judge,
-)
+from cpugpu_tui.analysis.compare import BANDS, LOOKS, MOST_PAIRS, SLOWER, TOO_FEW, UNDECIDED, VISITS, grouped, judge
 from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns
+from cpugpu_tui.analysis.pairs import Change, Pair
 from cpugpu_tui.model import DEVICE, LATENCY
 
 TRIALS = 200

@@ -12,7 +12,8 @@ from tests.rooms.compare.test_compare_simulated import series
 from typer.main import get_group
 
 from cpugpu_tui.analysis import gating as analysis_gating
-from cpugpu_tui.analysis.compare import Pair, judge
+from cpugpu_tui.analysis.compare import judge
+from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.cli.commands import app, needed
 from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest
 from cpugpu_tui.compare import comparison

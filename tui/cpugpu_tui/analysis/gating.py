@@ -14,13 +14,12 @@ from cpugpu_tui.analysis.compare import (
     SLOWER,
     TOO_FEW,
     UNDECIDED,
-    Change,
     Judged,
     Levels,
-    Pair,
+    Rule,
     judge,
-    together,
 )
+from cpugpu_tui.analysis.pairs import Change, Pair, together
 
 PASSED, FAILED, NOT_JUDGED = "PASSED", "FAILED", "NOT JUDGED"
 
@@ -47,14 +46,17 @@ def judge_slowdowns(pairs: Sequence[Pair], limits: Mapping[str, float], sharers:
     the level of this test. PASSED: the upper end lies below. It holds for each case alone with 95 % confidence, because
     the gate passes only if all of them pass.
     """
-    return judge(pairs, limits, min_runs=GATE_RUNS, sharers=sharers, decide=_limited)
+    return judge(pairs, limits, min_runs=GATE_RUNS, sharers=sharers, rule=Rule(_p_slower, _limited))
+
+
+def _p_slower(found: Change, limit: float) -> float:
+    return found.p_above(1 + limit)
 
 
 def _limited(each: Judged, found: Change, limit: float, levels: Levels) -> Judged:
     low, high = found.ends(levels.shared, levels.single)
     verdict = SLOWER if low > 1 + limit else PASSED if high <= 1 + limit else UNDECIDED
-    p = levels.p(found.p_above(1 + limit))
-    return replace(each, change=found.within(low, high), verdict=verdict, p=p, confidence=1 - levels.shared)
+    return replace(each, change=found.within(low, high), verdict=verdict, confidence=1 - levels.shared)
 
 
 def gated(judged: Sequence[Judged], limits: Mapping[str, float]) -> tuple[Gated, ...]:

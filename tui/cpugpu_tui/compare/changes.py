@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from cpugpu_tui.analysis.compare import Judged, change, judge
+from cpugpu_tui.analysis.compare import Judged, judge
+from cpugpu_tui.analysis.pairs import change
 from cpugpu_tui.compare.comparison import differences, pairs_of
 from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
 from cpugpu_tui.decide.stats import median

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, Change, Judged, Pair, judge, together
+from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, Judged, judge
 from cpugpu_tui.analysis.gating import judge_slowdowns
+from cpugpu_tui.analysis.pairs import Change, Pair, together
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UnfitError, UsageError

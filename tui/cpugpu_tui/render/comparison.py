@@ -15,16 +15,13 @@ from cpugpu_tui.analysis.compare import (
     MOST_PAIRS,
     NOT_COMPARABLE,
     SAME,
-    SINGLE,
     SLOWER,
     TOO_FEW,
     UNDECIDED,
-    Change,
     Judged,
-    Pair,
-    change,
 )
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
+from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, change
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import FleetGate, GateReport
 from cpugpu_tui.compare.series import Series

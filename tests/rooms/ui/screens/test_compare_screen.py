@@ -27,7 +27,8 @@ from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_n
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
-from cpugpu_tui.analysis.compare import Pair, judge
+from cpugpu_tui.analysis.compare import judge
+from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.compare.changes import Changes
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import StoreError

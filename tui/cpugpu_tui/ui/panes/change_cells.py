@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.compare import (
-    FASTER,
-    MIN_RUNS,
-    SAME,
-    SLOWER,
-    TOO_FEW,
-    UNDECIDED,
-    Change,
-    Judged,
-    change,
-)
+from cpugpu_tui.analysis.compare import FASTER, MIN_RUNS, SAME, SLOWER, TOO_FEW, UNDECIDED, Judged
+from cpugpu_tui.analysis.pairs import Change, change
 from cpugpu_tui.compare.changes import Changes, DeviceChange
 from cpugpu_tui.model.quantities import factor, time_text
 from cpugpu_tui.render.comparison import VERDICT_WORDS, interval_text, percent_text
