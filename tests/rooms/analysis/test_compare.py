@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 from tests.helpers.bench import planted
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs.noisy_series import BASE, NOISE, TRIALS, gate, loud_runs, noisy, pair, series, verdicts
 
 from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.compare import (
@@ -21,48 +22,15 @@ from cpugpu_tui.analysis.compare import (
     SLOWER,
     TOO_FEW,
     UNDECIDED,
-    Judged,
     grouped,
     judge,
 )
-from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated, gated, judge_slowdowns, verdict
+from cpugpu_tui.analysis.gating import PASSED, gated, judge_slowdowns, verdict
 from cpugpu_tui.analysis.pairs import Pair, change, together
 from cpugpu_tui.decide.stats import quantile, two_sided_p
 from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.render import comparison
 from cpugpu_tui.render.comparison import interval_text, judged_text, percent_text
-
-NOISE = 0.02
-TRIALS = 200
-
-
-def side(values: Sequence[float], name: str = "run") -> dict[str, float]:
-    return {f"{name}{index}": value for index, value in enumerate(values)}
-
-
-def pair(base: Sequence[float], new: Sequence[float], size: int = 64, device: str = "CPU", **more: object) -> Pair:
-    sweep = ("matmul", "default", "float32", 0)
-    return Pair(f"matmul/default/{size}/float32/tall", device, side(base), side(new, "new"), sweep, size, **more)  # type: ignore[arg-type]
-
-
-def noisy(random_: random.Random, runs: int, factor: float = 1.0) -> list[float]:
-    return [1e5 * factor * math.exp(random_.gauss(0.0, NOISE)) for _ in range(runs)]
-
-
-def series(random_: random.Random, cases: int, runs: int, slower: Sequence[float], device: str = "CPU") -> list[Pair]:
-    """A plan's cases in two series with this many runs; factors slow down the first cases of the second series."""
-    factors = [*slower, *[1.0] * cases][:cases]
-    return [pair(noisy(random_, runs), noisy(random_, runs, f), 2 + i, device) for i, f in enumerate(factors)]
-
-
-def gate(pairs: Sequence[Pair], limit: float) -> tuple[Gated, ...]:
-    limits = dict.fromkeys(BANDS, limit)
-    return gated(judge_slowdowns(pairs, limits), limits)
-
-
-def verdicts(judged: Sequence[Judged]) -> list[str]:
-    return [each.verdict for each in judged]
-
 
 # ------------------------------------------------------------------ promises
 
@@ -97,14 +65,6 @@ def test_equal_series_whose_cases_differ_in_noise_or_have_two_modes_are_rarely_c
         double = [pair(*(loud_runs(random_, 8, NOISE, 2.0) for _ in "ab"), at) for at in range(25)]
         alarms += sum(bool({FASTER, SLOWER} & set(verdicts(judge(pairs)))) for pairs in (uneven, double))
     assert alarms <= 0.01 * 2 * TRIALS
-
-
-def loud_runs(random_: random.Random, runs: int, noise: float, second_mode: float = 1.0) -> list[float]:
-    """Runs of which three in ten take `second_mode` times as long."""
-    return [
-        1e5 * math.exp(random_.gauss(0.0, noise)) * (second_mode if random_.random() < 0.3 else 1.0)
-        for _ in range(runs)
-    ]
 
 
 def test_the_gate_of_5_percent_finds_15_where_both_devices_have_25_cases() -> None:
@@ -156,8 +116,6 @@ def test_of_equal_series_of_100_cases_which_are_judged_in_groups_few_are_called_
 
 
 # ------------------------------------------------------------------ verdicts
-
-BASE = (100.0, 101.0, 99.0, 100.5, 99.5)
 
 
 @pytest.mark.parametrize(
@@ -326,66 +284,6 @@ def test_the_mean_of_runs_that_each_lack_another_case_has_no_interval() -> None:
     assert mean.low is None
     assert together([first, second]) is not None
     assert together([]) is None
-
-
-# ------------------------------------------------------------------ the gate
-
-
-def outcomes(pairs: Sequence[Pair], limit: float = 0.05) -> list[str]:
-    return [each.outcome for each in gate(pairs, limit)]
-
-
-def test_it_passes_what_is_slower_by_less_than_the_limit_and_what_is_faster() -> None:
-    pairs = [pair(BASE, [1.02 * ns for ns in BASE]), pair(BASE, [0.5 * ns for ns in BASE], 128)]
-    assert outcomes(pairs) == [PASSED, PASSED]
-    assert verdict(gate(pairs, 0.05)) == PASSED
-    assert outcomes(pairs, 0.01) == [UNDECIDED, PASSED]
-    assert outcomes(pairs, 0.0) == [SLOWER, PASSED]
-
-
-def test_what_may_be_slower_is_undecided_and_undecided_is_no_pass() -> None:
-    pairs = [pair(BASE, BASE), pair(BASE, (100.0, 112.0, 95.0, 108.0, 99.0), 128)]
-    assert outcomes(pairs) == [PASSED, UNDECIDED]
-    assert verdict(gate(pairs, 0.05)) == UNDECIDED
-
-
-def test_four_runs_are_too_few_for_it_though_enough_for_a_word() -> None:
-    assert outcomes([pair(BASE[:4], BASE[:4])]) == [TOO_FEW]
-    assert verdict(gate([pair(BASE[:4], BASE[:4])], 0.05)) == UNDECIDED
-
-
-def test_a_case_that_fails_now_is_no_pass_and_one_that_was_not_asked_for_is_not_judged() -> None:
-    failed = pair(BASE, (), trouble="mismatch in the new series", is_lost=True)
-    left_out = pair(BASE, (), 128, trouble="not in the new series")
-    assert outcomes([failed, left_out, pair(BASE, BASE, 256)]) == [FAILED, NOT_JUDGED, PASSED]
-    assert verdict(gate([failed, pair(BASE, BASE)], 0.05)) == FAILED
-    assert verdict(gate([left_out, pair(BASE, BASE)], 0.05)) == PASSED
-    assert verdict(gate([left_out], 0.05)) == UNDECIDED
-    assert verdict([]) == UNDECIDED
-
-
-def test_a_case_that_the_new_series_did_not_reach_is_undecided_and_no_pass() -> None:
-    why = "skipped in the new series"
-    found = gate([pair(BASE, (), 128, trouble=why, is_unreached=True), pair(BASE, BASE)], 0.05)
-    assert [(each.outcome, each.why) for each in found] == [(UNDECIDED, why), (PASSED, "")]
-    assert verdict(found) == UNDECIDED
-
-
-def test_slower_is_said_before_anything_else() -> None:
-    slow = pair(BASE, [1.5 * ns for ns in BASE])
-    failed = pair(BASE, (), 128, trouble="error", is_lost=True)
-    assert verdict(gate([failed, slow, pair(BASE[:2], BASE, 7)], 0.05)) == SLOWER
-
-
-def test_a_group_hides_no_case_that_is_slower() -> None:
-    pairs = [pair(BASE, [ns * (1.06 if size == 13 else 1.0) for ns in BASE], size) for size in range(100)]
-    (bad,) = [each for each in gate(pairs, 0.05) if each.outcome != PASSED]
-    assert bad.outcome == UNDECIDED
-    assert "+6.0 %" in bad.why
-
-
-def test_sizes_that_a_search_found_now_and_then_are_left_alone() -> None:
-    assert outcomes([pair(BASE[:1], BASE, is_chosen=True), pair(BASE, BASE, 128)]) == [NOT_JUDGED, PASSED]
 
 
 # ------------------------------------------------------------------ arithmetic
