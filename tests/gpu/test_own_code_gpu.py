@@ -38,6 +38,30 @@ def traced(statement: str, *setup: str, n: int = 256) -> tuple[CodeTraced, Opera
     return examine(op, workload, GPU, torch.cuda.synchronize), op
 
 
+@pytest.mark.parametrize(
+    ("statement", "setup", "reason"),
+    [
+        ("f(x)", ("import functools", "f = functools.lru_cache(lambda x: x @ x)", SQUARE), "cached"),
+        # Filled by the calls on the CPU, whose result it returns here.
+        ("f(len(x))", ("import functools", SQUARE, "f = functools.lru_cache(lambda n: torch.ones(n, n) + 1)"),
+         "cached|ran on the CPU"),
+        ("x.t()", (SQUARE,), "view of an input"),
+        ("x[1:]", (SQUARE,), "view of an input"),
+    ],
+)  # fmt: skip
+def test_what_computes_nothing_is_refused_for_what_it_is(statement: str, setup: tuple[str, ...], reason: str) -> None:
+    with pytest.raises(CaseError, match=reason) as error:
+        traced(statement, *setup)
+    assert error.value.kind == "refused"
+
+
+def test_a_buffer_that_is_kept_and_written_again_is_timed() -> None:
+    setup = (SQUARE, "kept = {}", "def f(x):", "    if x.device not in kept: kept[x.device] = torch.empty_like(x)",
+             "    return torch.mm(x, x, out=kept[x.device])")  # fmt: skip
+    found, _ = traced("f(x)", *setup)
+    assert found.operators == 1
+
+
 def test_copies_and_waits_are_counted_with_their_bytes() -> None:
     found, _ = traced("(x * 2).cpu().to(x.device).sum().item()", SQUARE)
     size_bytes = 256 * 256 * 4

@@ -77,11 +77,49 @@ def test_the_receipt_counts_operators_and_leaves_views_out() -> None:
         ("f(x)", ("import functools", "f = functools.lru_cache(lambda x: x @ x)", SQUARE)),
         ("f(x)", ("kept = {}", SQUARE, "def f(x):", "    key = float(x.sum())",
                   "    return kept[key] if key in kept else kept.setdefault(key, x @ x)")),
+        # Called on shapes alone before, by the outline, which filled it with a tensor that has no numbers.
+        ("f(x)", ("kept = {}", SQUARE, "def f(x): return kept.setdefault(x.shape, x @ x) if x.shape not in kept "
+                  "else kept[x.shape]")),
+        ("f(n)", ("import functools", "f = functools.lru_cache(lambda n: torch.ones(n, n) @ torch.ones(n, n))")),
+        ("f(len(x))", ("import functools", SQUARE, "f = functools.lru_cache(lambda n: torch.rand(n, n) @ x)")),
+        ("f(x)", ("kept = {}", SQUARE, "def f(x):", "    if x.device not in kept: kept[x.device] = x @ x",
+                  "    return kept[x.device].clone()")),
     ],
-    ids=["by identity", "by content"],
+    ids=["by identity", "by content", "by shape", "by size", "drawn", "a copy of it"],
 )  # fmt: skip
 def test_a_cached_result(statement: str, setup: tuple[str, ...]) -> None:
     assert "cache" in refusal(statement, *setup)
+
+
+@pytest.mark.parametrize(
+    ("statement", "setup"),
+    [
+        ("torch.mm(x, x, out=y)", (SQUARE, "y = torch.empty(n, n)")),
+        ("f(x)", ("kept = {}", SQUARE, "def f(x):", "    if 0 not in kept: kept[0] = torch.empty_like(x)",
+                  "    return torch.mm(x, x, out=kept[0])")),
+        ("torch.zeros_like(x)", (SQUARE,)),
+        ("(x @ x)[:1].expand(n, n)", (SQUARE,)),
+        ("(x, x @ x)", (SQUARE,)),
+        ("sum(range(n))", ()),
+        ("w.grad = None; (w * w).sum().backward(); w.grad", ("w = torch.ones(n, requires_grad=True)",)),
+    ],
+    ids=["buffer of the set-up", "buffer that is kept", "zeros", "overlapping", "an input too", "no torch", "gradient"],
+)  # fmt: skip
+def test_honest_code_is_not_called_cached(statement: str, setup: tuple[str, ...]) -> None:
+    in_place = statement.startswith("torch.mm")
+    assert traced(statement, *setup, in_place=in_place).case
+
+
+def test_a_kernel_that_torch_does_not_see_is_believed_if_it_writes_its_buffer() -> None:
+    """Like a kernel of Triton or of an extension: no operator runs, and the result is a buffer that is kept."""
+    setup = (
+        SQUARE, "import ctypes", "kept = torch.empty(n, n)",
+        "def f(x):",
+        "    if not x.is_meta: ctypes.memmove(kept.data_ptr(), x.data_ptr(), 4 * n * n)", "    return kept",
+    )  # fmt: skip
+    assert traced("f(x)", *setup).operators == 0
+    idle = (SQUARE, "kept = torch.ones(n, n)", "def f(x):", "    float(x.data_ptr())", "    return kept")
+    assert "view of an input" in refusal("f(x)", *idle)
 
 
 def test_a_result_that_is_computed_later() -> None:

@@ -12,6 +12,7 @@ from cpugpu_tui import workloads
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ITEMSIZE_BYTES, torch_dtype
 from cpugpu_tui.workloads import PRESETS, Preset, Workload, catalogue, contract, find, workload
+from cpugpu_tui.workloads.containers import moved
 from cpugpu_tui.workloads.contract import REGISTRY
 
 NAMES = ["matmul", "vector-dot"]
@@ -189,3 +190,17 @@ def test_an_unknown_name_is_refused_with_the_known_ones(words: GoldenWords) -> N
     with pytest.raises(UsageError) as caught:
         find("vector-dot").variant("fast")
     words(str(caught.value))
+
+
+@pytest.mark.parametrize(("device", "waits"), [("cpu", True), ("cuda:0", False), ("cuda", False), ("meta", True)])
+def test_only_a_copy_to_a_gpu_goes_on_without_waiting(device: str, waits: bool) -> None:
+    """A copy to the host must have arrived when it is read: torch makes it in recycled pinned memory."""
+    asked: list[bool] = []
+
+    class Spy(torch.Tensor):
+        def to(self, *_: Any, non_blocking: bool = False, **__: Any) -> Any:
+            asked.append(not non_blocking)
+            return self
+
+    moved([torch.zeros(1).as_subclass(Spy)], device)
+    assert asked == [waits]

@@ -19,10 +19,12 @@ from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, refill
 from cpugpu_tui.workloads.containers import combined, copied, fill, numbers, tensors
-from cpugpu_tui.workloads.operators import Operators, put_back, watched_operators
+from cpugpu_tui.workloads.operators import Operators, memory_of, put_back, watched_operators
 
 SAMPLED = 4096
 """Numbers of a result that are kept to be compared with those of later calls."""
+
+REMOVE_CACHE = "Remove the cache, or time the function below it."
 
 LAZY = (GeneratorType, CoroutineType, map, filter, zip)
 
@@ -55,20 +57,23 @@ def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[
     if changed and not workload.code.in_place:
         raise refused("The statement changes its inputs, so later calls do other work.",
                       "Add --in-place: the inputs are then restored before each call.")  # fmt: skip
-    if wait is not None and not seen.count:
+    if wait is not None and not seen.count and seen.on_cpu:
         raise _never_on_gpu(seen)
-    _require_work(op, result, seen)
     if not changed:
+        _require_work(op, result, seen, wait)
         _require_repeated_work(op, device, seen)
+    is_elsewhere = not (seen.count or seen.copies_to_gpu or seen.copies_to_host)
+    if wait is not None and is_elsewhere and not any(each.is_cuda for each in tensors(result)):
+        raise _never_on_gpu(seen)
     op.restore = _restorer(op, wait) if changed else None
     op.own_marks = ("lower-precision",) if seen.narrowest_bytes < _narrowest_bytes(op.inputs) else ()
     op.waits_for_all = seen.uses_side_stream
     op.has_end_to_end = op.plainly_placed and any(True for _ in tensors(result))
     op.expected = None if workload.draws or changed else [_sample_of(op, number) for number in (0, 1)]
-    is_torch = any(True for _ in tensors(op.inputs))
-    if is_torch and op.expected is not None and not seen.count and _distance(*op.expected) == 0.0:
-        raise refused("No operator ran, and other inputs gave the same result: the result is cached.",
-                      "Remove the cache, or time the function below it.")  # fmt: skip
+    is_unread = any(True for _ in tensors(op.inputs)) and not seen.read & memory_of(op.inputs)
+    if is_unread and op.expected is not None and _distance(*op.expected) == 0.0:
+        raise refused("No operator read the inputs, and other inputs gave the same result: the result is cached.",
+                      REMOVE_CACHE)  # fmt: skip
     return CodeTraced(
         case=op.case.key, device=device, operators=seen.count, on_cpu=tuple(seen.on_cpu[:10]),
         copies_to_gpu=seen.copies_to_gpu, bytes_to_gpu=seen.bytes_to_gpu, copies_to_host=seen.copies_to_host,
@@ -90,8 +95,7 @@ def check_later_call(op: Operation) -> None:
     found = _sample(op.step(*op.inputs))
     own, other = (_distance(found, each) for each in (op.expected[number], op.expected[1 - number]))
     if own > other:
-        raise refused("A later call returned the result of other inputs: the code keeps results.",
-                      "Remove the cache, or time the function below it.")  # fmt: skip
+        raise refused("A later call returned the result of other inputs: the code keeps results.", REMOVE_CACHE)
 
 
 def _distance(found: Any, expected: Any) -> float:
@@ -136,13 +140,44 @@ def _never_on_gpu(seen: Operators) -> CaseError:
                    "Make the tensors in --setup, or name device in the statement.")  # fmt: skip
 
 
-def _require_work(op: Operation, result: Any, seen: Operators) -> None:
-    if seen.count:
+def _require_work(op: Operation, result: Any, seen: Operators, wait: Callable[[], None] | None) -> None:
+    """Refuse a result that no operator of this call wrote: an input, or what an earlier call left.
+
+    A kernel that torch does not see may have written into a buffer that is kept, so a kept result is put to the test.
+    """
+    found = list(tensors(result))
+    own = memory_of(found)
+    if any(each.device.type == "meta" for each in found):  # an outline of the code was made there
+        raise refused("The result has no numbers: it is that of an earlier call on shapes alone, so it is cached.",
+                      REMOVE_CACHE)  # fmt: skip
+    if not own or own & seen.written or not _is_kept(op, found, wait):
         return
-    mine = {each.untyped_storage().data_ptr() for each in tensors(op.inputs)}
-    if any(each.untyped_storage().data_ptr() in mine for each in tensors(result)):
+    if own & memory_of(op.inputs):
         raise refused("The result is a view of an input: nothing was computed.",
                       "Add .clone() or .contiguous() if the copy is what you want to time.")  # fmt: skip
+    raise refused("The result was already there before the call: it is cached.", REMOVE_CACHE)
+
+
+def _is_kept(op: Operation, found: list[Any], wait: Callable[[], None] | None) -> bool:
+    """Overwrite a result and call again; return whether what was written stays. The result is put back."""
+    import torch
+
+    before = [each.detach().clone() for each in found]
+    try:
+        with torch.no_grad():
+            for each in found:
+                each.fill_(0 if each.any() else 1)
+    except RuntimeError:  # elements that share memory, sparse ones
+        return False
+    marked = [each.detach().clone() for each in found]
+    op.step(*op.inputs)
+    if wait is not None:
+        wait()
+    stays = all(torch.equal(each, mark) for each, mark in zip(found, marked, strict=True))
+    with torch.no_grad():
+        for each, old in zip(found, before, strict=True):
+            each.copy_(old)
+    return stays
 
 
 def _require_repeated_work(op: Operation, device: str, first: Operators) -> None:
@@ -152,7 +187,7 @@ def _require_repeated_work(op: Operation, device: str, first: Operators) -> None
     if again.count < first.count:
         raise refused(
             f"The second call with the same inputs ran {again.count} of {first.count} operators: the result is cached.",
-            "Remove the cache, or time the function below it.",
+            REMOVE_CACHE,
         )
 
 

@@ -13,7 +13,7 @@ from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
 from cpugpu_tui.workloads.captured_values import on_host, with_captured
 from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
-from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved
+from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
 from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
@@ -99,6 +99,9 @@ class CodeWorkload(Workload):
             if getattr(space[name], "__globals__", None) is space:
                 space[name] = with_captured(space[name])
         made = sorted(name for name in taken if holds_tensors(space[name]))
+        for name in made:  # a set-up may make them on a GPU, and copies start in host memory
+            if any(each.device.type == "cuda" for each in tensors(space[name])):
+                space[name] = moved(space[name], "cpu")
         made += [DEVICE] if DEVICE in self._compiled.names else []
         return CodeInputs.of((space[name] for name in made), self._compiled.function(tuple(made), space), ())
 

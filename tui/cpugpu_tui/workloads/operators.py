@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, SETUP, STATEMENT, WAIT, WORK
-from cpugpu_tui.workloads.containers import bytes_in, tensors
+from cpugpu_tui.workloads.containers import bytes_in, stored, tensors
 
 WAITING = (
     "_local_scalar_dense", "nonzero", "masked_select", "_unique2", "unique_dim", "unique_consecutive", "equal",
@@ -66,6 +66,10 @@ class Operators:
     narrowest_bytes: int = 8
     """Bytes of an element of the narrowest floating-point result."""
     uses_side_stream: bool = False
+    read: set[int] = field(default_factory=set)
+    """Addresses of the memory that operators took."""
+    written: set[int] = field(default_factory=set)
+    """Addresses of the memory that operators wrote, not that of views."""
     device: str = ""
     """Name of that device."""
     other_gpus: list[str] = field(default_factory=list)
@@ -81,6 +85,8 @@ class Operators:
         widths = [each.element_size() for each in results if each.is_floating_point()]
         self.narrowest_bytes = min([self.narrowest_bytes, *widths])
         self.largest_bytes = max(self.largest_bytes, bytes_in(result))
+        self.read |= memory_of(sources)
+        self.written |= memory_of(results) if role else set()
         if role == COPY:
             self._note_copy(sources[-1], results[0])
         elif role in (WORK, WAIT):
@@ -104,6 +110,12 @@ class Operators:
             self.copies_to_host += 1
             self.bytes_to_host += count_bytes
             self.synchronisations += 1
+
+
+def memory_of(value: Any) -> set[int]:
+    """Return the addresses of the memory that holds the numbers of all tensors in a value."""
+    parts = (part for each in tensors(value) for part in stored(each))
+    return {part.untyped_storage().data_ptr() for part in parts if part.numel() and part.device.type != "meta"}
 
 
 def role_of(func: Any, args: Any, result: Any, kind: str) -> tuple[str, list[Any], list[Any]]:
