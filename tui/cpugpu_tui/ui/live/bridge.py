@@ -38,6 +38,8 @@ class Bridge:
         self._events: list[Event] = []
         self._session: RunningSession | None = None
         self._streaming = False
+        self._has_sampler = False
+        """Whether readings come from `_telemetry_read`. A demo's readings are events of its recording."""
         self._measured: list[Ceilings] = []
         """Peak rates that the runs of the series measured."""
         self._opened = threading.Event()
@@ -204,20 +206,29 @@ class Bridge:
     def _deliver(self, event: Event) -> None:
         if isinstance(event, model.CeilingsMeasured):
             self._measured.append(event.ceilings)
+        # Posted under the lock: otherwise a reading could overtake the last events of a run.
         with self._lock:
-            self._events.append(event)
             self._streaming = not isinstance(event, model.RunFinished)
-        if isinstance(event, (model.Gap, model.RunStarted, model.RunFinished)):
-            self._post(messages.RunAdvanced(self.take()))
+            if isinstance(event, model.TelemetryRead) and self._has_sampler:
+                return  # the run has saved it; the app got it from `_telemetry_read`
+            self._events.append(event)
+            if isinstance(event, (model.Gap, model.RunStarted, model.RunFinished)):
+                self._post(messages.RunAdvanced(self._taken()))
 
     def _telemetry_read(self, read: model.TelemetryRead) -> None:
-        """Pass a reading to the run, which shows it in its next gap; without a run, to the app."""
+        """Pass a reading to the app, once: in the run's next gap, or at once if no run sends events yet.
+
+        The session gets it too, because it saves the readings of a run.
+        """
         with self._lock:
-            session, streaming = self._session, self._streaming
+            self._has_sampler = True
+            if self._streaming:
+                self._events.append(read)
+            else:
+                self._post(messages.TelemetryArrived(read))
+            session = self._session
         if session is not None:
             session.add_telemetry(read)
-        if not streaming:
-            self._post(messages.TelemetryArrived(read))
 
     def _agent_reported(self, outcome: model.Hello | CpuGpuError) -> None:
         self._post(messages.AgentReported(outcome))
@@ -238,7 +249,10 @@ class Bridge:
     def take(self) -> tuple[Event, ...]:
         """Return the events since the last call and clear them."""
         with self._lock:
-            found, self._events = self._events, []
+            return self._taken()
+
+    def _taken(self) -> tuple[Event, ...]:
+        found, self._events = self._events, []
         return tuple(found)
 
     def expect_series(self) -> None:

@@ -59,8 +59,8 @@ class CalibrationAdvanced(Report):
 
 
 @dataclass(eq=False, repr=False)
-class TelemetryArrived(Latest):
-    """One reading of the machine."""
+class TelemetryArrived(Report):
+    """One reading of the machine. A newer one must not replace it: each is a point of the sparklines."""
 
     read: TelemetryRead
 
