@@ -9,7 +9,7 @@ from typing import Any
 from cpugpu_tui.doctor.check_registry import examine
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, DriverSetup, Facts, Finding, HistoryFacts, HostSetup
 from cpugpu_tui.machine.nvml.values import KEYS
-from cpugpu_tui.model import Device, GpuTelemetry, Reading
+from cpugpu_tui.model import Device, EventClock, GpuTelemetry, Reading
 from cpugpu_tui.render.capabilities import capabilities
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -17,6 +17,9 @@ HELLO: dict[str, Any] = {
     "python": "3.11.7", "interpreter": "/usr/bin/python", "torch": "2.11.0", "torch_cuda": "13.0",
     "torch_import_s": 1.4, "torch_error": None, "inherited": {},
 }  # fmt: skip
+
+
+SOUND = EventClock(pair_ns=1250.0, step_ns=32.0, block_ns=1.000e8, wall_least_ns=0.999e8, wall_most_ns=1.001e8)
 
 
 def gpu(index: int = 0, uuid: str = UUID, **readings: float | str) -> GpuTelemetry:
@@ -37,7 +40,7 @@ def machine(*gpus: GpuTelemetry, **changes: Any) -> Facts:
     devices = (Device("cpu", "a CPU"), *(Device(f"cuda:{i}", row.name, row.uuid) for i, row in enumerate(rows)))
     facts = Facts(
         driver=DriverFacts(DriverSetup(None, "580.159", (13, 0)), rows, None, True),
-        agent=AgentFacts(HELLO, devices=devices),
+        agent=AgentFacts(HELLO, devices=devices, clocks={device.name: SOUND for device in devices[1:]}),
         host=HostSetup("x86_64", 32, 16, None, 16, True, (0,), "performance", "intel_pstate", 3000.0),
         history=HistoryFacts(Path("/home/me/results.db"), writable=True, free_bytes=10**11),
         terminal=capabilities({"TERM": "xterm-256color"}, "utf-8", True, (120, 40)),

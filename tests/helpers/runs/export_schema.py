@@ -7,6 +7,7 @@ import inspect
 import json
 import re
 import textwrap
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -65,9 +66,14 @@ def _run_schema() -> dict[str, Any]:
         devices=_list({"$ref": "#/$defs/Device"}, "Devices of the run, in the order of timing."),
         peers=_list({"type": "object"}, "Copies from one GPU to another."),
         gpus=_list({"type": "object"}, "Each GPU compared with the other GPUs of its model."),
+        clocks={
+            "type": "object",
+            "description": "The check of the clock that times kernels, by GPU; empty without GPU or in older runs.",
+        },
         answers=_list({"type": "object"}, "At which sizes the GPU wins, one answer per sweep."),
         results=_list({"$ref": "#/$defs/CaseResult"}, "Results of all cases, in the plan's order."),
         events=_list(events, "All events of the run, in order."),
+        optional=("clocks",),  # exports of older versions lack it
     )
 
 
@@ -75,8 +81,9 @@ def _list(items: dict[str, Any], description: str) -> dict[str, Any]:
     return {"type": "array", "items": items, "description": description}
 
 
-def _object(**properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
+def _object(*, optional: Sequence[str] = (), **properties: dict[str, Any]) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _name(part: dict[str, Any], tag: str) -> None:

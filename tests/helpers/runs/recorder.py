@@ -18,7 +18,8 @@ from cpugpu_tui.model import (
     RunStarted,
     Simulation,
 )
-from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedOperation, SimulatedTimer
+from cpugpu_tui.simulation.laws import SimulatedOperation
+from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing.channel import Control, stamped
 from cpugpu_tui.timing.scheduler import Scheduler

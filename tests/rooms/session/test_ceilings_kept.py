@@ -18,10 +18,12 @@ from cpugpu_tui.model import (
     CaseStarted,
     Ceilings,
     CeilingsMeasured,
+    ClockChecked,
     DeviceSampled,
     DevicesFound,
     EpochFinished,
     Event,
+    EventClock,
     KernelsProfiled,
     Plan,
     Progressed,
@@ -125,6 +127,27 @@ def test_without_a_store_there_are_none() -> None:
     run(three_cases(), agent)
     assert agent.plan is not None
     assert agent.plan.ceilings == ()
+
+
+def test_the_check_of_a_clock_is_kept_with_the_peak_rates_of_its_gpu_and_handed_to_the_next_agent(store: Store) -> None:
+    gpu = replace(CEILINGS, device="cuda:0", uuid="GPU-SIM0", driver="580")
+    store.keep_ceilings(gpu)
+    store.keep_ceilings(replace(gpu, uuid="GPU-SIM1", device="cuda:1"))
+    clock = EventClock(pair_ns=1250.0, step_ns=32.0, uuid="GPU-SIM0", driver="580", torch="2.11", boot_id="boot")
+
+    def checked(plan: Plan) -> list[Message]:
+        told = ClockChecked(device="cuda:0", clock=clock)
+        return [told if isinstance(message, ClockChecked) else message for message in well(plan)]
+
+    node1 = replace(NODE1, environment={**NODE1.environment, "driver": "580"})
+    agents = [ScriptedAgent(script, greeting=(node1,)) for script in (checked, well)]
+    for agent in agents:
+        run(three_cases(), agent, store)
+    plan = agents[1].plan
+    assert plan is not None
+    assert {each.device: each.clock for each in plan.ceilings} == {"cuda:0": clock, "cuda:1": None}
+    first = store.load(store.runs()[-1].run_id)
+    assert [event.clock for event in first if isinstance(event, ClockChecked)] == [clock]
 
 
 # ------------------------------------------------------------------ a stored run replays

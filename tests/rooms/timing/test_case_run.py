@@ -90,7 +90,7 @@ def test_a_case_goes_its_way_in_order() -> None:
     ]
     assert list(dict.fromkeys(steps)) == [
         ("CaseStarted", "", ""),
-        ("Progressed", "inputs", "cpu"),
+        ("Progressed", "inputs", "cpu"), ("ClockChecked", "", "cuda:0"),
         ("Progressed", "first call", "cpu"), ("TensorsPlaced", "", "cpu"), ("DeviceSampled", "", "cpu"),
         ("Progressed", "first call", "cuda:0"), ("MachineRead", "", "cuda:0"),
         ("TensorsPlaced", "", "cuda:0"), ("DeviceSampled", "", "cuda:0"),

@@ -28,6 +28,7 @@ from cpugpu_tui.model import (
     Ceilings,
     CeilingsMeasured,
     Check,
+    ClockChecked,
     CodeCompiled,
     CodeTraced,
     CommandUse,
@@ -37,6 +38,7 @@ from cpugpu_tui.model import (
     EnergyMeasured,
     EpochFinished,
     Event,
+    EventClock,
     Gap,
     GpuProcess,
     GpuTelemetry,
@@ -68,6 +70,7 @@ from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decod
 PLAN = Plan(
     "quick", (Case("matmul", 16), Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,
     simulation=Simulation(seed=7, oom_size=16), own_files=(OwnFile("/a.py", "00ff"),),
+    ceilings=(Ceilings("cuda:1", "H200", "GPU-1", "n1", "2.11", 1, 1, {}, {}, 1.0, 1, 1.0, clock=EventClock("late")),),
 )  # fmt: skip
 CASE = PLAN.cases[0].key
 
@@ -120,21 +123,19 @@ EXAMPLES: tuple[Event, ...] = (
     CeilingsMeasured(
         ceilings=Ceilings(
             "cuda:1", "H200", "GPU-1", "node1", "2.11", 2**60, 16, {"float32": 5e13}, {"float32": 8192}, 4.3e12, 2**30,
-            1e4, 8e3, 2.1e4, {"h2d_pinned": Line(7e3, 5.5e10)},
+            1e4, 8e3, 2.1e4, {"h2d_pinned": Line(7e3, 5.5e10)}, clock=EventClock("late", pair_ns=1.2e5),
         )
     ),
+    ClockChecked(device="cuda:1", clock=EventClock(pair_ns=1250.0, step_ns=32.0, block_ns=1e8, uuid="GPU-1")),
     Gap(duration_ms=50.0),
     Progressed(case=CASE, device="cpu", phase="warm-up", estimate_s=0.5, seconds_left=None),
     CaseFinished(case=CASE, check=Check("float64 on the CPU", 1e-9, 1e-3)),
     CaseFailed(case=CASE, kind="oom", message="Needs 18 GB.", remedy="Choose smaller sizes.", device="cuda:1"),
     TelemetryRead(
-        gpus=(
-            GpuTelemetry(
-                0, "GPU-1", "H200", None, {"power_mw": Reading(7e5, age_s=0.1), "fan": Reading(None, "not-supported")},
-                ("idle",), (GpuProcess(1, None, "ada", None, own=False, readings={"cpu_cores": Reading(0.5)}),),
-                "Lost.",
-            ),
-        ),
+        gpus=(GpuTelemetry(
+            0, "GPU-1", "H200", None, {"power_mw": Reading(7e5, age_s=0.1), "fan": Reading(None, "not-supported")},
+            ("idle",), (GpuProcess(1, None, "ada", None, own=False, readings={"cpu_cores": Reading(0.5)}),), "Lost.",
+        ),),
         host={"cpu_pct": Reading(3.5)},
     ),
     RunFinished(status="failed", message="Cause.", remedy="Cure.", exit_code=4, seq=9, wall_ns=2**62, mono_ns=1),
@@ -150,9 +151,9 @@ def test_every_event_has_an_example() -> None:
 def test_no_tag_ever_changes() -> None:
     """Databases, exports, recordings and agents of the same protocol use these."""
     assert " ".join(sorted(WIRE_TAGS.values())) == (
-        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured CodeCompiled CodeTraced "
-        "DevicesFound EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled LinesProfiled MachineRead "
-        "PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
+        "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured ClockChecked CodeCompiled "
+        "CodeTraced DevicesFound EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled LinesProfiled "
+        "MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
     )
 
 

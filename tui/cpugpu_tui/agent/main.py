@@ -34,6 +34,7 @@ from cpugpu_tui.model import (
     Case,
     Ceilings,
     DevicesFound,
+    EventClock,
     Found,
     Hello,
     Line,
@@ -88,7 +89,9 @@ def code_from_plain(data: dict[str, Any]) -> OwnCode:
 
 def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:
     """Return the `Ceilings` that `to_plain` turned into `data`."""
-    return Ceilings(**{**data, "transfers": {name: Line(**line) for name, line in data["transfers"].items()}})
+    clock = data.get("clock")
+    transfers = {name: Line(**line) for name, line in data["transfers"].items()}
+    return Ceilings(**{**data, "transfers": transfers, "clock": None if clock is None else EventClock(**clock)})
 
 
 def private_stdout() -> int:
@@ -281,6 +284,10 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), machine.watch, environment, emit, control, gaps=plan.gaps)
+            if plan.check_clocks:
+                machine.check_clocks()
+            for checked in machine.clocks_checked():
+                emit(checked)
             watch = Stopwatch()
             status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
             machine.release()

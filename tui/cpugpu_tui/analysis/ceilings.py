@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from cpugpu_tui.analysis.event_clock import clock_text
 from cpugpu_tui.model import Ceilings, place
 from cpugpu_tui.model.quantities import count_of, factor, rate_text, time_text
 
@@ -54,6 +55,10 @@ def card(known: Sequence[Ceilings], width: int, now_wall_ns: int) -> list[list[P
     if gpu is not None:
         lines += [*_overheads(gpu, cpu, bar), *_pcie(gpu, cpu, bar), *_others(gpus, width)]
     lines.append([])
+    for found in gpus:
+        if found.clock is not None:
+            role = "muted" if found.clock.is_sound else "warn"
+            lines += _wrapped(f"The event clock of {found.device} {clock_text(found.clock)}.", width, role)
     for found in both:
         lines += _wrapped(_footnote(found, now_wall_ns), width, "muted")
     if gpu is not None and gpu.transfers:

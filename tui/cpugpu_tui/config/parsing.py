@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DEVICE, DTYPES, LATENCY, MAX_SIZE, Simulation, WorkloadInfo
+from cpugpu_tui.model.simulation import EVENT_CLOCKS
 
 MAX_CASES = 10_000
 """A plan with more cases is taken for a typing error, such as `1:1e9:1`."""
@@ -212,7 +213,7 @@ def parse_simulation(text: str) -> Simulation:
     Raises:
         FieldError: a field is unknown, or a value is not a finite number from 0 up.
     """
-    values: dict[str, float | int] = {}
+    values: dict[str, float | int | str] = {}
     for part in (piece.strip() for piece in text.split(",") if piece.strip() not in ("", "default")):
         name, _, value = part.partition("=")
         kind = Simulation.__dataclass_fields__.get(name)
@@ -223,6 +224,13 @@ def parse_simulation(text: str) -> Simulation:
                 f"Unknown setting {name!r} of the simulated machine.",
                 f"Use {', '.join(near or USUAL_SETTINGS)}, or see {ALL_SETTINGS}.",
             )
+        if kind.type == "str":
+            if value not in EVENT_CLOCKS:
+                raise FieldError(
+                    "simulation", f"Invalid value {value!r} for {name}.", f"Use {', '.join(EVENT_CLOCKS)}."
+                )
+            values[name] = value
+            continue
         try:
             number = values[name] = int(value) if kind.type == "int" else float(value)
         except ValueError:

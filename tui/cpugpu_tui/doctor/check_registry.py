@@ -27,6 +27,7 @@ CHECKS = (
     Check("torch", ("agent",), checks_torch.importable),
     Check("torch.build", ("agent", "driver"), checks_torch.build),
     Check("cuda.devices", ("agent", "driver"), checks_torch.devices),
+    Check("cuda.clock", ("agent", "driver"), checks_torch.event_clocks),
     Check("cuda.visible", ("driver",), checks_torch.visible),
     Check("cuda.order", ("driver",), checks_torch.order),
     Check("gpu.persistence", ("driver",), checks_gpu.persistence),

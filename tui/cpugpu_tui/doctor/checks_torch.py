@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from cpugpu_tui.analysis.event_clock import clock_text
 from cpugpu_tui.doctor.checks_gpu import known_name, version_text
-from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn
-from cpugpu_tui.model import Device
+from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
+from cpugpu_tui.model import Device, EventClock
 from cpugpu_tui.model.quantities import count_of
 
 _SIMULATED = "not needed: the machine is simulated"
@@ -122,6 +123,26 @@ def devices(facts: Facts) -> Finding:
 
 def _place(device: Device, index_of: dict[str | None, str]) -> str:
     return "" if device.simulated else f" = {index_of.get(device.uuid, 'unknown to NVML')}"
+
+
+def event_clocks(facts: Facts) -> Finding:
+    """Judge the clocks that time kernels, which the agent has just checked."""
+    agent = facts.agent
+    if agent.devices is None:
+        return unknown("not judged: CUDA did not list its GPUs")
+    if not agent.gpus:
+        return ok("no GPU")
+    found = {device.name: _clock(agent.clocks.get(device.name)) for device in agent.gpus}
+    return worst({name: replace(each, found=f"the event clock of {name} {each.found}") for name, each in found.items()})
+
+
+def _clock(clock: EventClock | None) -> Finding:
+    if clock is None:
+        return unknown("not judged: the agent ended before the check")
+    if clock.is_sound:
+        return ok(clock_text(clock))
+    cause = "Kernel times would be wrong. Rows have latency only; winners and crossover do not need that clock."
+    return warn(clock_text(clock), cause, "Update the driver, or restart the machine. The next run checks again.")
 
 
 # -------------------------------------------------------------------- cuda visibility

@@ -16,7 +16,7 @@ from cpugpu_tui.config import paths
 from cpugpu_tui.doctor.driver_child import START_S, Asked, ask_driver
 from cpugpu_tui.doctor.facts import AgentFacts, DriverFacts, Facts, HistoryFacts, Section, host_setup, own_runs
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import DevicesFound, Hello, Plan, Simulation
+from cpugpu_tui.model import ClockChecked, DevicesFound, EventClock, Hello, Plan, Simulation
 from cpugpu_tui.render.capabilities import this_terminal
 from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
@@ -29,6 +29,9 @@ HELLO_S = 60.0
 """For an agent to import torch: 1 s from a warm cache, 30 s from a busy network file system."""
 CUDA_S = 20.0
 """For CUDA to list its devices, which takes seconds on 8 GPUs without persistence mode."""
+
+CLOCKS_S = 20.0
+"""For the check of the event clocks: 0.2 s for each GPU, and seconds to create a context on a GPU."""
 
 T = TypeVar("T")
 
@@ -54,7 +57,11 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
         Section("own_runs", own_runs, DEADLINE_S),
         Section("history", lambda: history_facts(paths.database_path(database)), DEADLINE_S),
         Section("terminal", this_terminal, DEADLINE_S),
-        Section("agent", lambda: agent_facts(agents, simulation, driver), HELLO_S + CUDA_S + START_S + 6 * DEADLINE_S),
+        Section(
+            "agent",
+            lambda: agent_facts(agents, simulation, driver),
+            HELLO_S + CUDA_S + CLOCKS_S + START_S + 6 * DEADLINE_S,
+        ),
     ]
     found: dict[str, Any] = {}
     faults: dict[str, str] = {}
@@ -98,10 +105,16 @@ def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[As
         return AgentFacts(environment)
     if simulation is None and driver.result(START_S + 5 * DEADLINE_S).hangs:
         return AgentFacts(environment, "CUDA was not queried, because the driver hangs.", spared=True)
-    agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation))
+    agent.send_plan(Plan("doctor", (), ("all",), simulation=simulation, check_clocks=True))
     devices = _next(agent.messages, DevicesFound, CUDA_S)
     if isinstance(devices, DevicesFound):
-        return AgentFacts(environment, devices=devices.devices, no_gpu=devices.no_gpu)
+        clocks: dict[str, EventClock] = {}
+        for _ in filter(lambda device: not device.is_cpu, devices.devices):
+            checked = _next(agent.messages, ClockChecked, CLOCKS_S)
+            if not isinstance(checked, ClockChecked):
+                break
+            clocks[checked.device] = checked.clock
+        return AgentFacts(environment, devices=devices.devices, no_gpu=devices.no_gpu, clocks=clocks)
     agent.end(at_once=True)
     if isinstance(devices, Gone):
         last_line = f" Its last line: {devices.last_lines[-1]}" if devices.last_lines else ""

@@ -19,7 +19,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml.calls import BROKEN
 from cpugpu_tui.machine.processes import visible_pids
-from cpugpu_tui.model import Device, GpuTelemetry
+from cpugpu_tui.model import Device, EventClock, GpuTelemetry
 from cpugpu_tui.render.capabilities import Capabilities
 from cpugpu_tui.transport.interpreter_search import Interpreter
 
@@ -192,6 +192,8 @@ class AgentFacts:
     """None if it was not queried or did not answer."""
     no_gpu: str | None = None
     """One sentence of cause and one of remedy if torch cannot use any GPU."""
+    clocks: Mapping[str, EventClock] = field(default_factory=dict)
+    """GPU → check of its event clock; empty if that was not reached."""
     spared: bool = False
     """Whether CUDA was not queried because the driver hangs."""
 

@@ -22,7 +22,7 @@ LEFT_OUT = "<left out>"
 """Replacement of texts that cannot be cleaned in part."""
 
 _EMPTIED: dict[str, Any] = {"argv": [], "user": None, "command": None, "pci_bus_id": None, "serial": None,
-                            "statement": "...", "setup": [], "lets": [],
+                            "boot_id": "", "statement": "...", "setup": [], "lets": [],
                             "source_line": "...", "file": "...", "startup": []}  # fmt: skip
 """Fields that are private as a whole, with their replacements."""
 

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from cpugpu_tui import __version__
+from cpugpu_tui.analysis.event_clock import clock_data
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.export.stream import CASE_EVENTS, ExportedRun, case_results, exported
 from cpugpu_tui.model import Case, CasesChosen, DeviceSampled, Event, PeerMeasured, RunStarted
@@ -62,7 +63,7 @@ def run_data(run: ExportedRun) -> dict[str, Any]:
         "status": finished.status if finished is not None else "unfinished", "simulated": run.state.simulated,
         "started": utc(started.wall_ns), "finished": utc(finished.wall_ns) if finished is not None else None,
         "environment": to_plain(started.environment), "devices": to_plain(run.state.devices),
-        "peers": peers_data(run.state), "gpus": gpus_data(run.state),
+        "peers": peers_data(run.state), "gpus": gpus_data(run.state), "clocks": clock_data(run.state.clocks),
     }  # fmt: skip
 
 

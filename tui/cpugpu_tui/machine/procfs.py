@@ -76,6 +76,11 @@ def _cpu_list(text: str) -> tuple[int, ...] | None:
 # ------------------------------------------------------------------ processor
 
 
+def boot_id(root: str = "/") -> str:
+    """Return the kernel's id of this boot; empty if unknown."""
+    return (file_text(root, "proc/sys/kernel/random/boot_id") or "").strip()
+
+
 def affinity_cores(root: str = "/") -> tuple[int, ...]:
     """Return the logical CPUs that this process may run on."""
     allowed = _fields(file_text(root, "proc/self/status")).get("Cpus_allowed_list")

@@ -47,6 +47,59 @@ class Line:
 
 
 @dataclass(frozen=True)
+class EventClock:
+    """The check of a GPU's event clock, which times kernels. Times are None where the check did not get that far."""
+
+    fault: str = ""
+    """Empty for a sound clock, else a key of `CLOCK_FAULTS`. A clock with a fault is not used."""
+    pair_ns: float | None = None
+    """Reading of a pair of events with nothing between them, ns."""
+    step_ns: float | None = None
+    """Shortest difference between two readings, ns."""
+    back_ns: float | None = None
+    """Longest step back, ns; 0 without one."""
+    bend: float | None = None
+    """Largest relative distance from a straight line of the readings over the number of calls."""
+    block_ns: float | None = None
+    """Reading of the block that is compared with the wall clock, ns."""
+    wall_least_ns: float | None = None
+    wall_most_ns: float | None = None
+    """Shortest and longest time that the block took by the wall clock, ns."""
+    limit_ns: float | None = None
+    """How long the check waited for an event that did not occur, ns."""
+    elapsed_ns: float = 0.0
+    """Time that the check took, ns."""
+    checked_wall_ns: int = 0
+    """Time of the check, CLOCK_REALTIME in ns."""
+    uuid: str | None = None
+    driver: str | None = None
+    torch: str = ""
+    boot_id: str = ""
+    """GPU, driver, torch and boot of the machine that the outcome holds for."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Return whether the clock passed all checks."""
+        return not self.fault
+
+    @property
+    def floor_ns(self) -> float | None:
+        """Return the shortest time that the clock can tell from nothing, ns."""
+        known = [each for each in (self.pair_ns, self.step_ns) if each is not None]
+        return max(known, default=None)
+
+    def holds_for(self, other: EventClock) -> bool:
+        """Return whether a check of the same GPU, driver, torch and boot need not be repeated."""
+        mine, theirs = ((each.uuid, each.driver, each.torch, each.boot_id) for each in (self, other))
+        return self.is_sound and bool(self.uuid and self.boot_id) and mine == theirs
+
+
+CLOCK_FAULTS = ("hang", "zero", "back", "wall", "coarse", "late", "bend")
+"""Why an event clock is not used: it does not answer, reads 0, steps back, disagrees with the wall clock, has long
+steps, adds time to each pair, or does not grow linearly with the number of calls."""
+
+
+@dataclass(frozen=True)
 class Ceilings:
     """Peak rates and fixed overheads of one device, measured in a calibration with one torch build."""
 
@@ -81,6 +134,8 @@ class Ceilings:
     """Version of the NVIDIA driver; None without one, and in machine cards of older versions."""
     quick: bool = False
     """Whether this is the short calibration after a run, with fewer sizes and repeats than a full one."""
+    clock: EventClock | None = None
+    """Last check of a GPU's event clock; None on the CPU, and in machine cards of older versions."""
 
     def is_of(self, device: Device) -> bool:
         """Return whether these belong to a device: a GPU is matched by UUID, a CPU by name and label."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, GpuProcess, GpuTelemetry, Reading
+from cpugpu_tui.model.devices import Ceilings, Check, CoreWait, Device, EventClock, GpuProcess, GpuTelemetry, Reading
 from cpugpu_tui.model.event import Event
 from cpugpu_tui.model.line_costs import CodeCompiled as CodeCompiled
 from cpugpu_tui.model.line_costs import CodeTraced as CodeTraced
@@ -270,6 +270,14 @@ class CeilingsMeasured(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ClockChecked(Event):
+    """The event clock of a GPU was checked, or is known from an earlier run, before it is used."""
+
+    device: str
+    clock: EventClock
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CaseFinished(Event):
     """A case is complete; its half-rounds were sent before."""
 
@@ -340,6 +348,7 @@ WIRE_TAGS: dict[type[Event], str] = {
     LinesProfiled: "LinesProfiled",
     PeerMeasured: "PeerMeasured",
     CeilingsMeasured: "CeilingsMeasured",
+    ClockChecked: "ClockChecked",
     CaseFinished: "CaseFinished",
     CaseFailed: "CaseFailed",
     TelemetryRead: "TelemetryRead",

@@ -240,6 +240,8 @@ class Plan:
     """Search for the crossover of each sweep, starting with `cases`; None runs only `cases`."""
     calibrate: bool = False
     """Whether to measure the devices' peak rates before the cases. A plain calibration has no cases."""
+    check_clocks: bool = False
+    """Whether to check the event clock of every GPU even if no case needs it (doctor)."""
     ceilings_s: float | None = None
     """Time limit for measuring the devices missing in `ceilings` after the cases, seconds; None measures none. The
     session sets it for the agent; it is None in saved plans."""

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+EVENT_CLOCKS = ("slow5", "late", "back", "coarse", "bend", "zero", "hang")
+"""Wrong event clocks: five times too long, 120 µs more for each pair, steps back, steps of 1 ms, longer from 0.3 ms on,
+always 0, never answers."""
+
 GPU_MEMORY_BYTES = 16 << 30
 """Memory of each simulated GPU."""
 
@@ -121,3 +125,5 @@ class Simulation:
     """Size of the cases whose results differ between devices; 0 for none."""
     error_size: int = 0
     """Size of the cases that raise an error; 0 for none."""
+    event_clock: str = ""
+    """One of `EVENT_CLOCKS` for a GPU whose event clock is wrong; empty for a sound one."""

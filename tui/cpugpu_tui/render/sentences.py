@@ -9,6 +9,7 @@ from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.answer import is_wide, not_judged
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
+from cpugpu_tui.analysis.event_clock import clock_sentences
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
@@ -76,7 +77,7 @@ def sentences(run: RunState) -> list[str]:
 
 def notes(run: RunState) -> list[str]:
     """Return warnings about a run: small scale, failure, variables that slow the CPU down."""
-    lines = [small_scale(run), inherited(run)]
+    lines = [small_scale(run), inherited(run), *clock_sentences(run.clocks)]
     if run.finished is not None and run.finished.message:
         status = "" if run.finished.status == "done" else f"{run.finished.status}: "
         lines.insert(1, f"{status}{run.finished.message} {run.finished.remedy}".strip())
@@ -97,7 +98,13 @@ def inherited(run: RunState) -> str:
 def conditions(run: RunState) -> list[str]:
     """Return unusual settings, marks and warnings of a run of a fleet."""
     unusual = ", ".join(settings(run))
-    lines = [f"With {unusual}." if unusual else "", *mark_lines(run), small_scale(run), inherited(run)]
+    lines = [
+        f"With {unusual}." if unusual else "",
+        *mark_lines(run),
+        *clock_sentences(run.clocks),
+        small_scale(run),
+        inherited(run),
+    ]
     return [line for line in lines if line]
 
 

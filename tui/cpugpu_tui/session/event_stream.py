@@ -28,7 +28,7 @@ Deliver = Callable[[model.Event], None]
 BESIDE = (
     model.EpochFinished, model.LinesProfiled, model.KernelsProfiled, model.CasesChosen, model.CodeTraced,
     model.CodeCompiled, model.TensorsPlaced, model.MachineRead, model.EnergyMeasured, model.PeerMeasured,
-    model.CeilingsMeasured,
+    model.CeilingsMeasured, model.ClockChecked,
 )  # fmt: skip
 """Events of an agent that are stored unchanged, without tables of their own."""
 
@@ -47,6 +47,8 @@ class Saver:
         self._cases: dict[str, list[model.Event]] = {}
         self._beside: list[model.Event] = []
         self._begun = False
+        self._known: tuple[model.Ceilings, ...] = ()
+        """Peak rates that were saved when the run began."""
 
     @property
     def number(self) -> int | None:
@@ -102,6 +104,11 @@ class Saver:
         """Save the peak rates of a device for later runs."""
         self._put(lambda store, _beside: store.keep_ceilings(found))
 
+    def clock(self, found: model.EventClock) -> None:
+        """Remember the check of a GPU's event clock with the saved peak rates of that GPU, unless they have it."""
+        if any(known.uuid == found.uuid and known.clock != found for known in self._known if known.uuid):
+            self._put(lambda store, _beside: store.keep_clock(found))
+
     def known_ceilings(self, environment: Mapping[str, Any], *, simulated: bool) -> tuple[model.Ceilings, ...]:
         """Return saved peak rates of an agent's machine, torch and driver; empty without a store."""
         store = None if self._outbox is None else self._outbox.store
@@ -112,11 +119,12 @@ class Saver:
         except StoreError:
             return ()
         driver = environment.get("driver")
-        return tuple(
+        self._known = tuple(
             found
             for found in known
             if found.simulated == simulated and (found.device == "cpu" or found.driver in (None, driver))
         )
+        return self._known
 
     @property
     def keeps_ceilings(self) -> bool:
@@ -224,7 +232,8 @@ class EventStream:
         return finished
 
     def _deliver_early(self) -> None:
-        for reading in self._early:
+        early, self._early = self._early, []
+        for reading in early:
             self.add_telemetry(reading)
 
     def add_telemetry(self, event: model.TelemetryRead) -> None:
@@ -264,6 +273,10 @@ class EventStream:
             case model.CeilingsMeasured():
                 self._saver.ceilings(event.ceilings)
                 if self._has_cases:  # a calibration alone has no run in the history
+                    self._saver.note_beside(event)
+            case model.ClockChecked():
+                self._saver.clock(event.clock)
+                if self._has_cases:
                     self._saver.note_beside(event)
             case _ if isinstance(event, BESIDE):
                 self._saver.note_beside(event)

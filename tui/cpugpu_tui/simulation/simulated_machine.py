@@ -15,7 +15,7 @@ import os
 import random
 import sys
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
@@ -28,6 +28,7 @@ from cpugpu_tui.simulation.laws import (
     PlantedWatch,
     Sensors,
     SimulatedGauge,
+    SimulatedOperation,
     VirtualClock,
     cpu_work_ns,
     gpu_factor,
@@ -37,8 +38,10 @@ from cpugpu_tui.simulation.laws import (
     tiled,
     transfer_ns,
 )
+from cpugpu_tui.simulation.simulated_events import SimulatedEvents
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
+from cpugpu_tui.timing.timers.event_clock import EventClocks
 from cpugpu_tui.workloads import Report
 
 COMPILE_NS = 2e9
@@ -46,18 +49,6 @@ COMPILE_NS = 2e9
 
 COMPILED_SHARE = 0.8
 """Time of compiled work, as a share of that of the same work in eager mode."""
-
-
-@dataclass(frozen=True)
-class SimulatedOperation:
-    """A case with its time on one device."""
-
-    case: model.Case
-    work_ns: float
-    """Time of one call at the usual speed, without noise."""
-    bytes_moved: float
-    run_factor: float = 1.0
-    """Factor of all times of this case in this run; `work_ns` contains it."""
 
 
 class SimulatedTimer:
@@ -200,7 +191,7 @@ class SimulatedTimer:
 
     def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
         """Return the times of the parts of a call; empty on the CPU. Copying a result back includes a synchronise."""
-        if self.device.is_cpu:
+        if self.device.is_cpu or not self._is_clock_sound:
             return {}
         sync_ns = op.run_factor * self._laws.sync_ns
         found: dict[str, tuple[float, ...]] = {model.SYNCHRONISE: (sync_ns,), model.DEVICE_WARM: (self._work_ns(op),)}
@@ -211,11 +202,17 @@ class SimulatedTimer:
         return found
 
     def kernels(self, op: SimulatedOperation) -> Kernels | None:
-        """Return one kernel with its time; None on the CPU."""
-        return None if self.device.is_cpu else Kernels(1, self._work_ns(op))
+        """Return one kernel with its time; None on the CPU, or without a sound event clock."""
+        return None if self.device.is_cpu or not self._is_clock_sound else Kernels(1, self._work_ns(op))
+
+    @property
+    def _is_clock_sound(self) -> bool:
+        return self._machine.clocks.of(self.device).is_sound
 
     def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
         """Return the kernel times of single calls; launches are hidden if a backlog can hide them."""
+        if not self.device.is_cpu and not self._is_clock_sound:
+            return DeviceSamples(())
         if not self.device.is_cpu and self._laws.launch_ns > SPIN_CAP_NS:
             return DeviceSamples((), ("launch-bound",))
         samples = tuple(self._work_ns(op) for _ in range(count))
@@ -274,6 +271,9 @@ class SimulatedMachine:
         self.found = (cpu, *gpus)
         self.devices: tuple[model.Device, ...] = self.wanted(plan.devices)
         self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
+        wrong = laws.event_clock
+        # A clock that is wrong on purpose must not be covered by a remembered one.
+        self.clocks = EventClocks(() if wrong else plan.ceilings, lambda _device: SimulatedEvents(wrong))
         self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
 
     def wanted(self, names: tuple[str, ...]) -> tuple[model.Device, ...]:
@@ -306,8 +306,9 @@ class SimulatedMachine:
         self._had_half.add(device)
 
     def make_inputs(self, case: model.Case) -> None:
-        """Do nothing: simulated work needs no inputs."""
+        """Check the event clocks, like a real machine; simulated work needs no inputs."""
         del case
+        self.check_clocks()
 
     def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check:
         """Return a perfect match, or raise the planted mismatch."""
@@ -322,7 +323,18 @@ class SimulatedMachine:
 
     def gauge(self, device: str) -> SimulatedGauge:
         """Return the gauge of a device."""
-        return SimulatedGauge(self._timers[device].device, self.simulation)
+        found = self._timers[device].device
+        return SimulatedGauge(found, self.simulation, None if found.is_cpu else self.clocks.of(found))
+
+    def check_clocks(self) -> None:
+        """Check the simulated event clock of every GPU."""
+        for device in self.devices:
+            if not device.is_cpu:
+                self.clocks.of(device)
+
+    def clocks_checked(self) -> list[model.ClockChecked]:
+        """Return the outcomes of checks since the last call."""
+        return self.clocks.untold()
 
     def peers(self) -> tuple[model.Device, ...]:
         """Return every simulated GPU, or those that the plan names."""

@@ -132,6 +132,8 @@ class RunState:
     """Device → its energy while idle."""
     peers: Mapping[tuple[str, str], model.PeerMeasured] = field(default_factory=dict)
     """(source, target) → copies between two GPUs, including GPUs that run no case."""
+    clocks: Mapping[str, model.EventClock] = field(default_factory=dict)
+    """GPU → check of its event clock; empty for runs of older versions."""
     correlation: Correlation = NONE
     """Correlation of the rounds of all finished cases."""
 
@@ -225,6 +227,8 @@ class RunState:
                 return replace(self, idle={**self.idle, event.device: event})
             case model.CeilingsMeasured():
                 return self._with_ceilings(event.ceilings)
+            case model.ClockChecked():
+                return replace(self, clocks={**self.clocks, event.device: event.clock})
             case model.PeerMeasured():
                 return replace(self, peers={**self.peers, (event.source.name, event.target.name): event})
             case _:  # about a case, or without an effect

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
-from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, Plan, RunFinished, RunStarted
+from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, EventClock, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import row_mapping, schema
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
 from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
@@ -214,6 +214,18 @@ class Store(SavedRuns):
             ).fetchone()
             if not (found.quick and known is not None and not row_mapping.from_json(known["ceilings"], Ceilings).quick):
                 connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def keep_clock(self, found: EventClock) -> None:
+        """Save the check of a GPU's event clock with the saved peak rates of that GPU, driver and torch."""
+        same = [
+            each for each in self.ceilings(None, found.torch)
+            if each.uuid and (each.uuid, each.driver) == (found.uuid, found.driver) and each.clock != found
+        ]  # fmt: skip
+        if same:
+            with self._writing() as connection:
+                for each in same:
+                    row = row_mapping.ceilings_row(replace(each, clock=found))
+                    connection.execute("INSERT OR REPLACE INTO ceilings VALUES (?, ?, ?, ?, ?, ?)", row)
 
     def mark_interrupted(self) -> int:
         """Mark `running` runs whose process has ended as `interrupted`; return their number."""

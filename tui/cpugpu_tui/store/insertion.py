@@ -164,7 +164,7 @@ class Owner:
     @classmethod
     def current(cls) -> Owner:
         """Return the current process as an owner."""
-        return cls(socket.gethostname(), os.getpid(), _boot_id(), _started_ticks(os.getpid()))
+        return cls(socket.gethostname(), os.getpid(), procfs.boot_id(), _started_ticks(os.getpid()))
 
     def is_gone(self) -> bool:
         """Return whether the process has certainly ended.
@@ -173,7 +173,7 @@ class Owner:
         """
         if self.hostname != socket.gethostname():
             return False
-        if self.boot_id != _boot_id():
+        if self.boot_id != procfs.boot_id():
             return True
         try:
             os.kill(self.pid, 0)
@@ -183,10 +183,6 @@ class Owner:
             pass  # it runs, as another user
         now = _started_ticks(self.pid)
         return bool(now and self.process_started_ticks) and now != self.process_started_ticks
-
-
-def _boot_id() -> str:
-    return (procfs.file_text("/", "proc/sys/kernel/random/boot_id") or "").strip()
 
 
 def _started_ticks(pid: int) -> int:

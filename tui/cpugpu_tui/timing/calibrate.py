@@ -180,7 +180,7 @@ def _measured(
         matmul_sizes={dtype: n for dtype, (n, _) in products.items()}, copy_bytes_per_s=2e9 * copy_bytes / copy_ns,
         copy_bytes=copy_bytes, launch_ns=launch_ns, synchronize_ns=synchronize_ns, round_trip_ns=round_trip_ns,
         transfers=transfers, simulated=gauge.device.simulated, driver=environment.get("driver"),
-        quick=effort.limit_s is not None,
+        quick=effort.limit_s is not None, clock=gauge.clock,
     )  # fmt: skip
 
 

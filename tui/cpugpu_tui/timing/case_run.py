@@ -107,16 +107,15 @@ class CaseRun:
             self._announce("inputs", "cpu")
         costs = case_costs(self.case)
         operations = self._written_operations()
-        self._emit(
-            model.CaseStarted(
-                case=self.case.key, flops=costs.flops, bytes_moved=costs.bytes_moved, operations=operations
-            )
-        )
+        key, moved = self.case.key, costs.bytes_moved
+        self._emit(model.CaseStarted(case=key, flops=costs.flops, bytes_moved=moved, operations=operations))
         if operations and self._machine.has_whole_clock(self.case):
             self._run_as_written()
         self.is_checked = check
         self._announce("inputs", "cpu")
         inputs = self._machine.make_inputs(self.case)
+        for checked in self._machine.clocks_checked():
+            self._emit(checked)
         results = self._first_calls(inputs)
         if check:
             self._announce("check", "cpu")

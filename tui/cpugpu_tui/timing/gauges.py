@@ -9,7 +9,7 @@ from typing import Any
 
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.machine import procfs
-from cpugpu_tui.model import Device, torch_dtype
+from cpugpu_tui.model import Device, EventClock, torch_dtype
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 SMALLEST_CALLS = 5_000
@@ -20,6 +20,7 @@ class CpuGauge:
     """Gauge of the CPU."""
 
     directions: tuple[str, ...] = ()
+    clock: EventClock | None = None
     dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16", "float64")
 
     def __init__(self, device: Device) -> None:
@@ -121,11 +122,13 @@ class CudaGauge:
     directions: tuple[str, ...] = ("h2d_pageable", "h2d_pinned", "d2h_pageable", "d2h_pinned")
     dtypes: tuple[str, ...] = ("float32", "tf32", "bfloat16", "float16", "float64")
 
-    def __init__(self, device: Device) -> None:
-        """Create the context and warm up until the clocks have left idle."""
+    def __init__(self, device: Device, clock: EventClock) -> None:
+        """Create the context and warm up until the clocks have left idle. `clock` is the check of its event clock."""
         import torch
 
         self.device = device
+        self.clock: EventClock | None = clock
+        self._reads_events = clock.is_sound
         torch.cuda.set_device(device.name)
         self._stream = torch.cuda.current_stream()
         a = torch.rand(2048, 2048, device=device.name)
@@ -170,9 +173,16 @@ class CudaGauge:
         return self._hardware_ns(lambda: target.copy_(source))
 
     def _hardware_ns(self, call: Any) -> float:
-        """Return the median time of a long kernel between two CUDA events, ns."""
+        """Return the median time of a long kernel between two CUDA events, ns; by the wall clock if these are wrong."""
         for _ in range(2):
             call()
+        if not self._reads_events:
+
+            def synchronised() -> None:
+                call()
+                self._stream.synchronize()
+
+            return timed_ns(synchronised)
         pairs = [(timing_event(), timing_event()) for _ in range(TRIES)]
         self._stream.synchronize()
         for start, end in pairs:

@@ -16,6 +16,7 @@ from cpugpu_tui.model import (
     ITEMSIZE_BYTES,
     Case,
     Check,
+    ClockChecked,
     CodeCompiled,
     CodeTraced,
     Device,
@@ -35,6 +36,7 @@ from cpugpu_tui.timing.result_check import check_results
 from cpugpu_tui.timing.timers import CaseError, Gauge, Singles, Timer, Watch, Watcher
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
+from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
 from cpugpu_tui.timing.timers.gpu_link import GpuLink
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
@@ -82,6 +84,9 @@ class TorchMachine:
             for device in self.devices
         )
         self._watchers: dict[str, Watcher] = {}
+        self._clocks = EventClocks(
+            plan.ceilings, CudaEvents, torch=str(environment.get("torch") or ""), driver=environment.get("driver")
+        )
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device, created on first use."""
@@ -97,7 +102,9 @@ class TorchMachine:
     def _cuda_timer(self, device: Device) -> CudaTimer:
         clock = SettledClock(self._probes[device.name]) if device.uuid else None
         timer = CudaTimer(device, cold=self._cold, fresh=device.name not in self._touched, clock=clock)
-        timer.calibrate_spin()
+        timer.is_event_clock_sound = self._clocks.of(device).is_sound
+        if timer.is_event_clock_sound:
+            timer.calibrate_spin()
         return timer
 
     def watcher(self, device: str) -> Watcher:
@@ -114,7 +121,18 @@ class TorchMachine:
         found = next(d for d in self.devices if d.name == device)
         self._touched.add(device)
         torch.set_num_threads(self._threads)  # a case may have changed it
-        return CpuGauge(found) if found.is_cpu else CudaGauge(found)
+        return CpuGauge(found) if found.is_cpu else CudaGauge(found, self._clocks.of(found))
+
+    def check_clocks(self) -> None:
+        """Check the event clock of every GPU, which creates its context."""
+        for device in self.devices:
+            if not device.is_cpu:
+                self._clocks.of(device)
+
+    def clocks_checked(self) -> list[ClockChecked]:
+        """Return the outcomes of checks since the last call, of the devices of this run."""
+        names = {device.name for device in self.devices}
+        return [told for told in self._clocks.untold() if told.device in names]
 
     def peers(self) -> tuple[Device, ...]:
         """Return all visible GPUs, or those that the plan names. Contexts are created by the first copy."""
@@ -125,7 +143,7 @@ class TorchMachine:
 
     def peer_link(self, source: Device, target: Device) -> GpuLink:
         """Return the timer of copies from one GPU to another."""
-        return GpuLink(source.name, target.name)
+        return GpuLink(source.name, target.name, is_clock_sound=self._clocks.of(source).is_sound)
 
     def operations(self, case: Case) -> int:
         """Return the number of calls between the publication's clock readings; 0 if it did not run this case."""

@@ -250,6 +250,11 @@ class StreamGuard:
                     self._choose(case, plan)
             case model.CeilingsMeasured():
                 self._ceilings(event, plan)
+            case model.ClockChecked():
+                self._device(event.device, "ClockChecked")
+                self._counts[f"clock of {event.device}"] += 1
+                if self._counts[f"clock of {event.device}"] > 1:
+                    raise MisbehavedError(f"The agent sent the check of the clock of {event.device} twice.")
             case model.PeerMeasured():
                 pair = event.source.name, event.target.name
                 if pair in self._pairs or len(self._pairs) >= MOST_DEVICES**2:

@@ -89,6 +89,8 @@ def fault(event: model.Event, plan: model.Plan | None) -> str | None:
             return None if known and right else "with an unknown status or exit code"
         case model.CeilingsMeasured():
             return _of_ceilings(event.ceilings)
+        case model.ClockChecked():
+            return None if _is_clock(event.clock) else "with impossible times"
     return None if _times_fit(event) else "with an impossible time"
 
 
@@ -196,7 +198,17 @@ def _of_ceilings(found: model.Ceilings) -> str | None:
     rates = [found.copy_bytes_per_s, *found.flops.values(), *map(_rate, found.transfers.values())]
     times = found.launch_ns, found.synchronize_ns or 0.0, found.round_trip_ns or 0.0
     fits = all(rate > 0 for rate in rates) and all(map(_is_time, times)) and found.threads >= 0
+    fits = fits and (found.clock is None or _is_clock(found.clock))
     return None if fits and max(map(len, (found.device, found.label))) <= LONGEST_NAME else "with impossible rates"
+
+
+def _is_clock(found: model.EventClock) -> bool:
+    """Whether a check is possible; readings of a wrong clock may be anything."""
+    times = found.step_ns or 0, found.wall_least_ns or 0, found.wall_most_ns or 0, found.limit_ns or 0, found.elapsed_ns
+    texts = found.fault, found.uuid or "", found.driver or "", found.torch, found.boot_id
+    fits = all(map(_is_time, times)) and 0 <= found.checked_wall_ns <= MOST and max(map(len, texts)) <= LONGEST_NAME
+    has_times = found.pair_ns is not None and found.block_ns is not None and found.step_ns is not None
+    return fits and (has_times if found.is_sound else found.fault in model.CLOCK_FAULTS)
 
 
 def _rate(line: model.Line) -> float:

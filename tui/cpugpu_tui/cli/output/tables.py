@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from cpugpu_tui.analysis.event_clock import clock_sentences
 from cpugpu_tui.cli.output.printing import plain, print_lines
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
@@ -40,6 +41,8 @@ def spelled_table(state: RunState) -> RunTable:
     lines = tuple({key: plain(text) for key, text in line.items()} for line in found.lines)
     nothing = ("", plain(NONE))
     dropped = {key for key in (*OPTIONAL, Key.REMARKS) if all(line.get(key) in (None, *nothing) for line in lines)}
+    if clock_sentences(state.clocks):  # the column of dashes shows what the sentence is about
+        dropped.discard(Key.KERNEL)
     if several(state) and not any(device.is_cpu for device in state.devices):
         dropped |= set(WITHOUT_CPU)
     return RunTable({key: plain(text) for key, text in found.headings.items() if key not in dropped}, lines)

@@ -11,7 +11,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.model import Case, Check, CodeCompiled, CodeTraced, CoreUse, Device, LinesProfiled, Reading
+from cpugpu_tui.model import (
+    Case,
+    Check,
+    ClockChecked,
+    CodeCompiled,
+    CodeTraced,
+    CoreUse,
+    Device,
+    EventClock,
+    LinesProfiled,
+    Reading,
+)
 from cpugpu_tui.workloads import Report
 
 if TYPE_CHECKING:
@@ -226,6 +237,9 @@ class Gauge(Protocol):
     def threads(self) -> int:
         """Return the number of CPU threads that torch uses."""
 
+    clock: EventClock | None
+    """The check of a GPU's event clock; None on a CPU. Without a sound clock kernels are timed by the wall clock."""
+
     def free_bytes(self) -> float:
         """Return the free memory of the device, bytes."""
 
@@ -266,6 +280,12 @@ class Machine(Protocol):
 
     def gauge(self, device: str) -> Gauge:
         """Return the gauge of a device for a calibration."""
+
+    def check_clocks(self) -> None:
+        """Check the event clock of every GPU."""
+
+    def clocks_checked(self) -> list[ClockChecked]:
+        """Return the outcomes of checks since the last call. A GPU is checked before its first case."""
 
     def peers(self) -> tuple[Device, ...]:
         """Return the GPUs between which copies are timed: all visible ones, unless the plan names GPUs."""

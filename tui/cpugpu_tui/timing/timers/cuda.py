@@ -47,6 +47,9 @@ See method.md, "What is reported per case and device".
 class CudaTimer:
     """Times operations on one GPU, on its default stream."""
 
+    is_event_clock_sound = True
+    """Whether the event clock passed its check. Otherwise no kernel is timed."""
+
     def __init__(self, device: Device, *, cold: bool, fresh: bool = True, clock: SettledClock | None = None) -> None:
         """Create the context and time it, because it is part of the cold start of a `fresh` process."""
         import torch
@@ -199,7 +202,7 @@ class CudaTimer:
     def overheads(self, op: Operation) -> dict[str, tuple[float, ...]]:
         """Return the times of synchronising, of the kernel with warm caches, and of copying the result to the host."""
         self._enter()
-        return self._overheads.of(op, self._enqueue_ns)
+        return self._overheads.of(op, self._enqueue_ns) if self.is_event_clock_sound else {}
 
     def _hold(self, hold_ns: float) -> Any:
         """Queue a spin; return an event recorded after it."""
@@ -250,7 +253,9 @@ class CudaTimer:
         return op.pinned
 
     def kernels(self, op: Operation) -> Kernels | None:
-        """Profile one call, after one without the profiler."""
+        """Profile one call, after one without the profiler. The profiler reads the same clock as events."""
+        if not self.is_event_clock_sound:
+            return None
         self.ready(op, 1)
         op.step(*op.inputs)
         self._stream.synchronize()
@@ -262,6 +267,8 @@ class CudaTimer:
         If a start event has already occurred when its pair is queued, the stream ran dry (starved). The spin is then
         doubled and the batch repeated. At the longest spin, the operation is launch-bound.
         """
+        if not self.is_event_clock_sound:
+            return DeviceSamples(())
         if op.waits_for_all:
             return DeviceSamples(())  # events of one stream do not span the others
         spin_ns = min(1.5 * self._enqueue_ns + SPIN_MARGIN_NS, SPIN_CAP_NS)
@@ -311,7 +318,7 @@ class CudaTimer:
         return self._flush_buffer
 
     def calibrate_spin(self) -> None:
-        """Measure the cycles per nanosecond of the spinning kernel."""
+        """Measure the cycles per nanosecond of the spinning kernel. Needs a sound event clock."""
         cycles = 2_000_000
         start, end = timing_event(), timing_event()
         start.record()

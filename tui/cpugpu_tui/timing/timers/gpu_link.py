@@ -33,11 +33,12 @@ CHECKED_BYTES = 1 << 20
 class GpuLink:
     """Times copies between two GPUs on their default streams; creates their contexts."""
 
-    def __init__(self, source: str, target: str) -> None:
-        """`source` and `target` are torch's names, such as `cuda:0`."""
+    def __init__(self, source: str, target: str, *, is_clock_sound: bool = True) -> None:
+        """`source` and `target` are torch's names, such as `cuda:0`. Large copies need a sound event clock."""
         import torch
 
         self._source, self._target = source, target
+        self._reads_events = is_clock_sound
         torch.cuda.set_device(source)
         self._streams = tuple(torch.cuda.current_stream(name) for name in (source, target))
         self.has_access: bool | None = torch.cuda.can_device_access_peer(source, target)
@@ -69,6 +70,8 @@ class GpuLink:
         """
         import torch
 
+        if not self._reads_events:
+            return 0, ()
         torch.cuda.set_device(self._source)
         size = LARGE_BYTES
         free_bytes = min(torch.cuda.mem_get_info(name)[0] for name in (self._source, self._target))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from cpugpu_tui.analysis.event_clock import UNAFFECTED, fault_text
 from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
@@ -149,6 +150,7 @@ def times_lines(run: RunState, row: Row, device: Device, times: DeviceTimes, wid
     lines += _how(device, times)
     if row.status != "mismatch":
         lines += _table(times, _words(run, row), width, glyphs)
+        lines += _untimed_kernels(run, times, width, glyphs)
         lines += _rounds(times, width, glyphs, series)
         lines += _one_thread(run, row, times, width, glyphs) if device.is_cpu else []
         lines += distribution_lines(times, width, glyphs, series)
@@ -228,6 +230,15 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
         else f"they need {ENOUGH_FOR_TAILS} single calls, this row has {len(singles) or 'none'}"
     )
     return [*lines, *paragraph(f"{glyphs.none} no p90 and p99: {why}", width, "muted")]
+
+
+def _untimed_kernels(run: RunState, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
+    """Return a dash and the reason if the kernels were not timed because the event clock failed its check."""
+    clock = run.clocks.get(times.device)
+    if clock is None or clock.is_sound or not times.samples:
+        return []
+    text = f"{glyphs.none} not timed: {fault_text(clock)}. {UNAFFECTED}"
+    return labelled(f"  {kernels_heading(run):<17}", wrapped(text, width - 19, "warn"), 19)
 
 
 def _rounds(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list[Spans]:
