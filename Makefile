@@ -1,12 +1,14 @@
-# cpugpu-tui: `make run` opens the app, `make test` the tests, `make thorough` the slow ones too. All set up .venv by themselves.
+# cpugpu-tui: `make run` opens the app, `make test` the tests, `make thorough` the slow ones too, `make gpu` those of a GPU.
+# All set up .venv by themselves.
 PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11 python3.14,$(if $(shell $(p) -c 'import sys; sys.version_info >= (3, 11) and print(1)' 2>/dev/null),$(p))))
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 ONLY ?=
+PART ?=
 comma := ,
 
-.PHONY: run test thorough lint bench snapshots golden readme wheel clean
+.PHONY: run test thorough gpu lint bench snapshots golden readme wheel clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.for-run
@@ -23,6 +25,9 @@ lint: $(VENV)/.for-lint
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+gpu: $(VENV)/.for-test
+	@PART='$(or $(PART),1/1)' $(BIN)/python -m tests.gpu
 
 bench: $(VENV)/.for-test
 	@$(BIN)/python -m tests.bench $(ONLY)

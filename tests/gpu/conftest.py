@@ -1,8 +1,20 @@
-"""Fixtures of the tests that need GPUs."""
+"""Fixtures of the tests that need GPUs, and cores of its own for each worker of xdist."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Pin a worker, and so the agents that it starts, to its share of the cores: they do not wait for each other."""
+    worker, count = os.environ.get("PYTEST_XDIST_WORKER", ""), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    cores = sorted(os.sched_getaffinity(0))
+    if worker and len(cores) >= 2 * count:
+        share = len(cores) // count
+        first = int(worker.removeprefix("gw")) * share
+        os.sched_setaffinity(0, cores[first : first + share])
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from cpugpu_tui.model import CaseFailed, CodeTraced
 pytestmark = pytest.mark.gpu
 
 WORK = "import sys, torch; x = torch.rand(4000, 4000, device=sys.argv[1]); print(float((x @ x).sum()))"
-HERE = ("--rounds", "5", "--json", "--no-save")
+HERE = ("--rounds", "3", "--max-seconds", "40", "--json", "--no-save")
 
 
 def test_a_command_that_takes_the_device_is_timed_on_both(cpugpu: CommandLine) -> None:

@@ -36,7 +36,7 @@ from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.timers.cuda import CudaTimer
 from cpugpu_tui.transport.agent_pool import Agents
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 SMALL, MIDDLE, LARGE = Case("matmul", 64), Case("matmul", 1024), Case("matmul", 8192)
 
 

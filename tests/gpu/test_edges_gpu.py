@@ -15,7 +15,7 @@ from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 from cpugpu_tui.timing.torch_machine import TorchMachine
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 ENVIRONMENT = {"threads": 1, "cpu": "host"}
 LOAD = Case("matmul", 8192, "bfloat16")

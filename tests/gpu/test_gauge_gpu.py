@@ -8,7 +8,7 @@ from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Event, Plan, RunFinished
 from cpugpu_tui.timing.channel import CallEmitter, Control
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.model import GpuTelemetry
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 FIELDS = {
     "kernel_active_pct": ("utilization.gpu", 1.0, 1.0),

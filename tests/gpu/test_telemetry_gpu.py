@@ -16,7 +16,7 @@ from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.model import GpuProcess, Reading, TelemetryRead
 from cpugpu_tui.telemetry.sampler import Sampler
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
 def nvidia_smi(*fields: str) -> list[list[str]]:

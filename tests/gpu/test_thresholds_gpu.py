@@ -9,7 +9,7 @@ from tests.helpers.command_line import CommandLine
 
 from cpugpu_tui.thresholds import load, this_machine
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 
 def test_a_file_of_this_machine_is_used_and_kept(cpugpu: CommandLine, tmp_path: Path) -> None:
