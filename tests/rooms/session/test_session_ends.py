@@ -12,6 +12,7 @@ from tests.helpers.runs.recorder import plan_of
 from tests.helpers.runs.scripted import (
     KILLED,
     ListStore,
+    Script,
     ScriptedAgent,
     dies_at,
     failures,
@@ -27,11 +28,14 @@ from cpugpu_tui.errors import (
     EXIT_INTERRUPTED,
 )
 from cpugpu_tui.model import (
+    COMPILER_START,
+    COMPILING,
     CaseFailed,
     CaseFinished,
     Event,
     OwnFile,
     Plan,
+    Progressed,
     RunFinished,
     RunStarted,
     WorkloadsLoading,
@@ -63,6 +67,28 @@ def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words: GoldenWo
     assert finished.exit_code == EXIT_CASES_FAILED
     words(f"{failures(events)[64].message} {failures(events)[64].remedy}")
     assert agents.agents[0].ended == [True]
+
+
+@pytest.mark.parametrize("phase", [COMPILER_START, COMPILING])
+def test_a_compiler_that_never_ends_costs_its_row_alone(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_module, "COMPILE_LIMIT_S", 0.05)
+    session, _ = session_of(three_cases(), compiling_at(64, phase), well)
+    gives_up(session)
+    events: list[Event] = []
+    assert session.run(events.append).exit_code == EXIT_CASES_FAILED
+    assert statuses(events) == ["ok", "timeout", "ok"]
+    assert f"{phase} on cpu" in failures(events)[64].message
+
+
+def compiling_at(size: int, phase: str) -> Script:
+    """Well until the case of this size is compiled; then nothing more."""
+
+    def script(plan: Plan) -> list[Any]:
+        messages = silent_at(size)(plan)
+        last = next(each for each in reversed(messages) if isinstance(each, Progressed))
+        return [*messages, replace(last, phase=phase, device="cpu")]
+
+    return script
 
 
 def test_a_paused_case_does_not_time_out() -> None:
@@ -192,6 +218,18 @@ def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.Mon
     events = stop_after_first(session, agents, "stop", [])
     assert agents.agents[0].ended[0] is False
     words(stopped_after_first(events).message)
+
+
+def test_a_stop_ends_a_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks nobody whether the run is to end, and takes a minute on its first start."""
+    monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
+    monkeypatch.setattr(session_module, "STOP_LIMIT_S", 1e9)
+    session, agents = session_of(three_cases(), until_first_finished)
+    gives_up(session)
+    compiling = Progressed(case=three_cases().cases[1].key, device="cpu", phase=COMPILER_START, estimate_s=60.0)
+    events = stop_after_first(session, agents, "stop", [compiling])
+    assert agents.agents[0].ended[0] is False
+    assert stopped_after_first(events).exit_code == EXIT_INTERRUPTED
 
 
 def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,17 @@ from tests.helpers.runs.recorder import plan_of, swept
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.machine.processes import SCRATCH
-from cpugpu_tui.model import Calibrated, Case, CaseFailed, CodeCompiled, DeviceSampled, Plan, Progressed
+from cpugpu_tui.model import (
+    COMPILER_START,
+    COMPILING,
+    Calibrated,
+    Case,
+    CaseFailed,
+    CodeCompiled,
+    DeviceSampled,
+    Plan,
+    Progressed,
+)
 from cpugpu_tui.timing import compiling
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.own_code import examine
@@ -38,9 +48,10 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ 
 
 
 @pytest.fixture(autouse=True)
-def _without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """torch traces and guards as always, and runs its own operators in place of compiled code."""
     monkeypatch.setattr(compiling, "BACKEND", "eager")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
@@ -84,6 +95,16 @@ def test_a_compiled_step_gives_the_same_and_has_a_cost() -> None:
     assert not found.has_kernels  # this backend makes none
     assert not op.takes_out
     assert not scratch()
+
+
+def test_the_compilers_first_start_is_a_phase_of_its_own_with_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[Any, ...]] = []
+    for _ in range(2):  # two processes
+        monkeypatch.setattr(compiling, "_loaded", set())
+        compile_step(loaded(), "cpu", None, lambda *words: told.append(words))
+    compile_step(loaded(), "cpu", None, lambda *words: told.append(words))
+    first = (COMPILER_START, "cpu", compiling.FIRST_START_NS, "once on this machine")
+    assert told == [first, (COMPILING, "cpu"), (COMPILER_START, "cpu"), (COMPILING, "cpu")]
 
 
 def test_a_reset_for_one_case_does_not_make_another_compile_again() -> None:

@@ -30,6 +30,7 @@ NO_CORE = "no-core"
 TURN = "turn"
 """Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
 
+COMPILING, COMPILER_START = "compile", "loading the compiler"
 CALIBRATION = "calibration"
 """Phase in which peak rates and overheads of a device are measured."""
 

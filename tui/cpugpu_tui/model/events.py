@@ -201,8 +201,8 @@ class Progressed(Event):
     case: str
     device: str
     phase: str
-    """`inputs`, `as written`, `first call`, `compile`, `check`, `warm-up`, `round`, `lines`, `kernels`, `energy`,
-    `calibration`, `peers`, `gap`, `turn`."""
+    """`inputs`, `as written`, `first call`, `loading the compiler`, `compile`, `check`, `warm-up`, `round`, `lines`,
+    `kernels`, `energy`, `calibration`, `peers`, `gap`, `turn`."""
     round_index: int = 0
     estimate_s: float | None = None
     """Expected length of this step, seconds; None if unknown."""

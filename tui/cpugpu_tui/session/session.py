@@ -34,6 +34,12 @@ CEILINGS_S = 3.0
 CEILINGS_HANG_S = 5 * CEILINGS_S
 """An agent hangs if it is silent for this long while it measures peak rates."""
 
+COMPILE_LIMIT_S = 300.0
+"""Time limit of the compiler for a row, and for its own start, without --case-timeout."""
+
+COMPILE_PHASES = (model.COMPILING, model.COMPILER_START)
+"""Steps that ask nobody whether the run is to end: a stop ends the process."""
+
 STOP_LIMIT_S = 3.0
 """How long a person's code may continue after a stop, beyond its block in flight. It may never return."""
 
@@ -337,7 +343,11 @@ class Session:
 
     def _end_endless_code(self, waited_s: float) -> None:
         """Kill the agent if a person's code has not returned for this long after a stop: one ctrl+c has to do."""
-        estimate_s = (self._stream.blame.estimate_s if self._stream.blame is not None else None) or 0.0
+        blame = self._stream.blame
+        if blame is not None and blame.phase in COMPILE_PHASES and waited_s > 0 and not self._kill.is_set():
+            self._kill_message = "Stopped while torch compiled."
+            self.kill()
+        estimate_s = (blame.estimate_s if blame is not None else None) or 0.0
         is_own = self._plan.codes or self._plan.own_files
         if is_own and not self._kill.is_set() and waited_s >= STOP_LIMIT_S + 2 * estimate_s:
             self._kill_message = f"Stopped: the code did not return for {waited_s:.0f} s."
@@ -352,6 +362,8 @@ class Session:
 
     def _timed_out(self, silent_s: float) -> bool:
         limit_s, blame = self._case_timeout_s, self._stream.blame
+        if limit_s is None and blame is not None and blame.phase in COMPILE_PHASES:
+            limit_s = COMPILE_LIMIT_S
         if self._agent is not None and silent_s >= (limit_s or CEILINGS_HANG_S):
             self._agent.hand_over()
             if not self._inbox.empty():

@@ -372,7 +372,7 @@ class SimulatedMachine:
         is_own = operation.case.workload in self._codes
         return model.CodeTraced(case=operation.case.key, device=device, operators=1) if is_own else None
 
-    def compile(self, operation: SimulatedOperation, device: str) -> model.CodeCompiled:
+    def compile(self, operation: SimulatedOperation, device: str, *_: object) -> model.CodeCompiled:
         """Return the planted cost; `load` has made the work shorter."""
         self.clock.advance(COMPILE_NS)
         eager = next(iter(catalogue.find(operation.case.workload).steps()))

@@ -186,10 +186,10 @@ class CaseRun:
 
     def _compile(self, timer: Timer, operation: Any) -> FirstCall:
         """Compile the operation, which was called eagerly before; return its next call, which the cost leaves out."""
-        self._announce("compile", timer.device.name)
+        self._announce(model.COMPILING, timer.device.name)
         while True:
             self._control.was_suspended = False
-            found = self._machine.compile(operation, timer.device.name)
+            found = self._machine.compile(operation, timer.device.name, self._announce)
             first = timer.first_call(operation)
             if not self._control.suspended_meanwhile():
                 break
@@ -200,12 +200,12 @@ class CaseRun:
         unwanted = {model.COLD_START, model.AS_WRITTEN} - set(self._plan.metrics)
         return {name: values for name, values in singles.items() if not name.startswith(tuple(unwanted))}
 
-    def _announce(self, phase: str, device: str, estimate_ns: float | None = None) -> None:
+    def _announce(self, phase: str, device: str, estimate_ns: float | None = None, note: str = "") -> None:
         """Announce the next step and flush, so that the controller knows the step if the process dies in it."""
         self._emit(
             model.Progressed(
                 case=self.case.key, device=device, phase=phase, round_index=self.round_index,
-                estimate_s=None if estimate_ns is None else estimate_ns / 1e9,
+                estimate_s=None if estimate_ns is None else estimate_ns / 1e9, note=note,
             )
         )  # fmt: skip
         self._emit.flush()

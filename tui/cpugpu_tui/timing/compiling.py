@@ -1,6 +1,7 @@
 """Compile the step of a case with `torch.compile`, and find steps that ran eagerly after all, by torch's own counters.
 
 The files of a compilation go to a folder of its own that is removed at once, so that each case pays its whole cost.
+Only the compiler's own start-up is kept (`compiler_cache.py`).
 torch keeps what it compiled with a function's code object. Each case has a code object of its own, so that a reset for
 one case does not make another one compile again in the middle of a timed round.
 """
@@ -9,8 +10,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,14 +18,17 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import WeakSet
 
-from cpugpu_tui.machine.processes import SCRATCH
-from cpugpu_tui.model import CodeCompiled
-from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.model import COMPILER_START, COMPILING, CodeCompiled
+from cpugpu_tui.timing.compiler_cache import kept_folder, temporary_folder
+from cpugpu_tui.timing.timers import Announce, CaseError, unannounced
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload, on_default_device, refill
 
 BACKEND = "inductor"
 """The compiler of `torch.compile`."""
+
+FIRST_START_NS = 60e9
+"""Estimate of the compiler's first start on a machine, ns: 10 s on two cores, 51 s on an H200 server."""
 
 Around = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Returns a wrapper of a function, for example one that sets the default device."""
@@ -37,13 +39,15 @@ _in_use: WeakSet[Any] = WeakSet()
 """Compiled functions of cases that are not over."""
 
 _loaded: set[str] = set()
-"""Devices for which this process has compiled: the first time also loads the compiler, for many seconds."""
+"""Devices for which this process has compiled: the first time also starts the compiler."""
 
 
-def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) -> CodeCompiled:
+def compile_step(
+    op: Operation, device: str, wait: Callable[[], None] | None, announce: Announce = unannounced
+) -> CodeCompiled:
     """Replace the step of an operation by its compiled form; the cost includes one call.
 
-    `wait` waits for the GPU; None for the CPU.
+    `wait` waits for the GPU; None for the CPU. The compiler's start, before its first row, is a phase of its own.
 
     Raises:
         CaseError: the step cannot be compiled, or torch ran it without compiling it.
@@ -57,11 +61,11 @@ def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) ->
         around = partial(on_default_device, device=device) if op.workload.makes_tensors else around
     with explained(), _nameless(op.inputs):
         if device not in _loaded:
-            with _empty_cache():
-                _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
+            _start_compiler(device, wait, announce)
             _loaded.add(device)
+            announce(COMPILING, device)
         _restore(op)
-        with _empty_cache():
+        with temporary_folder() as folder, _cache_in(folder):
             op.step, op.compiled, elapsed_ns, has_kernels = _compiled(eager, op.inputs, wait, around)
     _restore(op)
     op.compiled_for = torch.get_num_threads(), torch.backends.cuda.matmul.allow_tf32
@@ -69,6 +73,21 @@ def compile_step(op: Operation, device: str, wait: Callable[[], None] | None) ->
         case=op.case.key, device=device, elapsed_ns=elapsed_ns, variant=next(iter(op.workload.steps())),
         has_kernels=has_kernels,
     )  # fmt: skip
+
+
+def _start_compiler(device: str, wait: Callable[[], None] | None, announce: Announce) -> None:
+    """Compile something small, so that no row pays for what the compiler finds out about the machine."""
+    import torch
+
+    with kept_folder(torch.device(device).type) as folder:
+        if not folder.is_ready:
+            note = f"in a temporary folder ({folder.why_temporary})" if folder.why_temporary else "once on this machine"
+            announce(COMPILER_START, device, FIRST_START_NS, note)
+        else:
+            announce(COMPILER_START, device)
+        with _cache_in(folder.path):
+            _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
+        folder.note_ready()
 
 
 def _unchanged(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -171,9 +190,8 @@ def ran_eagerly() -> CaseError:
 
 
 @contextmanager
-def _empty_cache() -> Iterator[None]:
-    """Load the compiler, keep its files in a new folder, and remove it."""
-    folder = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
+def _cache_in(folder: str) -> Iterator[None]:
+    """Load the compiler, and keep its files in a folder."""
     wanted = {"TORCHINDUCTOR_CACHE_DIR": folder, "TRITON_CACHE_DIR": os.path.join(folder, "triton")}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -193,7 +211,6 @@ def _empty_cache() -> Iterator[None]:
         for name, value in before.items():
             del os.environ[name]
             os.environ.update({} if value is None else {name: value})
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 MISSING = {

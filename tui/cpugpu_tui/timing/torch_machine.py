@@ -33,7 +33,7 @@ from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.result_check import check_results
-from cpugpu_tui.timing.timers import CaseError, Gauge, Singles, Timer, Watch, Watcher
+from cpugpu_tui.timing.timers import Announce, CaseError, Gauge, Singles, Timer, Watch, Watcher, unannounced
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
@@ -202,13 +202,13 @@ class TorchMachine:
             return None
         return examine(operation, operation.workload, device, synchronizer(device))
 
-    def compile(self, operation: Operation, device: str) -> CodeCompiled:
+    def compile(self, operation: Operation, device: str, announce: Announce = unannounced) -> CodeCompiled:
         """Replace the step of an operation by its compiled form.
 
         Raises:
             CaseError: it cannot be compiled, or ran eagerly after all.
         """
-        return compile_step(operation, device, synchronizer(device))
+        return compile_step(operation, device, synchronizer(device), announce)
 
     def check_later_call(self, operation: Operation) -> None:
         """Compare a call after a half-round with earlier ones, of own code, and check that compiled code ran.

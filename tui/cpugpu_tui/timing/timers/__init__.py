@@ -7,7 +7,7 @@ order and the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -265,6 +265,14 @@ class Gauge(Protocol):
         """Free all memory."""
 
 
+Announce = Callable[..., None]
+"""Called with a phase, a device, an estimate in ns or None, and a note, before the step begins."""
+
+
+def unannounced(*_: Any) -> None:
+    """Announce nothing."""
+
+
 class Machine(Protocol):
     """The devices of this process; creates, copies and compares tensors on them."""
 
@@ -314,7 +322,7 @@ class Machine(Protocol):
     def examine(self, operation: Any, device: str) -> CodeTraced | None:
         """Return what one call of a person's own code executed; None for other workloads. Raises CaseError(refused)."""
 
-    def compile(self, operation: Any, device: str) -> CodeCompiled:
+    def compile(self, operation: Any, device: str, announce: Announce = unannounced) -> CodeCompiled:
         """Compile the step of an operation, and call it once; the cost includes that call. Raises CaseError."""
 
     def check_later_call(self, operation: Any) -> None:
