@@ -8,7 +8,7 @@ ONLY ?=
 PART ?=
 comma := ,
 
-.PHONY: run test thorough gpu lint bench snapshots golden readme wheel clean
+.PHONY: run test thorough gpu lint bench size snapshots golden readme wheel clean
 .DEFAULT_GOAL := run
 
 run: $(VENV)/.for-run
@@ -31,6 +31,9 @@ gpu: $(VENV)/.for-test
 
 bench: $(VENV)/.for-test
 	@$(BIN)/python -m tests.bench $(ONLY)
+
+size:
+	@$(PYTHON) -m tests.helpers.bench.size
 
 snapshots: $(VENV)/.for-test
 	@$(BIN)/python -m pytest tests/snapshots --snapshot-update

@@ -20,6 +20,7 @@ from tests.helpers.bench.ratios import (
     spread_of,
     table,
 )
+from tests.helpers.bench.size import code_lines, counted
 from tests.helpers.command_line import PATIENCE_S
 from tests.readme.blocks import ROOT
 
@@ -156,3 +157,24 @@ def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported() -> None:
     names = [".".join(path.with_suffix("").parts) for path in paths if path.stem != "__main__"]
     code = f"from importlib import import_module\nfor name in {names}: import_module(name)"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, timeout=PATIENCE_S)
+
+
+# ------------------------------------------------------------------ lines of code (`make size`)
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("", 0),
+        ('"""A module."""\n\nWIDTH = 1\n"""Its unit."""\n', 1),
+        ("def f() -> str:\n    '''What it does.'''\n    # why\n\n    return 'é'  # a remark\n", 2),
+        ("TEXT = '''two\nlines'''\n", 2),
+        ("NAMES = (\n    'a',  # first\n\n    'b',\n)\n", 4),
+    ],
+)
+def test_only_code_counts(source: str, lines: int) -> None:
+    assert code_lines(source) == lines
+
+
+def test_every_place_is_counted() -> None:
+    assert all(files > 10 and lines > 1_000 for _, files, lines in counted())
