@@ -19,6 +19,7 @@ from cpugpu_tui.model import DUET, RunFinished, RunStarted
 
 SIMULATED = f"{FAST},noise=0.002"
 SLOWER = f"{SIMULATED},duet_factor=1.02"
+RESTLESS = f"{SLOWER},placebo_factor=1.05"
 RUN = ("run", "matmul", "--size", "2048")
 GATE = ("gate", "matmul-square")
 
@@ -76,7 +77,7 @@ def test_two_percent_are_found_and_every_run_is_in_the_history(cpugpu: CommandLi
     keys = [event.environment[DUET] for event in started]
     assert keys[::2] == keys[1::2], "both runs of a pair carry its key"
     assert len(set(keys)) == duet["pairs"]
-    assert [event.plan.turns for event in started[:2]] == [2, 1]
+    assert [event.plan.turns for event in started[:2]] == [3, 2]
     # The saved series belong together, too.
     numbers = (told[side]["numbers"][0] for side in ("base", "new"))  # type: ignore[index]
     saved = comparison(cpugpu.here("compare", *numbers, "--json"))
@@ -172,7 +173,34 @@ def test_ctrl_c_stops_both_and_one_side_is_not_resumed(
     assert cpugpu.here("run", "--resume").code == EXIT_USAGE
 
 
+def test_a_side_that_differs_from_itself_takes_every_word_back(
+    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
+) -> None:
+    quiet = comparison(cpugpu.here(*RUN, "--simulate", SLOWER, *both, "--json", "--no-save"))
+    assert quiet["placebo"]["moved"] is False  # type: ignore[index]
+    done = cpugpu.here(*RUN, "--simulate", RESTLESS, *both, "--json")
+    told = comparison(done)
+    assert done.code == EXIT_UNFIT
+    assert told["placebo"]["moved"] is True  # type: ignore[index]
+    assert set(words_of(told).values()) == {"UNDECIDED"}
+    assert {event.plan.turns for event in done.events if isinstance(event, RunStarted)} == {3, 2}, "it is not saved"
+    printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both, "--no-save")
+    assert printed.code == EXIT_UNFIT
+    for line in printed.out.splitlines()[-3:-1]:
+        words(line)
+
+
 # ------------------------------------------------------------------ gate
+
+
+def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(
+    cpugpu: CommandLine, pythons: tuple[str, str], words: GoldenWords
+) -> None:
+    old, new = pythons
+    done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", RESTLESS, "--no-save")
+    assert done.code == EXIT_UNFIT
+    assert "PASSED" not in done.out
+    words(done.out.splitlines()[-2])
 
 
 def test_a_gate_against_another_interpreter_passes_and_writes_its_reports(

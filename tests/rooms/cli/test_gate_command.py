@@ -231,6 +231,17 @@ def test_it_runs_the_baselines_plan_five_times_saves_that_and_passes(based: Comm
         assert len(store.runs_of(store.series_of(store.find("10")))) == 5
 
 
+def test_a_gate_that_differs_from_itself_neither_passes_nor_fails(
+    based: CommandLine, tmp_path: Path, words: GoldenWords
+) -> None:
+    summary = tmp_path / "gate.md"
+    done = based.here("gate", "--simulate", f"{SLOW},placebo_factor=1.2", "--summary", summary)
+    assert done.code == EXIT_UNFIT
+    assert not {"PASSED", "SLOWER"} & set(done.out.split())
+    words("\n".join(done.out.splitlines()[-3:]))
+    assert "The placebo moved" in summary.read_text()
+
+
 def test_what_is_slower_by_more_than_the_limit_does_not_pass(
     based: CommandLine, tmp_path: Path, words: GoldenWords
 ) -> None:

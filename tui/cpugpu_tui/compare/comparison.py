@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, Judged, judge
-from cpugpu_tui.analysis.gating import judge_slowdowns
+from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, FASTER, SAME, SLOWER, UNDECIDED, Judged, judge
+from cpugpu_tui.analysis.gating import PASSED, judge_slowdowns
 from cpugpu_tui.analysis.pairs import Change, Pair, together
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import median
@@ -56,6 +56,13 @@ class SeriesComparison:
     """`Pair.label` → geometric mean of the changes of all its cases."""
     bands: Mapping[str, float]
     """Metric → changes within ± this count as no change; for a gate, how much slower a case may be."""
+    placebo: tuple[Judged, ...] | None = None
+    """Verdicts on one side that was measured twice; None if it was not."""
+
+    @property
+    def placebo_moved(self) -> tuple[Judged, ...]:
+        """The verdicts that call that side different from itself: then the comparison proves nothing."""
+        return tuple(each for each in self.placebo or () if each.verdict in (FASTER, SLOWER))
 
     @property
     def is_duet(self) -> bool:
@@ -91,6 +98,23 @@ def compare_series(
         judge_slowdowns(pairs, bands, sharers) if is_gate else judge(pairs, bands, sharers=sharers),
         {label: mean for label, mean in means.items() if mean is not None}, bands,
     )  # fmt: skip
+
+
+def with_placebo(found: SeriesComparison, side: Series, again: Series) -> SeriesComparison:
+    """Return the comparison with the verdicts on `side`, measured `again`; if it moved, nothing else has a word.
+
+    The placebo shares the level of a comparison: at most 0.5 % of the comparisons of a side with itself move.
+    """
+    if not again.runs or not any(pair.base_ns and pair.new_ns for pair in pairs_of(side.runs, again.runs)):
+        return found
+    found = replace(found, placebo=compare_series(side, again).judged)
+    if not found.placebo_moved:
+        return found
+    return replace(found, judged=tuple(_withdrawn(each) for each in found.judged))
+
+
+def _withdrawn(each: Judged) -> Judged:
+    return replace(each, verdict=UNDECIDED) if each.verdict in (FASTER, SLOWER, SAME, PASSED) else each
 
 
 def _mean(pairs: Sequence[Pair]) -> Change | None:

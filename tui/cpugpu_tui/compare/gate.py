@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 
 from cpugpu_tui.analysis.compare import SLOWER, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, PASSED, Gated, gated, verdict
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.folding import MeasuredRun
+
+PLACEBO_MOVED = "the placebo moved"
+"""Why a case is undecided whose numbers might decide it."""
 
 GPU = "GPU"
 """Name of the first GPU of a run; the others are `GPU 2`, `GPU 3`, as in `state.folding`."""
@@ -43,6 +46,15 @@ def gate_series(base: Series, new: Series, limits: Mapping[str, float], sharers:
     """
     found = compare_series(base, new, limits, is_gate=True, sharers=sharers)
     return GateReport(found, gated(found.judged, limits))
+
+
+def gate_with_placebo(report: GateReport, side: Series, again: Series) -> GateReport:
+    """Return the report with a placebo, see `with_placebo`; if it moved, no case passes and none is slower."""
+    found = with_placebo(report.found, side, again)
+    outcomes = gated(found.judged, report.limits)
+    if found.placebo_moved:
+        outcomes = tuple(each._replace(why=PLACEBO_MOVED) if each.outcome == UNDECIDED else each for each in outcomes)
+    return GateReport(found, outcomes)
 
 
 # ------------------------------------------------------------------ a fleet

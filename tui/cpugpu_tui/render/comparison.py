@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
@@ -23,7 +24,7 @@ from cpugpu_tui.analysis.compare import (
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, change
 from cpugpu_tui.compare.comparison import SeriesComparison
-from cpugpu_tui.compare.gate import FleetGate, GateReport
+from cpugpu_tui.compare.gate import PLACEBO_MOVED, FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, work_name
@@ -192,7 +193,19 @@ def summary(found: SeriesComparison) -> list[str]:
         lines.append("Because there are many cases, neighbouring sizes share a verdict.")
     if counts[NOT_COMPARABLE] == len(found.judged):
         lines.append("No case can be compared.")
-    return lines
+    return [*lines, *placebo_lines(found)]
+
+
+def placebo_lines(found: SeriesComparison) -> list[str]:
+    """Return what the side that was measured twice says of the comparison; nothing without one."""
+    if found.placebo is None:
+        return []
+    if not found.placebo_moved:
+        return ["Placebo: one side was measured twice and did not move."]
+    worst = max(found.placebo_moved, key=lambda each: abs(math.log(each.change.ratio)) if each.change else 0.0)
+    change = "" if worst.change is None else f" by {percent_text(worst.change.ratio)} ({interval_text(worst.change)})"
+    return [f"The placebo moved: {judged_text(worst)} ({worst.label}) differs from itself{change}.",
+            "This comparison shows nothing. Stop other work on this machine and compare again."]  # fmt: skip
 
 
 def in_short(found: SeriesComparison) -> str:
@@ -222,6 +235,8 @@ def gate_sentence(report: GateReport) -> str:
     if outcome == FAILED:
         although = "" if report.found.is_duet else ", although the baseline has times for them"
         return f"Not passed: {counts[FAILED]} of {total} cases failed{although}."
+    if report.found.placebo_moved:
+        return f"Undecided: {PLACEBO_MOVED}."
     if outcome == PASSED:
         others = f"; {left_out} {'was' if left_out == 1 else 'were'} not judged" if left_out else ""
         return f"Passed: none of {total} is slower by more than {most}{others}."
@@ -269,6 +284,8 @@ def comparison_data(found: SeriesComparison) -> dict[str, Any]:
         "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
         "geometric_mean": {label: change_data(mean) for label, mean in found.means.items()},
         "verdicts": [judged_data(each) for each in found.judged],
+        "placebo": None if found.placebo is None else
+        {"moved": bool(found.placebo_moved), "verdicts": [judged_data(each) for each in found.placebo]},
     }  # fmt: skip
 
 

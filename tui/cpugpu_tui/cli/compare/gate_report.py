@@ -32,6 +32,7 @@ from cpugpu_tui.render.comparison import (
     judged_text,
     mean_text,
     percent_text,
+    placebo_lines,
     series_text,
 )
 from cpugpu_tui.render.fleet import host_data
@@ -54,7 +55,8 @@ def print_report(report: GateReport, *, as_json: bool, duet: Played | None = Non
     rows = (map(printable, _cells(each)) for each in report.gated)
     out.print(table_of([(name, name in WORDS) for name in GATED], rows))
     means = (mean_text(label, mean) for label, mean in found.means.items())
-    print_lines(out, [*gate_confidence_lines(report.gated), *means, gate_sentence(report)])
+    lines = [*gate_confidence_lines(report.gated), *means, *placebo_lines(found), gate_sentence(report)]
+    print_lines(out, lines)
     print_lines(out, [duet.text] if duet is not None else [])
 
 
@@ -125,6 +127,7 @@ def markdown(report: GateReport) -> bytes:
     lines += [*_markdown_table(GATED, [_cells(each) for each in report.gated]), ""]
     lines += [f"- {escaped(line)}" for line in gate_confidence_lines(report.gated)]
     lines += [f"- {escaped(mean_text(label, mean))}" for label, mean in found.means.items()]
+    lines += [f"- {escaped(line)}" for line in placebo_lines(found)]
     return "\n".join([*lines, ""]).encode()
 
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, SLOWER
+from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, MIN_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
 from cpugpu_tui.cli.running.modes import Played, duet_plan
@@ -17,7 +17,7 @@ from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
-from cpugpu_tui.compare.gate import GateReport, gate_series
+from cpugpu_tui.compare.gate import GateReport, gate_series, gate_with_placebo
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.errors import (
     EXIT_CASES_FAILED,
@@ -151,9 +151,11 @@ def _fixed(plan: Plan, base: Series) -> Plan:
 # ------------------------------------------------------------------ on this machine
 
 
-def judge(request: GateRequest, base: Series, new: Series, *, as_json: bool) -> int:
-    """Compare two series, print, write the reports, and return the exit code."""
+def judge(request: GateRequest, base: Series, new: Series, placebo: Series | None = None, *, as_json: bool) -> int:
+    """Compare two series, print, write the reports, and return the exit code. `placebo` is `new` measured again."""
     report = gate_series(base, new, request.limits)
+    if placebo is not None:
+        report = gate_with_placebo(report, new, placebo)
     if not request.any_machine:
         _check_machine(report.found.differences)
     return _tell(request, report, as_json=as_json)
@@ -184,7 +186,7 @@ def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bo
         if played.is_over:
             return save_rest(outbox, played.exit_code or EXIT_UNFIT)
         try:
-            report = report_of(played.series)
+            report = gate_with_placebo(report_of(played.series), played.series[0], played.placebo)
         except CpuGpuError as error:  # no case was timed on both sides
             print_notice(f"cpugpu-tui: {error}")
             return save_rest(outbox, played.exit_code or EXIT_UNFIT)
@@ -215,21 +217,29 @@ def run_and_judge(request: GateRequest, options: RunOptions, base: Series, *, as
     agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=words)
     with saving(options) as outbox:
         with closing(agents):
-            new = _run_series(request, plan, base, agents, outbox)
-        if isinstance(new, int):
-            return save_rest(outbox, new)
+            ran = _run_series(request, plan, base, agents, outbox)
+        if isinstance(ran, int):
+            return save_rest(outbox, ran)
         say_remark(outbox)
-        return save_rest(outbox, judge(request, base, new, as_json=as_json))
+        return save_rest(outbox, judge(request, base, *ran, as_json=as_json))
 
 
-def _run_series(request: GateRequest, plan: Plan, base: Series, agents: Agents, outbox: Outbox | None) -> Series | int:
-    """Run the new series. Return the exit code instead if it did not finish."""
-    series_id, new, events = new_id(), Series("this series", ()), list[Event]()
-    for number in range(1, request.repeat + 1):
-        each = nth_plan(plan, number)
-        session = Session(each, agents, outbox, series_id, request.case_timeout_s, controller_facts())
+def _run_series(
+    request: GateRequest, plan: Plan, base: Series, agents: Agents, outbox: Outbox | None
+) -> tuple[Series, Series] | int:
+    """Run the new series and its placebo in turn, and return both. Return the exit code instead if one did not finish.
+
+    The placebo is not saved. It has the fewest runs that can get a word.
+    """
+    ids, found, events = (new_id(), new_id()), [Series("this series", ()), Series("placebo", ())], list[Event]()
+    turns = [which for number in range(request.repeat) for which in (0, 1)[: 2 if number < MIN_RUNS else 1]]
+    for number, which in enumerate(turns, start=1):
+        each = _drawn(plan, number, is_placebo=which == 1)
+        session = Session(
+            each, agents, None if which else outbox, ids[which], request.case_timeout_s, controller_facts()
+        )  # fmt: skip
         if sys.stderr.isatty():
-            print_notice(f"{plan.name}: run {number} of {request.repeat}")
+            print_notice(f"{plan.name}: run {number} of {len(turns)}")
         events.clear()
         _, finished = watched(session, agents, each, lambda _state, event: events.append(event))
         code = session.signal_exit or finished.exit_code
@@ -239,9 +249,18 @@ def _run_series(request: GateRequest, plan: Plan, base: Series, agents: Agents, 
         run = measured(events)
         if run is None:
             continue
-        new = Series(new.name, (*new.runs, run))
+        found[which] = replace(found[which], runs=(*found[which].runs, run))
         if number == 1 and not request.any_machine:
             # The first run shows whether the machine is the same. If not, do not run the others.
-            comparable_pairs(base, Series("", new.runs))
-            _check_machine(differences(base.runs, new.runs))
-    return new
+            comparable_pairs(base, Series("", (run,)))
+            _check_machine(differences(base.runs, (run,)))
+    return found[0], found[1]
+
+
+def _drawn(plan: Plan, number: int, *, is_placebo: bool) -> Plan:
+    """Return the plan of a run, with noise of its own and, for the placebo, the simulated difference from itself."""
+    each = nth_plan(plan, number)
+    if each.simulation is None or not is_placebo:
+        return each
+    factor = each.simulation.slow_factor * each.simulation.placebo_factor
+    return replace(each, simulation=replace(each.simulation, slow_factor=factor))

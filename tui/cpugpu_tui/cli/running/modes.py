@@ -28,7 +28,7 @@ from cpugpu_tui.cli.running.one_run import (
 )
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError, UnfitError, UsageError, print_notice
@@ -64,7 +64,9 @@ class Played:
     """The runs of a duet."""
 
     series: tuple[Series, ...]
-    """One for each interpreter; a run for each pair of agents."""
+    """One for each interpreter, base first; a run for each pair of agents."""
+    placebo: Series
+    """The base interpreter once more. It is timed like the others, and neither shown nor saved."""
     exit_code: int = EXIT_OK
     """The worst of all runs."""
     visits_s: float = 0.0
@@ -121,19 +123,24 @@ def play(
     request: PlanRequest, plan: Plan, pythons: Sequence[str], outbox: Outbox | None, judge: Judge,
     see: See = lambda _state, _event: None,
 ) -> Played:  # fmt: skip
-    """Run pairs of agents until every case is decided, and return their runs."""
-    duet_id, started_s = new_id(), time.monotonic()
-    played, series_ids = Played(tuple(Series(name, ()) for name in pythons)), [new_id() for _ in pythons]
+    """Run pairs of agents until every case is decided, and return their runs.
+
+    A further agent of the first interpreter is the placebo. It is the last of a round, or the first.
+    """
+    duet_id, started_s, sides = new_id(), time.monotonic(), (*pythons, pythons[0])
+    played = Played(tuple(Series(name, ()) for name in pythons), Series(pythons[0], ()))
+    series_ids = [new_id() for _ in sides]
     with ExitStack() as stack:
-        agents = [Agents(each, simulated=plan.simulation is not None, own=request.own.words()) for each in pythons]
+        agents = [Agents(each, simulated=plan.simulation is not None, own=request.own.words()) for each in sides]
         for each in agents:
             stack.callback(each.close)
         for number in range(1, MOST_PAIRS + 1):
             if sys.stderr.isatty():
                 print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
             sessions = [
-                Session(_part(plan, number, index, len(agents)), each, outbox, series_ids[index],
-                        request.case_timeout_s, {**controller_facts(), DUET: f"{duet_id}.{number}"})
+                Session(_part(plan, number, index, len(agents)), each, outbox if index < len(pythons) else None,
+                        series_ids[index], request.case_timeout_s,
+                        {**controller_facts(), DUET: f"{duet_id}.{number}"})
                 for index, each in enumerate(agents)
             ]  # fmt: skip
             _run_pair(Duet(sessions, plan.cases, is_flipped=number % 2 == 0), plan, agents, played, see)
@@ -147,14 +154,14 @@ def play(
 
 
 def _part(plan: Plan, number: int, index: int, count: int) -> Plan:
-    """Return the plan of one agent of a pair."""
+    """Return the plan of one agent of a pair; the last of `count` is the placebo."""
     part = replace(nth_plan(plan, (number - 1) * count + index + 1), turns=count - index)
     simulation = part.simulation
     if simulation is None or not index:
         return part
-    # The simulated difference between the interpreters.
-    factor = simulation.slow_factor * simulation.duet_factor
-    return replace(part, simulation=replace(simulation, slow_factor=factor))
+    # The simulated difference between the interpreters, and that of the placebo from itself.
+    differs = simulation.placebo_factor if index == count - 1 else simulation.duet_factor
+    return replace(part, simulation=replace(simulation, slow_factor=simulation.slow_factor * differs))
 
 
 def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, see: See) -> None:
@@ -170,7 +177,7 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
     with signals_stop(duet), telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}):
         ended = duet.run(deliver)
     progress.clear()
-    for each in events:  # one run after the other, so that the events of a run stay together
+    for each in events[:-1]:  # one run after the other, so that the events of a run stay together
         state = RunState()
         for event in each:
             state = state.apply(event)
@@ -179,15 +186,16 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
     played.visits_s += duet.visits_s
     played.exit_code = max(played.exit_code, _exit_code(duet, ended))
     played.is_over = duet.stopping or any(each.status != "done" for each in ended)
-    for series, each in zip(played.series, events, strict=True):
+    for series, each in zip(played.series, events, strict=False):
         for event in each:
             if isinstance(event, CaseFailed) and event.kind != "skipped":
                 played.failed.add(event.case)
                 print_notice(f"{event.case} failed in {series.name}: {event.message} {event.remedy}".strip())
-    played.series = tuple(
+    *sides, played.placebo = (
         replace(series, runs=(*series.runs, run)) if (run := measured(each)) is not None else series
-        for series, each in zip(played.series, events, strict=True)
+        for series, each in zip((*played.series, played.placebo), events, strict=True)
     )
+    played.series = tuple(sides)
 
 
 def _exit_code(duet: Duet, ended: Sequence[RunFinished]) -> int:
@@ -268,7 +276,9 @@ def run_in_turn(
             print_notice(line)
         code = played.exit_code or outputs.exit_code
         try:
-            show_duet(compared(played.series), played, as_json=as_json)
+            found = [with_placebo(each, each.base, played.placebo) for each in compared(played.series)]
+            show_duet(found, played, as_json=as_json)
+            code = code or (EXIT_UNFIT if any(each.placebo_moved for each in found) else EXIT_OK)
         except (UsageError, UnfitError) as error:  # no case was timed on both sides; the runs are saved anyway
             if not played.is_over:  # that reason is known already
                 print_notice(f"No comparison: {error}")
