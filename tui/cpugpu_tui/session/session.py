@@ -38,7 +38,7 @@ COMPILE_LIMIT_S = 300.0
 """Time limit of the compiler for a row, and for its own start, without --case-timeout."""
 
 COMPILE_PHASES = (model.COMPILING, model.COMPILER_START)
-"""Steps that ask nobody whether the run is to end: a stop ends the process."""
+"""Steps that cannot poll for a stop, so a stop ends the process."""
 
 STOP_LIMIT_S = 3.0
 """How long a person's code may continue after a stop, beyond its block in flight. It may never return."""

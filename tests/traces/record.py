@@ -1,4 +1,4 @@
-"""Records the traces in tests/traces on a machine with a GPU: `python -m tests.gpu.record_traces FOLDER [NAME…]`.
+"""Records the traces in tests/traces on a machine with a GPU: `python -m tests.traces.record FOLDER [NAME…]`.
 
 Each trace is six seconds of the first GPU at 5 Hz: one before the load, four under it, one after. The load is a process
 of its own, as an agent is. What could name a machine or its people (UUID, bus address, users, commands) is replaced.
@@ -154,7 +154,7 @@ def _let_pass(sweeps: queue.SimpleQueue[TelemetryRead], seconds: float) -> None:
 
 
 def _start(name: str, uuid: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.gpu.record_traces", "--work", name, str(UNDER * INTERVAL_S)]
+    command = [sys.executable, "-m", "tests.traces.record", "--work", name, str(UNDER * INTERVAL_S)]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": uuid}
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
