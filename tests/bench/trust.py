@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections import Counter
 
 from tests.helpers.bench.interval_study import (
     METHODS,
@@ -17,9 +18,11 @@ from tests.helpers.bench.interval_study import (
 )
 from tests.helpers.bench.ratios import table
 from tests.helpers.bench.trust_trials import clopper_pearson, coverage, false_winners, observed, wrongly_observed
+from tests.helpers.runs.drawn_machines import CONDITIONS, SPOKEN, judged
 from tests.helpers.runs.planted_crossover import DRIFT, NOISE, record
 
 from cpugpu_tui.demo.recording import shipped
+from cpugpu_tui.report.segments import CLASSES, NOT_DECIDED
 from cpugpu_tui.state.folding import folded
 
 CASES = int(os.environ.get("BENCH_TRIALS", "1000"))
@@ -39,6 +42,7 @@ def main() -> None:
     observations()
     candidates()
     recorded()
+    statements()
 
 
 def covered() -> None:
@@ -149,6 +153,31 @@ def recorded() -> None:
         results = (agreement(long, name) for name in METHODS)
         rows.append((device, *(f"{agreed} of {count}, ± {100 * half:.1f} %" for agreed, count, half in results)))
     table("Recorded series of 12 and more rounds: both halves agree, median half-width", ("device", *METHODS), rows)
+
+
+def statements() -> None:
+    """Measure how many of "always", "never" and "from N" are wrong on drawn machines, and what cannot be said."""
+    searches = max(1, CASES // 2)
+    counts, wrong = judged(range(searches))
+    kinds = [kind for kind in CLASSES if any(counts[key, kind] for key in CONDITIONS)]
+    rows = []
+    for key in (*CONDITIONS, "all"):
+        own: Counter[str] = Counter()
+        for (condition, kind), count in counts.items():
+            own[kind] += count if key in (condition, "all") else 0
+        spoken = sum(own[kind] for kind in SPOKEN)
+        false = sum(len(each) for (condition, _), each in wrong.items() if key in (condition, "all"))
+        share = f"{false} of {spoken} ({100 * false / max(1, spoken):.1f} %)"
+        rows.append((key, share, *(str(own[kind]) for kind in kinds)))
+    table(
+        f"{searches} searches on drawn machines: wrong statements, and classes",
+        ("condition", "wrong", *kinds), [*rows, ("required", "≤ 2 %", *("" for _ in kinds))],
+    )  # fmt: skip
+    left_open = sum(count for (_, kind), count in counts.items() if kind == NOT_DECIDED)
+    print(f"\nNo statement at all in {left_open} of {counts.total()}.")
+    for (key, kind), texts in wrong.items():
+        for text in texts:
+            print(f"{key}, {kind}: {text}")
 
 
 def _recorded(device: str) -> list[list[float]]:

@@ -36,7 +36,7 @@ from cpugpu_tui.model import (
 from cpugpu_tui.model import PINNED as PINNED_NS
 from cpugpu_tui.render.answer_sentences import so_far
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, row_with_threads
-from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.report.report import is_column
 from cpugpu_tui.state.state import RunState
 
 CPU, GPU = Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1")

@@ -13,7 +13,8 @@ from cpugpu_tui.cli.output.tables import keys_within, rich_table, spelled_table
 from cpugpu_tui.model import Case, CaseFailed, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.render.columns import Key
-from cpugpu_tui.render.rows import is_beside, main_threads, table_rows, thread_columns, threads_key, with_threads
+from cpugpu_tui.render.rows import is_beside, table_rows, thread_columns, threads_key, with_threads
+from cpugpu_tui.report.report import main_threads
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs

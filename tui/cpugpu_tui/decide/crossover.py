@@ -29,6 +29,24 @@ class SweepPoint(NamedTuple):
     comparison: Comparison
 
 
+class Change(NamedTuple):
+    """A change of winner between two neighbouring decided sizes."""
+
+    low: int
+    """Lower end of its bracket: the largest size at which the device below still wins."""
+    high: int
+    """Upper end: the smallest size above it at which the other one wins."""
+    point: float
+    """Size within the bracket at which the speedup is 1."""
+    rises: bool
+    """Whether the GPU wins above it."""
+
+    @property
+    def ratio(self) -> float:
+        """Upper end / lower end."""
+        return self.high / self.low
+
+
 class Crossover(NamedTuple):
     """Where the winner changes for the last time, and how often it changes."""
 
@@ -55,24 +73,40 @@ class Crossover(NamedTuple):
         return self.high / self.low if self.low and self.high else None
 
 
+def judged(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
+    """Return the points of a sweep in order of size, without the winners that the whole sweep does not make sure.
+
+    Of a repeated size the point with most rounds counts. Points without a finite speedup above 0 are left out.
+    """
+    return _sure(_usable(points))
+
+
+def changes_of(points: Sequence[SweepPoint]) -> tuple[Change, ...]:
+    """Return each change of winner between `judged` points."""
+    decided = [index for index, point in enumerate(points) if point.comparison.winner is not None]
+    found = []
+    for below, above in pairwise(decided):
+        inside = points[below : above + 1]
+        rises = inside[-1].comparison.winner == GPU_WINS
+        if inside[0].comparison.winner != inside[-1].comparison.winner:
+            found.append(Change(inside[0].size, inside[-1].size, _level(inside, rises=rises), rises))
+    return tuple(found)
+
+
 def crossover(points: Iterable[SweepPoint]) -> Crossover:
-    """Return the crossover of a sweep; points in any order. Of a repeated size the point with most rounds counts."""
-    usable = _sure(_usable(points))
+    """Return the crossover of a sweep; points in any order."""
+    usable = judged(points)
     decided = [point for point in usable if point.comparison.winner is not None]
     if not decided:
         return Crossover(_without_winner(usable), points=usable)
     wins = [point.size for point in decided if point.comparison.winner == GPU_WINS]
-    changes = [(a, b) for a, b in pairwise(decided) if a.comparison.winner != b.comparison.winner]
+    changes = changes_of(usable)
     first_win = min(wins, default=None)
     if not changes:
         return Crossover(ALWAYS if wins else NEVER, first_win=first_win, rises=bool(wins), points=usable)
-    below, above = changes[-1]
-    rises = above.comparison.winner == GPU_WINS
-    kind = SEVERAL if len(changes) > 1 else RISES if rises else FALLS
-    inside = [point for point in usable if below.size <= point.size <= above.size]
-    return Crossover(
-        kind, below.size, above.size, _level(inside, rises=rises), first_win, len(changes), rises, usable
-    )  # fmt: skip
+    last = changes[-1]
+    kind = SEVERAL if len(changes) > 1 else RISES if last.rises else FALLS
+    return Crossover(kind, last.low, last.high, last.point, first_win, len(changes), last.rises, usable)
 
 
 def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:

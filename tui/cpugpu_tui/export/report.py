@@ -17,7 +17,6 @@ from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.quantities import percent, time_text
-from cpugpu_tui.render.answers import decomposition_of
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, finished_rows, survey_chart
@@ -26,6 +25,7 @@ from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import full_table
 from cpugpu_tui.render.sentences import PICTURE, answer_cells, heading, sentences, when
 from cpugpu_tui.render.verdicts import mark_lines
+from cpugpu_tui.report.report import decomposition_of
 from cpugpu_tui.state.state import Row, RunState
 
 TEMPLATE = "report.html.jinja"

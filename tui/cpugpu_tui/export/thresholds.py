@@ -22,7 +22,8 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
-from cpugpu_tui.render.answers import axis_of, usable, world
+from cpugpu_tui.render.answers import usable, world
+from cpugpu_tui.report.report import axis_of
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.thresholds import (

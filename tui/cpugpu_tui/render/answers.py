@@ -10,8 +10,8 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import Evidence, Printed, not_judged
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
+from cpugpu_tui.analysis.answer import Evidence, not_judged
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
 from cpugpu_tui.model.quantities import faster, joined
 from cpugpu_tui.render.answer_sentences import sentences, so_far
@@ -26,8 +26,8 @@ from cpugpu_tui.render.gpus import (
     several,
     span,
 )
-from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.render.survey_sentences import survey_sentences
+from cpugpu_tui.report.report import axis_of, decomposition_of, is_column, printed, threads_in_force
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -292,20 +292,9 @@ def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
         worlds={key: found for key, found in worlds.items() if found.points},
         resident=decomposition_of(smallest, moved=False) if smallest is not None else None,
         moved=decomposition_of(smallest, moved=True) if smallest is not None else None,
-        printed=tuple(found for row in rows if (found := _printed(row)) is not None),
+        printed=tuple(found for row in rows if (found := printed(row)) is not None),
         axis=axis_of(run, rows),
     )
-
-
-def axis_of(run: RunState, rows: Sequence[Row]) -> str:
-    """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
-    name = rows[0].case.workload if rows else ""
-    if any(code.name == name for code in run.plan.codes):
-        from cpugpu_tui.workloads.own_code import SIZE  # see `OwnWorkloads.infos`
-
-        return SIZE
-    workload = REGISTRY.get(name)
-    return workload.axis if workload is not None else ""
 
 
 def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
@@ -322,7 +311,7 @@ def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
         for sweep, others in run.sweeps.items()
         if rows and sweep[:-1] == rows[0].case.sweep[:-1] and sweep[-1] != rows[0].case.threads
         for other in usable(others)
-        if _threads_in_force(other) == 1
+        if threads_in_force(other) == 1
     ]
 
 
@@ -331,44 +320,9 @@ def row_with_threads(run: RunState, row: Row, threads: int) -> Row | None:
     for sweep in run.sweeps:
         if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:
             other = run.rows.get(replace(row.case, threads=sweep[-1]).key)
-            if other is not None and usable([other]) and _threads_in_force(other) == threads:
+            if other is not None and usable([other]) and threads_in_force(other) == threads:
                 return other
     return None
-
-
-def _threads_in_force(row: Row) -> int:
-    """Return the CPU threads of a row, as calibrated or else as planned."""
-    calibrated = row.cpu.calibrated if row.cpu is not None else None
-    return calibrated.threads if calibrated is not None else row.case.threads
-
-
-def decomposition_of(row: Row, *, moved: bool) -> Decomposition | None:
-    """Return the parts of one call on the GPU, `moved` with copies to and from the host."""
-    times = row.gpu
-    if times is None or row.status == "mismatch":
-        return None
-    to_gpu, back = times.median_ns(model.H2D_PAGEABLE), times.median_ns(model.D2H_PAGEABLE)
-    if moved and (to_gpu is None or back is None):
-        return None
-    return decompose(
-        times.median_ns(model.PAGEABLE) if moved else times.latency_ns,
-        times.median_ns(model.ENQUEUE), times.kernels_ns or times.median_ns(model.DEVICE_WARM),
-        times.median_ns(model.SYNCHRONISE),
-        to_gpu if moved else None, back if moved else None,
-    )  # fmt: skip
-
-
-def _printed(row: Row) -> Printed | None:
-    if row.cpu is None or row.gpu is None or row.status == "mismatch":
-        return None
-    cpu, gpu, waited = (
-        row.cpu.median_ns(model.AS_WRITTEN),
-        row.gpu.median_ns(model.AS_WRITTEN),
-        row.gpu.median_ns(model.SYNCED),
-    )
-    if not cpu or not gpu or not waited:
-        return None
-    return Printed(row.case.size, cpu, gpu, waited)
 
 
 def _name(run: RunState, row: Row) -> str:

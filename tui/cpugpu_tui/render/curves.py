@@ -13,11 +13,11 @@ from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
-from cpugpu_tui.render.answers import axis_of, leading_answers, named_on, row_with_threads, survey_lines, world
+from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.crossover_words import open_sweep_words, where
 from cpugpu_tui.render.gpus import listed, models_of, several
-from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.report.report import axis_of, is_column
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, threads_of
 

@@ -10,6 +10,7 @@ from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
 from cpugpu_tui.render.verdicts import common_marks, remark
+from cpugpu_tui.report.report import is_column, main_threads
 from cpugpu_tui.state.state import Row, RunState
 
 THREADS = "cpu-"
@@ -161,22 +162,6 @@ def _with_threads(run: RunState, row: Row, count: int) -> str:
 
 
 # ------------------------------------------------------------------ thread columns
-
-
-def main_threads(run: RunState, sweep: SweepKey) -> int:
-    """Return the threads of the row shared by sweeps that differ only in threads; 0 stands for all.
-
-    It is the largest number, preferably among sweeps with a size timed on both devices.
-    """
-    alike = {other[-1]: rows for other, rows in run.sweeps.items() if other[:-1] == sweep[:-1]}
-    compared = [count for count, rows in alike.items() if any(row.comparison is not None for row in rows)]
-    counts = compared or list(alike) or [sweep[-1]]
-    return 0 if 0 in counts else max(counts)
-
-
-def is_column(run: RunState, sweep: SweepKey) -> bool:
-    """Whether a sweep is a column in the rows of another sweep that differs only in CPU threads."""
-    return sweep[-1] != main_threads(run, sweep)
 
 
 def is_beside(run: RunState, row: Row) -> bool:

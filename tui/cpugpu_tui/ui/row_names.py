@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cpugpu_tui.model import Case
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.report.report import is_column
 from cpugpu_tui.state.state import RunState, once
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import spelled

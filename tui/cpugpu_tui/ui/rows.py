@@ -11,7 +11,7 @@ from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_
 from cpugpu_tui.model import NO_CORE
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings
-from cpugpu_tui.render.rows import is_column, table_rows, thread_columns, threads_key, with_threads
+from cpugpu_tui.render.rows import table_rows, thread_columns, threads_key, with_threads
 from cpugpu_tui.render.verdicts import (
     ACTIVE,
     FAILED,
@@ -24,6 +24,7 @@ from cpugpu_tui.render.verdicts import (
     winner,
     written,
 )
+from cpugpu_tui.report.report import is_column
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same

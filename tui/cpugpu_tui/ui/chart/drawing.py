@@ -16,10 +16,10 @@ from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
-from cpugpu_tui.render.answers import axis_of, usable, world
+from cpugpu_tui.render.answers import usable, world
 from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
-from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.report.report import axis_of, is_column
 from cpugpu_tui.state.state import Row, RunState, threads_of
 from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs

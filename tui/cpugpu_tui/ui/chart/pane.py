@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from textual.geometry import Size
 
-from cpugpu_tui.render.rows import is_column
+from cpugpu_tui.report.report import is_column
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines, crossing_shown

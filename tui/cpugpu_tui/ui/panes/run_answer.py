@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.model import SweepKey, work_name
-from cpugpu_tui.render.answers import answer_lines, answers, axis_of, leading_answers, lines_beside_table, world
+from cpugpu_tui.render.answers import answer_lines, answers, leading_answers, lines_beside_table, world
 from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
-from cpugpu_tui.render.rows import is_column
 from cpugpu_tui.render.sentences import cut_short, table_lines
+from cpugpu_tui.report.report import axis_of, is_column
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState

@@ -9,10 +9,11 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
-from cpugpu_tui.render.answers import decomposition_of, row_with_threads
+from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.crossover_words import open_words, speedup_text
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
+from cpugpu_tui.report.report import decomposition_of
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs

@@ -1,0 +1,147 @@
+"""Segments of a sweep, the changes between them, and its class, by a letter for each size."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, Comparison
+from cpugpu_tui.decide.verdict import UNDECIDED as UNCLEAR
+from cpugpu_tui.report.segments import (
+    ALL_EQUAL,
+    ALWAYS,
+    CLASSES,
+    CPU,
+    EQUAL,
+    FALLS,
+    FROM,
+    GPU,
+    MOST_COST,
+    NEVER,
+    NOISY,
+    NONE_TIMED,
+    NOT_DECIDED,
+    NOT_TIMED,
+    SEVERAL,
+    SKIPPED,
+    UNDECIDED,
+    UP_TO,
+    WIDEST_GAP,
+    WITHIN,
+    Size,
+    class_of,
+    segments_of,
+)
+
+MISMATCH = "mismatch"
+KINDS = {
+    "C": (CPU, "", Comparison(0.5, 0.4, 0.6, 9, CPU_WINS)),
+    "G": (GPU, "", Comparison(2.0, 1.5, 2.5, 9, GPU_WINS)),
+    "=": (EQUAL, "", Comparison(1.0, 0.99, 1.01, 9, TIE)),
+    "?": (UNDECIDED, NOISY, Comparison(1.2, 0.7, 2.0, 9, UNCLEAR)),
+    "g": (UNDECIDED, NOISY, Comparison(1.2, 0.95, 1.5, 9, UNCLEAR)),  # choosing the GPU costs at most 5 %
+    "-": (NOT_TIMED, SKIPPED, None),
+    "x": (NOT_TIMED, MISMATCH, None),
+}
+
+
+def sizes(letters: str, step: float = 2.0) -> list[Size]:
+    """Sizes from 64 on, each `step` times the one before."""
+    return [Size(round(64 * step**place), *KINDS[letter]) for place, letter in enumerate(letters)]
+
+
+def drawn(letters: str, step: float = 2.0) -> str:
+    """The segments of sizes, as `CPU 64-128 | GPU 256`."""
+    return " | ".join(
+        f"{part.judgement}{f' {part.reason}' if part.reason else ''} {part.first}"
+        f"{f'-{part.last}' if part.last > part.first else ''}" for part in segments_of(sizes(letters, step))
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        ("", ""),
+        ("CCGG", "CPU 64-128 | GPU 256-512"),
+        ("C?G", "CPU 64 | undecided noise 128 | GPU 256"),
+        ("G?G", "GPU 64 | undecided noise 128 | GPU 256"),
+        ("GgG", "GPU 64-256"),
+        ("G=G", "GPU 64-256"),
+        ("G=gG", "GPU 64-512"),
+        ("CgC", "CPU 64 | undecided noise 128 | CPU 256"),  # it would cost up to 50 % there
+        ("Gg", "GPU 64 | undecided noise 128"),
+        ("GgC", "GPU 64 | undecided noise 128 | CPU 256"),
+        ("GxG", "GPU 64 | not timed mismatch 128 | GPU 256"),
+        ("G-G", "GPU 64 | not timed skipped 128 | GPU 256"),  # the gap is wider than 2.5
+        ("--", "not timed skipped 64-128"),
+    ],
+)
+def test_segments(letters: str, expected: str) -> None:
+    assert drawn(letters) == expected
+
+
+def test_a_gap_wider_than_two_and_a_half_ends_a_segment() -> None:
+    assert drawn("GG", WIDEST_GAP) == "GPU 64-160"
+    assert drawn("GG", WIDEST_GAP + 0.1) == "GPU 64 | GPU 166"
+
+
+def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough() -> None:
+    assert drawn("G-G", 1.5) == "GPU 64-144"
+    assert drawn("GxG", 1.5) == "GPU 64 | not timed mismatch 96 | GPU 144"
+
+
+def test_a_segment_carries_the_upper_bound_of_its_cost() -> None:
+    (part,) = segments_of(sizes("GgG"))
+    assert part.inside == (128,)
+    assert part.cost == pytest.approx(1 / 0.95 - 1)
+    (undecided,) = segments_of(sizes("?"))
+    assert undecided.cost == pytest.approx(1 / 0.7 - 1), "the better of both choices"
+    (untimed,) = segments_of(sizes("x"))
+    assert untimed.cost == math.inf
+
+
+@pytest.mark.parametrize(
+    ("letters", "kind"),
+    [
+        ("", NONE_TIMED), ("-x", NONE_TIMED), ("??", NOT_DECIDED), ("=?", NOT_DECIDED), ("==", ALL_EQUAL),
+        ("GG", ALWAYS), ("G-", ALWAYS), ("CC", NEVER), ("CGG", FROM), ("?GG", FROM), ("GgG", FROM), ("C?G?G", FROM),
+        ("CG?", WITHIN), ("G=", WITHIN), ("G?", WITHIN), ("CC?", UP_TO), ("C?C", UP_TO), ("?C", UP_TO), ("C=", UP_TO),
+        ("GC", FALLS), ("GC?", FALLS), ("CGC", SEVERAL), ("GCG", SEVERAL), ("C?GCG?", SEVERAL),
+    ],
+)  # fmt: skip
+def test_each_sweep_has_one_class(letters: str, kind: str) -> None:
+    assert class_of(sizes(letters)) == kind
+
+
+LETTERS = st.text("CG=?g-x", max_size=14)
+
+
+@given(LETTERS, st.floats(1.1, 3.5))
+def test_segments_hold_every_size_once_and_only_what_was_judged(letters: str, step: float) -> None:
+    given_sizes = sizes(letters, step)
+    found = segments_of(given_sizes)
+    known = {size.size: size for size in given_sizes}
+    held = [size for part in found for size in part.sizes]
+    assert held == sorted(set(held))
+    assert set(known) - set(held) <= {size.size for size in given_sizes if size.reason == SKIPPED}
+    assert all(below.last < above.first for below, above in pairwise(found))
+    for part in found:
+        if part.judgement != NOT_TIMED:
+            assert all(above <= WIDEST_GAP * below for below, above in pairwise(part.sizes))
+        for size in (known[each] for each in part.sizes):
+            assert size.judgement == part.judgement or (size.size in part.inside and size.winner is None)
+            assert part.winner is None or size.cost(part.winner) <= MOST_COST
+
+
+@given(LETTERS)
+def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(letters: str) -> None:
+    kind, timed = class_of(sizes(letters)), set(letters) - set("-x")
+    assert kind in CLASSES
+    assert (kind == ALWAYS) == (timed == {"G"})
+    assert (kind == NEVER) == (timed == {"C"})
+    last = letters.rstrip("-x")[-1:]
+    assert kind != FROM or last == "G"

@@ -1,0 +1,147 @@
+"""The sizes of a sweep judged under one condition: inputs on the GPU, with copies, without launch overhead, …"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged
+from cpugpu_tui.decide.verdict import TIE, Comparison
+from cpugpu_tui.report.segments import (
+    ACTIVE,
+    CLOSE,
+    EQUAL,
+    NO_CORE,
+    NOISY,
+    NOT_CONVERGED,
+    NOT_MEASURED,
+    NOT_TIMED,
+    ONE_DEVICE,
+    PENDING,
+    TOO_FEW,
+    UNDECIDED,
+    UNSURE,
+    Segment,
+    Size,
+    class_of,
+    segments_of,
+)
+from cpugpu_tui.state.state import Row
+
+NEAR_ONE = 1.1
+"""An interval within 1/1.1 to 1.1 is too close to call; a wider one that contains 1 is too noisy to judge."""
+
+
+@dataclass(frozen=True, eq=False)
+class Condition:
+    """The judgement of a sweep under one condition."""
+
+    key: str
+    """Key of a `WhatIf`."""
+    segments: tuple[Segment, ...]
+    """All its sizes, in rising order."""
+    changes: tuple[Change, ...]
+    """Each change of winner, with its bracket."""
+    kind: str
+    """Class of the sweep, one of `segments.CLASSES`."""
+    rows: tuple[Row, ...] = field(repr=False)
+    """In order of size."""
+    judgements: tuple[tuple[str, str], ...] = field(repr=False)
+    """Judgement and reason of each row."""
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Its sizes with times and ratio; made on access, because a report holds thousands."""
+        return tuple(self._sizes())
+
+    @property
+    def timed(self) -> tuple[Size, ...]:
+        """Its sizes that were timed on both devices."""
+        return tuple(size for size in self._sizes() if size.is_timed)
+
+    @property
+    def decided(self) -> tuple[Size, ...]:
+        """Its sizes with a winner."""
+        return tuple(size for size in self._sizes() if size.winner is not None)
+
+    @property
+    def crossover(self) -> Change | None:
+        """The last change of winner."""
+        return self.changes[-1] if self.changes else None
+
+    def at(self, row: Row) -> Size | None:
+        """Return the judged size of a row; None if it is not one of these."""
+        index = bisect_left(self.rows, row.case.size, key=lambda own: own.case.size)
+        is_known = index < len(self.rows) and self.rows[index].case == row.case
+        return self._size(index) if is_known else None
+
+    def _sizes(self) -> Iterator[Size]:
+        return map(self._size, range(len(self.rows)))
+
+    def _size(self, index: int) -> Size:
+        row = self.rows[index]
+        return _size(row, _comparison(self.key, row), self.judgements[index])
+
+
+def condition_of(key: str, rows: Sequence[Row]) -> Condition:
+    """Judge rows of one sweep under the condition with this key."""
+    ordered = tuple({row.case.size: row for row in sorted(rows, key=lambda row: row.case.size)}.values())
+    found = [_comparison(key, row) for row in ordered]
+    each = zip(ordered, found, strict=True)
+    points = judged(SweepPoint(row.case.size, own) for row, own in each if own is not None)
+    verdicts = {point.size: point.comparison for point in points}
+    judgements = tuple(
+        _judgement(row, own, verdicts.get(row.case.size)) for row, own in zip(ordered, found, strict=True)
+    )
+    sizes = list(map(_size, ordered, found, judgements))
+    return Condition(key, segments_of(sizes), changes_of(points), class_of(sizes), ordered, judgements)
+
+
+def _comparison(key: str, row: Row) -> Comparison | None:
+    """Return the comparison of a row that counts: finished or in progress, and not starved, which has none."""
+    return row.in_worlds.get(key) if row.status in ("active", "ok") else None
+
+
+def _size(row: Row, found: Comparison | None, judgement: tuple[str, str]) -> Size:
+    if found is None or row.cpu is None or row.cpu.latency_ns is None:
+        return Size(row.case.size, *judgement)
+    cpu_ns = row.cpu.latency_ns
+    return Size(row.case.size, *judgement, found, cpu_ns, cpu_ns / found.speedup)
+
+
+def _judgement(row: Row, own: Comparison | None, sure: Comparison | None) -> tuple[str, str]:
+    """Return judgement and reason of a row, from its own comparison and from that which the whole sweep leaves it."""
+    if own is None or sure is None:
+        return NOT_TIMED, _missing(row)
+    if sure.winner is not None:
+        return sure.winner, ""
+    if sure.verdict == TIE:
+        return EQUAL, ""
+    if own.low is None or own.high is None:
+        return UNDECIDED, TOO_FEW
+    if own.winner is not None:
+        return UNDECIDED, UNSURE
+    if own.low >= 1 / NEAR_ONE and own.high <= NEAR_ONE:
+        return UNDECIDED, CLOSE
+    return UNDECIDED, NOT_CONVERGED if _ran_out(row) else NOISY
+
+
+def _missing(row: Row) -> str:
+    """Return why a row has no times of both devices under a condition."""
+    if row.failure is not None:
+        return row.failure.kind
+    if row.is_starved:
+        return NO_CORE
+    if row.comparison is not None:
+        return NOT_MEASURED
+    if row.status in (PENDING, ACTIVE):
+        return row.status
+    return ONE_DEVICE if row.cpu is None or row.gpu is None else NOT_MEASURED
+
+
+def _ran_out(row: Row) -> bool:
+    """Whether time ran out before a row had the rounds that it may have."""
+    calibrated = [times.calibrated for times in row.times.values() if times.calibrated is not None]
+    most = max((each.max_rounds or each.rounds for each in calibrated), default=0)
+    return "not-converged" in row.marks and any(len(times.round_ns) < most for times in row.times.values())

@@ -1,0 +1,208 @@
+"""The report of a run: what its sweeps show, decided once for all faces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from cpugpu_tui import model
+from cpugpu_tui.analysis.answer import Printed
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
+from cpugpu_tui.report.conditions import Condition, condition_of
+from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, Size
+from cpugpu_tui.state.state import Row, RunState, once, threads_of
+from cpugpu_tui.workloads.contract import REGISTRY
+
+
+@dataclass(frozen=True, eq=False)
+class SweepReport:
+    """What the sizes of one workload show on one GPU."""
+
+    sweep: model.SweepKey
+    gpu: model.Device | None
+    """The GPU that it is about; None if the run has only one, or none."""
+    axis: str
+    """Meaning of a size: `n of two n×n matrices`, `hidden units`."""
+    threads: int
+    """CPU threads in force; 0 if not known."""
+    rows: tuple[Row, ...] = field(repr=False)
+    """In order of size."""
+    one_thread: tuple[Row, ...] = field(repr=False)
+    """Those of the same sweep with one CPU thread."""
+
+    @cached_property
+    def _conditions(self) -> dict[str, Condition]:
+        return {}
+
+    def under(self, key: str) -> Condition:
+        """Return the judgement under the condition with this key of a `WhatIf`."""
+        if key not in self._conditions:
+            self._conditions[key] = condition_of(key, self.one_thread if key == ONE_THREAD else self.rows)
+        return self._conditions[key]
+
+    @property
+    def resident(self) -> Condition:
+        """With the inputs on the GPU."""
+        return self.under(RESIDENT)
+
+    @property
+    def with_copies(self) -> Condition:
+        """With copies from and to pageable memory."""
+        return self.under(END_TO_END)
+
+    @property
+    def conditions(self) -> dict[str, Condition]:
+        """Key → judgement, for the conditions with times."""
+        found = {what_if.key: self.under(what_if.key) for what_if in WHAT_IFS}
+        return {key: each for key, each in found.items() if each.kind != NONE_TIMED}
+
+    def cause(self, *, moved: bool) -> Decomposition | None:
+        """Return the parts of a call at the smallest size that was timed, `moved` with copies."""
+        smallest = next((row for row in self.rows if row.comparison is not None and row.status in _USABLE), None)
+        return decomposition_of(smallest, moved=moved) if smallest is not None else None
+
+    @property
+    def printed(self) -> tuple[Printed, ...]:
+        """Times by the paper's clock, in order of size."""
+        return tuple(found for row in self.rows if row.status in _USABLE and (found := printed(row)) is not None)
+
+
+_USABLE = ("active", "ok")
+"""Status of the rows that count."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunReport:
+    """What a run shows. Made of its state and never stored."""
+
+    sweeps: tuple[SweepReport, ...]
+    """In plan order, of each GPU in turn; thread counts that are a column of another sweep are left out."""
+    is_survey: bool
+    """Whether the run searches many workloads, which share its time."""
+
+    @cached_property
+    def answered(self) -> tuple[SweepReport, ...]:
+        """Those with a size timed on both devices; of a survey those first in which the GPU wins earliest."""
+        found = [each for each in self.sweeps if each.resident.kind != NONE_TIMED]
+        return tuple(sorted(found, key=_place) if self.is_survey else found)
+
+    def by_class(self, key: str = RESIDENT) -> dict[str, tuple[SweepReport, ...]]:
+        """Return class → answered sweeps under a condition; every class is there, and every sweep in one."""
+        return {kind: tuple(each for each in self.answered if each.under(key).kind == kind) for kind in CLASSES}
+
+
+@once
+def report(run: RunState) -> RunReport:
+    """Return the report of a run, cached in its state."""
+    runs = [(gpu, run.on(gpu.name)) for gpu in run.gpus] if len(run.gpus) > 1 else [(None, run)]
+    sweeps = tuple(
+        sweep_report(seen, sweep, gpu) for gpu, seen in runs for sweep in seen.sweeps if not is_column(seen, sweep)
+    )
+    search = run.plan.search
+    is_survey = search is not None and search.device_s is not None and len(sweeps) > len(runs)
+    return RunReport(sweeps, is_survey)
+
+
+def sweep_report(run: RunState, sweep: model.SweepKey, gpu: model.Device | None = None) -> SweepReport:
+    """Return the report of one sweep, on the only GPU of the run or on `gpu`."""
+    rows = tuple(sorted(run.sweeps.get(sweep, ()), key=lambda row: row.case.size))
+    usable = [row for row in rows if row.status in _USABLE]
+    return SweepReport(sweep, gpu, axis_of(run, rows), threads_of(usable), rows, _one_thread(run, sweep))
+
+
+def _place(found: SweepReport) -> tuple[int, float]:
+    """Return the sort key of a sweep in a survey: the earlier on its axis the GPU wins, the smaller."""
+    condition = found.resident
+    decided = condition.decided
+    last_speedup = _speedup((condition.timed)[-1])
+    if condition.kind in (ALWAYS, FROM) and not condition.changes:
+        return CLASSES.index(ALWAYS), -_speedup(decided[0])
+    if condition.crossover is None:
+        return CLASSES.index(condition.kind), -last_speedup
+    first, last = condition.timed[0].size, condition.timed[-1].size
+    place = CLASSES.index(FROM) if condition.crossover.rises else CLASSES.index(condition.kind)
+    return place, math.log(condition.crossover.point / first) / math.log(last / first)
+
+
+def _speedup(size: Size) -> float:
+    return size.comparison.speedup if size.comparison is not None else 0.0
+
+
+# ------------------------------------------------------------------ sweeps that share their rows
+
+
+def main_threads(run: RunState, sweep: model.SweepKey) -> int:
+    """Return the threads of the row shared by sweeps that differ only in threads; 0 stands for all.
+
+    It is the largest number, preferably among sweeps with a size timed on both devices.
+    """
+    alike = {other[-1]: rows for other, rows in run.sweeps.items() if other[:-1] == sweep[:-1]}
+    compared = [count for count, rows in alike.items() if any(row.comparison is not None for row in rows)]
+    counts = compared or list(alike) or [sweep[-1]]
+    return 0 if 0 in counts else max(counts)
+
+
+def is_column(run: RunState, sweep: model.SweepKey) -> bool:
+    """Whether a sweep is a column in the rows of another sweep that differs only in CPU threads."""
+    return sweep[-1] != main_threads(run, sweep)
+
+
+def _one_thread(run: RunState, sweep: model.SweepKey) -> tuple[Row, ...]:
+    """Return the rows of the same sweep with one CPU thread, whose sizes a search may have chosen differently."""
+    return tuple(
+        other
+        for key, others in run.sweeps.items()
+        if key[:-1] == sweep[:-1] and key[-1] != sweep[-1]
+        for other in others
+        if other.status in _USABLE and threads_in_force(other) == 1
+    )
+
+
+def threads_in_force(row: Row) -> int:
+    """Return the CPU threads of a row, as calibrated or else as planned."""
+    calibrated = row.cpu.calibrated if row.cpu is not None else None
+    return calibrated.threads if calibrated is not None else row.case.threads
+
+
+def axis_of(run: RunState, rows: Sequence[Row]) -> str:
+    """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
+    name = rows[0].case.workload if rows else ""
+    if any(code.name == name for code in run.plan.codes):
+        from cpugpu_tui.workloads.own_code import SIZE  # see `OwnWorkloads.infos`
+
+        return SIZE
+    workload = REGISTRY.get(name)
+    return workload.axis if workload is not None else ""
+
+
+# ------------------------------------------------------------------ causes
+
+
+def decomposition_of(row: Row, *, moved: bool) -> Decomposition | None:
+    """Return the parts of one call on the GPU, `moved` with copies to and from the host."""
+    times = row.gpu
+    if times is None or row.status == "mismatch":
+        return None
+    to_gpu, back = times.median_ns(model.H2D_PAGEABLE), times.median_ns(model.D2H_PAGEABLE)
+    if moved and (to_gpu is None or back is None):
+        return None
+    return decompose(
+        times.median_ns(model.PAGEABLE) if moved else times.latency_ns,
+        times.median_ns(model.ENQUEUE), times.kernels_ns or times.median_ns(model.DEVICE_WARM),
+        times.median_ns(model.SYNCHRONISE),
+        to_gpu if moved else None, back if moved else None,
+    )  # fmt: skip
+
+
+def printed(row: Row) -> Printed | None:
+    """Return the times of a row by the paper's clock; None without them."""
+    if row.cpu is None or row.gpu is None or row.status == "mismatch":
+        return None
+    cpu, gpu, waited = (
+        row.cpu.median_ns(model.AS_WRITTEN),
+        row.gpu.median_ns(model.AS_WRITTEN),
+        row.gpu.median_ns(model.SYNCED),
+    )
+    return Printed(row.case.size, cpu, gpu, waited) if cpu and gpu and waited else None
