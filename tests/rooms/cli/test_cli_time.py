@@ -84,7 +84,7 @@ def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(
 
 def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
-    file.write_text("import os\nos._exit(5)\n")
+    file.write_text("import os\nos._exit(5)\ndef f(): ...\n")
     done = cpugpu("time", f"{file}:f", *HERE)
     assert done.code == EXIT_CASES_FAILED
     assert "your code" in " ".join(done.out.split())
@@ -92,7 +92,7 @@ def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine,
 
 def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
-    file.write_text("import time\nwhile True: time.sleep(1)\n")
+    file.write_text("import time\nwhile True: time.sleep(1)\ndef f(): ...\n")
     done = cpugpu("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--case-timeout", "2", "--json")
     assert done.code == EXIT_CASES_FAILED
     assert done.err.count(f"{file}, line 2: ") == 1

@@ -57,7 +57,7 @@ def made(target: str, *lets: tuple[str, str], n: int = 4) -> tuple[CodeWorkload,
     ("text", "parts"),
     [
         ("my_model.py:forward", ("my_model.py", "forward")),
-        ("~/a b/m.py:f", None),
+        ("~/a b/m.py:f", ("~/a b/m.py", "f")),
         ("torch.nn.functional:softmax", ("torch.nn.functional", "softmax")),
         ("x[1:n]", None),
         ("x @ x", None),
@@ -113,7 +113,7 @@ def test_what_cannot_be_called_is_named(tmp_path: Path, function: str, named: st
 )
 def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path: Path, text: str, named: str) -> None:
     path = tmp_path / "bad.py"
-    path.write_text(text)
+    path.write_text(f"{text}\ndef f(): return 1")
     with pytest.raises(UsageError) as error:
         made(f"{path}:f")
     assert str(path) in error.value.message

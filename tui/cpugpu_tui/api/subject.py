@@ -15,7 +15,8 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode
 from cpugpu_tui.workloads.code_target import load_target, parse_target
-from cpugpu_tui.workloads.own_code import DEVICE, SIZE, own_code
+from cpugpu_tui.workloads.own_code import own_code
+from cpugpu_tui.workloads.python_text import check_name, reading
 
 
 class Subject(NamedTuple):
@@ -67,8 +68,7 @@ def _divided(let: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], di
     lets: list[tuple[str, str]] = []
     values: dict[str, Any] = {}
     for name, value in let.items():
-        if not isinstance(name, str) or not name.isidentifier() or name in (SIZE, DEVICE):
-            raise UsageError(f"Invalid parameter name {name!r}.", "Use a Python name other than n and device.")
+        check_name(name)
         text = value if isinstance(value, str) else _literal(value)
         if text is None:
             values[name] = value
@@ -81,8 +81,9 @@ def _literal(value: object) -> str | None:
     """Return a number, None, or a container of such as Python text; None for any other value."""
     text = repr(value) if isinstance(value, (int, float, complex, tuple, list, dict, type(None))) else ""
     try:
-        return text if text and type(ast.literal_eval(text)) is type(value) else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with reading(text):
+            return text if text and type(ast.literal_eval(text)) is type(value) else None
+    except UsageError:
         return None
 
 

@@ -170,7 +170,7 @@ def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     """Return the meaning of the sizes of a workload: `n`, `batch`, `elements of each vector`."""
     name = rows[0].case.workload if rows else ""
     if any(code.name == name for code in run.plan.codes):
-        from cpugpu_tui.workloads.own_code import SIZE  # see `OwnWorkloads.infos`
+        from cpugpu_tui.workloads.python_text import SIZE  # see `OwnWorkloads.infos`
 
         return SIZE
     workload = REGISTRY.get(name)

@@ -9,7 +9,6 @@ import ast
 import os
 import re
 import sys
-import warnings
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
@@ -192,10 +191,11 @@ def _functions(path: str, _changed_ns: int, size_bytes: int) -> tuple[str, ...]:
         return ()
     with open(path, "rb") as file:
         source = file.read(LONGEST_FILE)
+    from cpugpu_tui.workloads.python_text import parsed  # see `infos`
+
     try:
-        with warnings.catch_warnings(action="ignore"):  # of invalid escapes in strings
-            body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = parsed(source)
+    except UsageError:
         return ()
     names = dict.fromkeys(each.name for each in body if isinstance(each, ast.FunctionDef))
     return tuple(sorted(names, key=lambda name: name.startswith("_")))

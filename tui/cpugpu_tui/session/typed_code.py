@@ -8,9 +8,8 @@ from __future__ import annotations
 import ast
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec, PathFinder
 from itertools import product
@@ -21,6 +20,7 @@ from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.workloads.code_target import parse_target
 from cpugpu_tui.workloads.own_code import compiled, hash_of_file, own_code
+from cpugpu_tui.workloads.python_text import check_name, parsed, quote, reading
 
 
 def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tuple[str, str], ...]]:
@@ -32,8 +32,10 @@ def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tup
     named: list[list[tuple[str, str]]] = []
     for let in lets:
         name, sign, values = let.partition("=")
-        if not sign or not name.strip().isidentifier() or not values.strip():
-            raise UsageError(f"Invalid parameter {let!r}.", "Write NAME=VALUE, for example k=3 or k=1,2,4.")
+        if not sign or not name.strip() or not values.strip():
+            raise UsageError(f"Invalid parameter {quote(let)}.", "Write NAME=VALUE, for example k=3 or k=1,2,4.")
+        if is_python or not name.strip().isidentifier():
+            check_name(name.strip())
         parts = split_values(values) if is_python else values.split(",")
         named.append([(name.strip(), value.strip()) for value in parts])
     return list(product(*named))
@@ -48,13 +50,14 @@ def let_texts(codes: Sequence[OwnCode]) -> list[str]:
 
 
 def split_values(text: str) -> list[str]:
-    """Return the parts between commas that stand in no brackets or quotes."""
+    """Return the parts between commas that stand in no brackets or quotes; the text itself if it is no Python."""
     try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return [text]
-    if isinstance(tree, ast.Tuple) and not text.lstrip().startswith("("):
-        return [ast.unparse(each) for each in tree.elts]
+        with reading(text):
+            tree = ast.parse(text, mode="eval").body
+            if isinstance(tree, ast.Tuple) and not text.lstrip().startswith("("):
+                return [ast.unparse(each) for each in tree.elts]
+    except UsageError:  # compiling it says why
+        pass
     return [text]
 
 
@@ -118,13 +121,15 @@ def _let_words(text: str) -> list[str]:
         UsageError: it is no Python, or more than assignments.
     """
     try:
-        statements = ast.parse(text.strip()).body
-    except (SyntaxError, ValueError):
+        statements = parsed(text.strip())
+    except UsageError:
         statements = [ast.Pass()]
     words = []
     for each in statements:
         if not isinstance(each, ast.Assign) or len(each.targets) != 1 or not isinstance(each.targets[0], ast.Name):
-            raise UsageError(f"Invalid parameters {text!r}.", "Write NAME=VALUE; NAME=VALUE, for example k=1,2; m=64.")
+            raise UsageError(
+                f"Invalid parameters {quote(text)}.", "Write NAME=VALUE; NAME=VALUE, for example k=1,2; m=64."
+            )
         words.append(f"{each.targets[0].id}={ast.get_source_segment(text.strip(), each.value)}")
     return words
 
@@ -139,7 +144,7 @@ def fields_of(plan: Plan, sizes: str | None) -> CodeFields | None:
         if setup is None:
             return None
         again = own_code(statement_of(first), "\n".join(first.setup), first.lets, in_place=first.in_place)
-    except (SyntaxError, ValueError, UsageError):
+    except UsageError:
         return None
     if replace(again, name=first.name, statement=first.statement, sha256=first.sha256) != first:
         return None
@@ -152,14 +157,14 @@ def _on_one_line(lines: Sequence[str]) -> str | None:
     """Return lines of Python separated by `; `, or by `LINE_BREAK` where that would be other code; None if by neither.
 
     Raises:
-        SyntaxError, ValueError: the lines are no Python.
+        UsageError: the lines are no Python.
     """
-    whole, joined = ast.dump(ast.parse("\n".join(lines))), "; ".join(line for line in lines if line.strip())
-    try:
+    joined = "; ".join(line for line in lines if line.strip())
+    with reading(joined):
+        whole = ast.dump(ast.parse("\n".join(lines)))
+    with suppress(UsageError), reading(joined):
         if ast.dump(ast.parse(joined)) == whole:
             return joined
-    except SyntaxError:
-        pass
     return None if any(LINE_BREAK in line for line in lines) else LINE_BREAK.join(lines)
 
 
@@ -250,9 +255,8 @@ def _text_of(file: str) -> str:
 def _statements(text: str, names: Sequence[str]) -> Iterator[ast.stmt]:
     """Yield what may define a dotted name, the likeliest first: its last definition or import, then `import *`."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of invalid escapes in strings
-            body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = parsed(text)
+    except UsageError:
         return
     for depth, name in enumerate(names, 1):
         every = list(_defining(body))

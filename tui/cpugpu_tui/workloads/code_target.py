@@ -7,22 +7,24 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads.own_files import described
+from cpugpu_tui.workloads.python_text import AS_ARGUMENTS, FUNCTION, INPUTS, NAMED, POSITIONAL, as_python_names
 
-FUNCTION, INPUTS, POSITIONAL, NAMED = "_function", "_inputs", "_positional", "_named"
-"""Names that stand for the function, the function `inputs` beside it, and what that returns."""
-
-_TARGET = re.compile(r"(?P<module>[^\s:]+\.py|[A-Za-z_]\w*(?:\.\w+)*):(?P<name>[A-Za-z_][\w.]*)")
+_TARGET = re.compile(r"(?P<module>[^\n]+\.py|[^\W\d]\w*(?:\.\w+)*):(?P<name>[^\W\d][\w.]*)")
+"""Names may have letters of any script, as in Python, and paths may have spaces."""
 
 
 def parse_target(text: str) -> tuple[str, str] | None:
     """Return file or module, and function, of `file.py:function` or `package.module:function`; None for other code."""
-    found = _TARGET.fullmatch(text.strip())
+    module, colon, name = text.strip().rpartition(":")
+    found = _TARGET.fullmatch(module + colon + as_python_names(name))
     return (found["module"], found["name"]) if found else None
 
 
@@ -40,11 +42,18 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
     inputs = getattr(found, "inputs", None)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise UsageError(f"{module} has no function {name!r}.", "Name a function that it defines.")
+            raise no_function(module, name, dir(found))
         found = getattr(found, part)
     if not callable(found):
         raise UsageError(f"{name!r} of {module} cannot be called: it is {type(found).__name__}.", "Name a function.")
     return found, inputs if callable(inputs) and inputs is not found else None
+
+
+def no_function(module: str, name: str, names: Iterable[str]) -> UsageError:
+    """Return the error that a file or module has no function of this name; `names` are those that it has."""
+    near = get_close_matches(name.rpartition(".")[2], names, 1)
+    remedy = f"Did you mean {near[0]!r}?" if near else "Name a function that it defines."
+    return UsageError(f"{module} has no function {name!r}.", remedy)
 
 
 def _module_of_file(path: str) -> ModuleType:
@@ -105,7 +114,7 @@ def call_of(target: str, function: Any, inputs: Any, lets: tuple[str, ...]) -> t
             f"{target} needs a value for {' and '.join(missing)}.",
             f"Add --let {missing[0]}='torch.rand(n)' or a function inputs(n) to the file.",
         )
-    setup = f"{POSITIONAL}, {NAMED} = _as_arguments({INPUTS}(n))"
+    setup = f"{POSITIONAL}, {NAMED} = {AS_ARGUMENTS}({INPUTS}(n))"
     return f"{FUNCTION}({', '.join([f'*{POSITIONAL}', *passed, f'**{NAMED}'])})", (setup,)
 
 

@@ -12,13 +12,14 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
 from cpugpu_tui.workloads.captured_values import on_host, with_captured
-from cpugpu_tui.workloads.code_target import FUNCTION, INPUTS, as_arguments, call_of, load_target
+from cpugpu_tui.workloads.code_target import as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, tensors
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
 from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
-from cpugpu_tui.workloads.own_code import DEVICE, LIBRARIES, SIZE, compiled, hash_of_file, info_of, names_in
+from cpugpu_tui.workloads.own_code import LIBRARIES, compiled, hash_of_file, info_of, names_in
 from cpugpu_tui.workloads.own_command import CommandWorkload
+from cpugpu_tui.workloads.python_text import AS_ARGUMENTS, DEVICE, FUNCTION, INPUTS, SIZE
 
 if TYPE_CHECKING:
     import torch
@@ -65,7 +66,7 @@ class CodeWorkload(Workload):
             names = (*(name for name, _ in code.lets), *own.values)
             statement, setup = call_of(code.statement, function, inputs, names)
             code = replace(code, statement=statement, setup=(*code.setup, *setup))
-            self._given = {FUNCTION: function, INPUTS: inputs, "_as_arguments": as_arguments}
+            self._given = {FUNCTION: function, INPUTS: inputs, AS_ARGUMENTS: as_arguments}
         self._compiled = compiled(replace(code, target=()))
         self._outlines: dict[tuple[int, int], Outline | None] = {}
         self.makes_tensors = False

@@ -20,10 +20,8 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import COMPILED, MAX_SIZE, OwnCode, WorkloadInfo
 from cpugpu_tui.model.line_costs import SETUP, STATEMENT
 from cpugpu_tui.workloads.caller_code import caller_code
-from cpugpu_tui.workloads.code_target import parse_target
-
-SIZE, DEVICE = "n", "device"
-"""Names that the harness defines for the code: the size, and the device that the statement runs on."""
+from cpugpu_tui.workloads.code_target import no_function, parse_target
+from cpugpu_tui.workloads.python_text import SIZE, check_name, quote, reading, top_level_names
 
 LIBRARIES = {"torch": "torch", "np": "numpy", "F": "torch.nn.functional", "math": "math"}
 """Names that the code may use without importing them, and their modules."""
@@ -33,6 +31,9 @@ LONGEST_VALUES = 31
 
 LONGEST_FILE = 10_000_000
 """Bytes of a Python file."""
+
+LONGEST_PARSED = 300_000
+"""Bytes of a file that is parsed while its name is typed: 0.2 s. Longer ones are parsed only where they run."""
 
 LONGEST = 10_000
 """Characters of setup and statement together."""
@@ -58,16 +59,29 @@ def own_code(
     if target and target[0].endswith(".py"):
         path = os.path.abspath(os.path.expanduser(target[0]))
         target, sha256 = (path, target[1]), hash_of_file(path)
+        _require_function(path, target[1])
     if len(statement) + sum(map(len, lines)) > LONGEST:
         raise UsageError(f"The code has more than {LONGEST:,} characters.", "Put it into a file and import it.")
     if not statement or "\n" in statement:
-        raise UsageError(f"Invalid statement {statement!r}: it must be one line.", "Put other lines into --setup.")
+        raise UsageError(f"Invalid statement {quote(statement)}: it must be one line.", "Put other lines into --setup.")
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
     name = name_of(statement, repr((statement, lines, odd)), values)
     code = OwnCode(name, statement, lines, lets, target or (), sha256, in_place)
     compiled(code)
     return code
+
+
+def _require_function(path: str, name: str) -> None:
+    """Check that a file has a function, as far as its text tells.
+
+    Raises:
+        UsageError: nothing at its top level has this name.
+    """
+    with open(path, "rb") as file:
+        names = top_level_names(file.read(LONGEST_PARSED)) if os.path.getsize(path) <= LONGEST_PARSED else None
+    if names is not None and name.partition(".")[0] not in names:
+        raise no_function(path, name, names)
 
 
 def name_of(statement: str, whole: str, values: str) -> str:
@@ -110,6 +124,8 @@ class Compiled(NamedTuple):
 
     setup: CodeType
     lets: tuple[tuple[str, CodeType], ...]
+    text: str
+    """The statement as it was typed."""
     statement: ast.Module
     """The statement as a function body that returns its value."""
     names: frozenset[str]
@@ -123,7 +139,9 @@ class Compiled(NamedTuple):
         function = made.body[0]
         assert isinstance(function, ast.FunctionDef)
         function.body = body
-        exec(compile(ast.fix_missing_locations(made), STATEMENT, "exec"), space)
+        with reading(self.text, "statement"):
+            code = compile(ast.fix_missing_locations(made), STATEMENT, "exec", dont_inherit=True)
+        exec(code, space)
         found: Callable[..., Any] = space["statement"]
         return found
 
@@ -137,17 +155,20 @@ def compiled(code: OwnCode) -> Compiled:
     """
     if code.argv:
         nothing = compile("", STATEMENT, "exec")
-        return Compiled(nothing, (), ast.Module([], []), frozenset(), any("{n}" in word for word in code.argv))
+        return Compiled(nothing, (), "", ast.Module([], []), frozenset(), any("{n}" in word for word in code.argv))
     setup_text = "\n".join(code.setup)
     setup = _compiled(setup_text, "exec", "setup", SETUP)
-    lets = tuple((name, _compiled(value, "eval", f"value of --let {name}", "<let>")) for name, value in code.lets)
     for name, _ in code.lets:
-        if not name.isidentifier() or name in (SIZE, DEVICE):
-            raise UsageError(f"Invalid parameter name {name!r}.", "Use a Python name other than n and device.")
+        check_name(name)
+    lets = tuple((name, _compiled(value, "eval", f"value of --let {name}", "<let>")) for name, value in code.lets)
     if code.target:
-        return Compiled(setup, lets, ast.Module([], []), frozenset(), SIZE in _all_names(setup, lets))
+        return Compiled(setup, lets, "", ast.Module([], []), frozenset(), SIZE in _all_names(setup, lets))
     whole = _compiled(code.statement, "exec", "statement", STATEMENT)
-    tree = ast.parse(code.statement)
+    with reading(code.statement, "statement"):
+        tree = ast.parse(code.statement)
+    if not tree.body:
+        reason = "a comment runs nothing"
+        raise UsageError(f"Invalid statement {quote(code.statement)}: {reason}.", "Write, for example, x @ x.")
     last = tree.body[-1]
     if isinstance(last, ast.Expr):
         tree.body[-1] = ast.copy_location(ast.Return(last.value), last)
@@ -156,7 +177,7 @@ def compiled(code: OwnCode) -> Compiled:
     for name, text in ((SETUP, setup_text), (STATEMENT, code.statement)):
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)  # lines for tracebacks
     names = frozenset(names_in(whole))
-    return Compiled(setup, lets, tree, names, SIZE in names | _all_names(setup, lets))
+    return Compiled(setup, lets, code.statement, tree, names, SIZE in names | _all_names(setup, lets))
 
 
 def _all_names(setup: CodeType, lets: tuple[tuple[str, CodeType], ...]) -> frozenset[str]:
@@ -164,12 +185,8 @@ def _all_names(setup: CodeType, lets: tuple[tuple[str, CodeType], ...]) -> froze
 
 
 def _compiled(text: str, mode: str, what: str, file: str) -> CodeType:
-    try:
+    with reading(text, what):
         return compile(text, file, mode, dont_inherit=True)
-    except (SyntaxError, ValueError) as error:  # ValueError: a null character
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and what == "setup" else ""
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise UsageError(f"Invalid {what} {text!r}{line}: {reason}.", "Correct the Python code.") from None
 
 
 def names_in(code: CodeType) -> Iterator[str]:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, WorkloadInfo
 from cpugpu_tui.workloads.contract import Costs, Workload
-from cpugpu_tui.workloads.own_code import DEVICE, LONGEST, SIZE, info_of, name_of
+from cpugpu_tui.workloads.own_code import LONGEST, info_of, name_of
+from cpugpu_tui.workloads.python_text import DEVICE, SIZE, quote
 
 _PYTHON = re.compile(r"python[0-9.]*")
 
@@ -33,11 +34,23 @@ def own_command(words: Sequence[str], lets: tuple[tuple[str, str], ...] = (), st
     started = _split(startup) if startup is not None else ()
     for program in (words[0], *started[:1]):
         if "{" not in program and shutil.which(program) is None:
-            raise UsageError(f"Cannot run {program!r}: no such program.", "Give its path, or correct the name.")
+            reason, remedy = _why_not_run(program)
+            raise UsageError(f"Cannot run {quote(program)}: {reason}.", remedy)
     odd = [value for _, value in lets if not re.fullmatch(r"[\w.-]{1,20}", value)]
     values = "".join(f",{name}={value}" for name, value in lets if value not in odd)
     name = name_of(" ".join(map(os.path.basename, words[:2])), repr((words, started, odd)), values)
     return OwnCode(name, statement, lets=lets, argv=tuple(words), startup=started)
+
+
+def _why_not_run(program: str) -> tuple[str, str]:
+    """Return why the shell would not find a program, and what to do."""
+    if os.path.isdir(program):
+        return "it is a folder", "Give the path of a program."
+    if not os.path.isfile(program):
+        return "no such program", "Give its path, or correct the name."
+    if not os.access(program, os.X_OK):
+        return "the file is not executable", f"Name its interpreter first, or run chmod +x {shlex.quote(program)}."
+    return "no such program on the PATH", f"Give its path, {shlex.quote(os.path.join(os.curdir, program))}."
 
 
 def _split(text: str) -> tuple[str, ...]:

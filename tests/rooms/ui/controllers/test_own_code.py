@@ -372,3 +372,12 @@ async def test_the_key_answers_in_a_demo_and_in_a_replay_with_why_not() -> None:
         await pilot.press("o")
         assert isinstance(app.screen, MainScreen)
         assert "Own code" in status(pilot)
+
+
+async def test_a_comment_as_code_is_an_error_in_the_form() -> None:
+    """It ended the app while it was typed."""
+    async with opened() as pilot:
+        await open_form(pilot)
+        await type_in(pilot, code="#")
+        await settled(pilot, lambda: "comment" in said(pilot))
+        assert isinstance(pilot.app.screen, CodeForm)

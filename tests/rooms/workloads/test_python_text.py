@@ -1,0 +1,128 @@
+"""Texts of a person that are read as Python: whatever they hold, the answer is one error with a remedy, or code."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.session.own_workloads import completions
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.typed_code import CodeFields, function_source, parameters, request_of
+from cpugpu_tui.workloads.code_target import parse_target
+from cpugpu_tui.workloads.own_code import own_code
+from cpugpu_tui.workloads.own_command import own_command
+
+DEEP = "x" + "-" * 9_000 + "1"
+"""MemoryError of Python's parser."""
+LONG = "1" + "+1" * 4_000
+"""RecursionError of its compiler."""
+
+HOSTILE = ("#", "# x", ";", "(" * 300, DEEP, LONG, "\0", "'\ud800'", "1" * 5_000, "return", "yield", "await x",
+           "nonlocal x", "x: ", "lambda", "é = ", "\\", "'''", "f'{'", "class = 1", "*", "x y", "%x")  # fmt: skip
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "statement": own_code,
+    "setup": lambda text: own_code("x", text),
+    "value": lambda text: [own_code("x", "", lets) for lets in parameters([f"k={text}"])],
+    "values": lambda text: [own_code("x", "", lets) for lets in parameters([f"k=1,{text}"])],
+    "name": lambda text: parameters([f"{text}=1"]),
+    "form": lambda text: request_of(CodeFields(text, sizes="8"), PlanRequest(())),
+    "form's setup": lambda text: request_of(CodeFields("x", text, sizes="8"), PlanRequest(())),
+    "form's parameters": lambda text: request_of(CodeFields("x", lets=text, sizes="8"), PlanRequest(())),
+}
+
+
+def refusal(call: Callable[[], object]) -> UsageError | None:
+    try:
+        call()
+    except UsageError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_no_text_ends_the_program(reader: str) -> None:
+    """`#` was an IndexError that ended the app while it was typed; deep nesting is a MemoryError."""
+    for text in HOSTILE:
+        error = refusal(partial(READERS[reader], text))
+        assert error is None or error.remedy
+        assert len(str(error)) < 500, "the reason must not be cut off"
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_python_file_ends_the_program(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hostile.py").write_bytes(text.encode("utf-8", "surrogatepass"))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert completions(f"{tmp_path}/hostile.py:") == []
+    assert function_source("hostile", "f") is None
+    error = refusal(lambda: own_code(f"{tmp_path}/hostile.py:f"))
+    assert error is None or error.remedy
+
+
+def test_reading_code_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own_code("'\\d'", "1 is 1")
+
+
+@pytest.mark.parametrize("name", ["class", "None", "__debug__", "n", "device", "_function", "1k", "a.b"])
+def test_a_parameter_has_a_name_that_code_can_use(name: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parameters([f"{name}=1"])
+    assert name in error.value.message
+
+
+def test_a_command_takes_a_word_of_python_as_a_parameter() -> None:
+    lets = parameters(["class=a"], is_python=False)
+    assert own_command(("echo", "{class}"), lets[0]).lets == (("class", "a"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("f.py:ünïcödé", ("f.py", "ünïcödé")),
+        ("f.py:u\u0308", ("f.py", "ü")),  # as macOS writes it, and as Python keeps it
+        ("päket.modul:größe", ("päket.modul", "größe")),
+        ("my files/f.py:forward", ("my files/f.py", "forward")),
+        ("f.py:1st", None),
+        ("x[1:2]", None),
+    ],
+)
+def test_a_function_may_have_any_name_of_python(text: str, target: tuple[str, str] | None) -> None:
+    """`f.py:ünïcödé` was taken for an expression, and a threshold of it was written."""
+    assert parse_target(text) == target
+
+
+def test_a_mistyped_function_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """A run with no time in it was saved, and the error did not say what was meant."""
+    file = tmp_path / "f.py"
+    file.write_text("def forward(x):\n    return x\n")
+    with pytest.raises(UsageError) as error:
+        own_code(f"{file}:forwrad")
+    assert "'forward'" in error.value.remedy
+    for text in ("from torch import *", "globals()['forwrad'] = abs", "def ("):  # its text does not tell
+        file.write_text(text)
+        assert own_code(f"{file}:forwrad").target == (str(file), "forwrad")
+
+
+@pytest.mark.parametrize(
+    ("kind", "named"),
+    [("folder", "folder"), ("file", "executable"), ("missing", "no such program")],
+)
+def test_a_command_that_cannot_be_run_has_the_true_reason(kind: str, named: str, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    if kind == "folder":
+        os.mkdir(program)
+    elif kind == "file":
+        program.touch()
+    with pytest.raises(UsageError) as error:
+        own_command((str(program),))
+    assert named in error.value.message
+    assert error.value.remedy
