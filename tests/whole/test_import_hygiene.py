@@ -210,7 +210,7 @@ def test_no_file_is_longer_than_a_person_reads_at_once() -> None:
 
 
 CROWDED = {"tui/cpugpu_tui", "tests/rooms"}
-"""The rooms themselves, and their tests: one name each. `errors.py` stays outside of `model`, whose import takes --help 20 ms."""
+"""The rooms themselves, and their tests: one name each. `errors.py` stays outside of `model`, to keep --help quick."""
 
 
 def test_no_folder_holds_more_than_a_person_overlooks() -> None:
