@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cpugpu_tui.workloads import Setting, Workload, find
-from cpugpu_tui.workloads.drawing import layers
+from cpugpu_tui.workloads.families.drawing import layers
 from cpugpu_tui.workloads.mnist import data
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 

@@ -16,7 +16,7 @@ from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import Setting, Workload, find
-from cpugpu_tui.workloads.drawing import layers
+from cpugpu_tui.workloads.families.drawing import layers
 from cpugpu_tui.workloads.mnist import data
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 

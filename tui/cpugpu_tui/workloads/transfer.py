@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.workloads.contract import Costs, Step, Workload, workload
-from cpugpu_tui.workloads.drawing import normals, uniforms
+from cpugpu_tui.workloads.families.drawing import normals, uniforms
 
 if TYPE_CHECKING:
     import torch

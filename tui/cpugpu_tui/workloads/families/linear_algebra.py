@@ -9,7 +9,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.workloads.contract import Workload, workload
-from cpugpu_tui.workloads.drawing import normals
+from cpugpu_tui.workloads.families.drawing import normals
 
 if TYPE_CHECKING:
     import torch

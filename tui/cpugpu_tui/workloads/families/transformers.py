@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.workloads.contract import Workload, workload
-from cpugpu_tui.workloads.drawing import normals
+from cpugpu_tui.workloads.families.drawing import normals
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.workloads.contract import Step, Workload, workload
-from cpugpu_tui.workloads.drawing import normals
+from cpugpu_tui.workloads.families.drawing import normals
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.workloads.contract import CLOCK_FAIR, AsWritten, Report, Step, Workload, workload
-from cpugpu_tui.workloads.drawing import layers
+from cpugpu_tui.workloads.families.drawing import layers
 from cpugpu_tui.workloads.mnist import data
 from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
 
