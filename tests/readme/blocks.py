@@ -74,11 +74,6 @@ def recording() -> Recording:
     return shipped()
 
 
-def demo_output(name: str) -> str:
-    """Return what `run` printed of a run of the demo."""
-    return run_output(next(run.state for run in recording().runs if run.name == name))
-
-
 def time_output() -> str:
     """Return what `time` printed of a typed expression on an H200 (2026-11-22)."""
     (run,) = read_runs(gzip.decompress(TIMED.read_bytes()), TIMED.name)
@@ -160,7 +155,6 @@ def quoted(name: str) -> str:
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "time": time_output,
-    "batch": lambda: demo_output("mnist-batch"),
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
     "figures": lambda: quoted("figures"),
