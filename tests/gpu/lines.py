@@ -40,8 +40,13 @@ def pytest_report_teststatus(report: pytest.TestReport | pytest.CollectReport) -
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Print how a test ended, once: after its call, or after a set-up that failed or skipped it."""
+    """Print how a test ended, once: after its call, or after a set-up that failed or skipped it.
+
+    A worker of xdist is silent: it loads this plugin, too, and the controller gets all reports.
+    """
     global _ended
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        return
     _spent_s[report.nodeid] = _spent_s.get(report.nodeid, 0.0) + report.duration
     if (report.when == "setup" and report.passed) or (report.when == "teardown" and not report.failed):
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +19,9 @@ from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.torch_devices import first_line, resolve, why_no_gpu
 from cpugpu_tui.timing.torch_machine import TorchMachine, tensors_in
 from cpugpu_tui.workloads import find
+from cpugpu_tui.workloads.code_workload import CodeWorkload
+from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.workloads.own_code import own_code
 
 MATMUL = Case("matmul", 32)
 
@@ -124,6 +128,41 @@ def test_a_dot_product_near_zero_is_no_mismatch(machine: TorchMachine) -> None:
     check = machine.check(case, (row, column), {"cpu": result}, exact=True)
     assert check is not None
     assert check.error < 1e-6
+
+
+@pytest.fixture
+def ordered(machine: TorchMachine) -> Iterator[Any]:
+    """What checks a result of typed code on an input in which three numbers are equal."""
+    made = CodeWorkload(own_code("x.sort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
+    other = CodeWorkload(own_code("x.argsort()", "x = torch.tensor([3.0, 1.0, 1.0, 1.0, 2.0])"))
+    REGISTRY.update({each.name: each for each in (made, other)})
+
+    def check(result: Any) -> Any:
+        workload = other if isinstance(result, torch.Tensor) else made
+        inputs = workload.inputs(1, torch.float32, torch.Generator().manual_seed(1))
+        return machine.check(Case(workload.name, 1), inputs, {"cuda:0": result}, exact=True)
+
+    yield check
+    for each in (made, other):
+        del REGISTRY[each.name]
+
+
+RIGHT, PLACES = torch.tensor([1.0, 1.0, 1.0, 2.0, 3.0]), torch.tensor([2, 1, 3, 4, 0])
+
+
+def test_equal_numbers_may_be_sorted_in_any_order(ordered: Any) -> None:
+    """As on an H100, which sorts stably, beside a CPU with AVX-512, which does not."""
+    for places in (PLACES, torch.tensor([3, 2, 1, 4, 0])):
+        assert ordered(torch.return_types.sort((RIGHT, places))).error == 0.0
+    with pytest.raises(CaseError) as caught:
+        ordered(torch.return_types.sort((RIGHT.flip(0), PLACES)))
+    assert caught.value.kind == "mismatch"
+
+
+def test_indices_alone_that_differ_say_how_to_define_them(ordered: Any, words: GoldenWords) -> None:
+    with pytest.raises(CaseError) as caught:
+        ordered(PLACES)
+    words(told(caught.value))
 
 
 def test_nothing_differs_from_nothing() -> None:

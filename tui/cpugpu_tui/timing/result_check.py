@@ -10,8 +10,14 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.model import Case, Check
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.workloads import Workload
-from cpugpu_tui.workloads.containers import combined, doubled, moved, numbers
+from cpugpu_tui.workloads.containers import combined, defined_numbers, doubled, moved, numbers
 from cpugpu_tui.workloads.outline import default_dtype
+
+REMEDY = "Do not use the times of this case. Report the mismatch."
+
+UNDEFINED_ORDER_REMEDY = (
+    "If these are indices, equal values may have theirs in any order: use stable=True, or return the values, too."
+)
 
 
 def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
@@ -50,9 +56,15 @@ def check_results(case: Case, inputs: tuple[Any, ...], results: dict[str, Any], 
             f"The results have an error of {error:.3g} (allowed: {tolerance:g})."
             if has_own_error
             else f"The results differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
-            "Do not use the times of this case. Report the mismatch.",
+            UNDEFINED_ORDER_REMEDY if _all_integers(results) else REMEDY,
         )
     return Check(against, error, tolerance)
+
+
+def _all_integers(results: dict[str, Any]) -> bool:
+    return not any(
+        each.is_floating_point() or each.is_complex() for result in results.values() for each in numbers(result)
+    )
 
 
 def _reference(workload: Workload, case: Case, doubles: tuple[Any, ...]) -> Any:
@@ -71,9 +83,10 @@ def _own_error(workload: Workload, case: Case, result: Any, doubles: tuple[Any, 
 def pairs(result: Any, reference: Any) -> Iterator[tuple[Any, Any]]:
     """Yield a result's numbers with those of the reference, float64 on the host: two tensors, or two of each kind.
 
-    Floating-point numbers and integers are compared apart: large indices would hide errors of small values.
+    Floating-point numbers and integers are compared apart: large indices would hide errors of small values. Indices
+    beside values, as of `sort`, are not compared.
     """
-    own, other = numbers(result), numbers(reference)
+    own, other = defined_numbers(result), defined_numbers(reference)
     if len(own) == len(other) == 1:
         yield combined(own), combined(other)
         return
