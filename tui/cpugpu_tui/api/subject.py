@@ -38,7 +38,7 @@ def subject_of(
     lets, values = _divided(let)
     if not isinstance(what, str) and not callable(what):
         raise UsageError(
-            f"Cannot time {_article(type(what).__name__)}.", "Give an expression, 'file.py:function' or a function."
+            f"Cannot time {article(type(what).__name__)}.", "Give an expression, 'file.py:function' or a function."
         )
     if isinstance(what, str) and inputs is not None and parse_target(what) is None:
         raise UsageError("inputs works only with a function.", "Make the inputs of an expression in setup.")
@@ -46,7 +46,7 @@ def subject_of(
     if inputs is not None and text is not None and not _stands_beside(inputs, what):
         values_reason = "the function for inputs exists only there"
     else:
-        values_reason = next((f"{name} is {_article(type(value).__name__)}" for name, value in values.items()), "")
+        values_reason = next((f"{name} is {article(type(value).__name__)}" for name, value in values.items()), "")
     if text is not None and not values_reason:
         return Subject(own_code(text, setup, lets, in_place=in_place))
     if isinstance(what, str):
@@ -150,7 +150,7 @@ def _why_not_importable(what: object) -> str:
     if name.startswith("lambda"):
         return "a lambda cannot be imported"
     if not hasattr(what, "__qualname__"):
-        return f"{_article(type(what).__name__)} cannot be imported"
+        return f"{article(type(what).__name__)} cannot be imported"
     if "<locals>" in str(getattr(what, "__qualname__", "")):
         return f"{name} is defined inside another function"
     if getattr(what, "__module__", "") == "__main__":
@@ -172,5 +172,6 @@ def in_python(text: str) -> str:
     )
 
 
-def _article(noun: str) -> str:
+def article(noun: str) -> str:
+    """Return a noun with its article."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -5,21 +5,24 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from cpugpu_tui.api.subject import Subject, in_python, subject_of
+from cpugpu_tui.agent.main import THREAD_NAME
+from cpugpu_tui.api.arguments import Arguments, checked
+from cpugpu_tui.api.subject import in_python
 from cpugpu_tui.cli.output.tables import state_text
 from cpugpu_tui.cli.running.one_run import controller_facts, telemetry
-from cpugpu_tui.cli.running.options import RunOptions, simulation
+from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.config.parsing import parse_sizes
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
-from cpugpu_tui.model import MAX_SIZE, PAGEABLE, Event, RunFinished
+from cpugpu_tui.model import MAX_SIZE, PAGEABLE, Event, Plan, RunFinished
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
@@ -37,6 +40,12 @@ from cpugpu_tui.workloads.caller_code import held
 
 Sizes = int | str | Iterable[int]
 What = str | Callable[..., Any]
+
+_in_this_process = threading.Lock()
+"""Held by the call whose code runs in this process."""
+
+OTHERS_PATIENCE_S = 600.0
+"""How long a call waits for another one."""
 
 THREAD_PATIENCE_S = 1.0
 """How long ctrl+c waits for code in the caller's process: it stops after the block in flight."""
@@ -79,16 +88,17 @@ def crossover(
         UsageError: an argument or the code is wrong. A failure of a single size is in its row instead.
         UnfitError: the machine cannot run it.
     """
-    subject = subject_of(what, setup, let or {}, inputs, in_place=in_place)
-    sizes = _sizes(n)
+    asked = checked(
+        what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
+        rounds=rounds, max_seconds=max_seconds, simulate=simulate, save=save,
+    )  # fmt: skip
+    sizes = asked.sizes
     is_range = sizes.count(":") == 1 and "," not in sizes
     # A range without a step would be every size of it: a step beyond its end checks both ends and nothing else.
     if len(parse_sizes(f"{sizes}:{MAX_SIZE}" if is_range else sizes)) < 2 and not is_range:
         raise UsageError(f"Cannot search at one size, {sizes}.", "Give both ends, as in n='16:4096', or use time_on().")
     sizes = ",".join(sizes.split(":")) if is_range else sizes
-    return _run(
-        subject, sizes, dtype, threads, device, rounds, max_seconds, simulate, find_crossover=True, save=save
-    )  # fmt: skip
+    return _run(asked, sizes, find_crossover=True)
 
 
 def time_on(
@@ -115,36 +125,46 @@ def time_on(
         UsageError: an argument or the code is wrong. A failure of a single size is in its row instead.
         UnfitError: the machine cannot run it.
     """
-    subject = subject_of(what, setup, let or {}, inputs, in_place=in_place)
-    sizes = _sizes(n)
+    asked = checked(
+        what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
+        rounds=rounds, max_seconds=max_seconds, simulate=simulate, save=save,
+    )  # fmt: skip
+    sizes = asked.sizes
     if sizes.count(":") == 1 and "," not in sizes:
         raise UsageError(f"The range {sizes!r} has no step.", "Add one, as in 16:4096:16, or search with crossover().")
-    return _run(
-        subject, sizes, dtype, threads, device, rounds, max_seconds, simulate, find_crossover=False, save=save
-    )  # fmt: skip
+    return _run(asked, sizes, find_crossover=False)
 
 
-def _sizes(n: Sizes) -> str:
-    """Return sizes as `--n` takes them."""
-    if isinstance(n, str):
-        return n.strip()
-    return ",".join(map(str, n)) if isinstance(n, Iterable) else str(n)
+def _run(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
+    """Run a plan to its end. ctrl+c raises KeyboardInterrupt after the agent's process has ended.
+
+    Code that runs in this process is timed alone: two calls from two threads would disturb each other's times, and
+    code that is being timed cannot time.
+    """
+    if threading.current_thread().name == THREAD_NAME:
+        raise UsageError("This call is inside code that is being timed.", "Time one of the two, not both.")
+    if asked.subject.own is None:
+        return _run_plan(asked, sizes, find_crossover=find_crossover)
+    if not _in_this_process.acquire(timeout=OTHERS_PATIENCE_S):
+        raise UnfitError("Another thread has been timing code for 10 minutes.", "Wait for it, then call again.")
+    try:
+        return _run_plan(asked, sizes, find_crossover=find_crossover)
+    finally:
+        _in_this_process.release()
 
 
-def _run(
-    subject: Subject, sizes: str, dtype: object, threads: int | str | None, device: str | Sequence[str] | None,
-    rounds: int | None, max_seconds: float | None, simulate: str | None, *, find_crossover: bool, save: bool,
-) -> Result:  # fmt: skip
-    """Run a plan to its end. ctrl+c raises KeyboardInterrupt after the agent's process has ended."""
-    simulate = simulate if simulate is not None else os.environ.get("CPUGPU_SIMULATE") or None
-    own = OwnWorkloads(codes=(subject.code,))
-    plan = build_plan(PlanRequest(
-        names=(subject.code.name,), sizes=sizes, find_crossover=find_crossover,
-        dtype=None if dtype is None else str(dtype),
-        threads=None if threads is None else str(threads),
-        devices=(device,) if isinstance(device, str) else tuple(device or ["auto"]),
-        rounds=rounds, max_seconds=max_seconds, simulation=simulation(simulate), own=own,
+def _plan_of(asked: Arguments, own: OwnWorkloads, sizes: str, *, find_crossover: bool) -> Plan:
+    return build_plan(PlanRequest(
+        names=(asked.subject.code.name,), sizes=sizes, find_crossover=find_crossover, dtype=asked.dtype,
+        threads=asked.threads, devices=asked.devices, rounds=asked.rounds, max_seconds=asked.max_seconds,
+        simulation=asked.simulation, own=own,
     ))  # fmt: skip
+
+
+def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
+    subject, save = asked.subject, asked.save
+    own = OwnWorkloads(codes=(subject.code,))
+    plan = _plan_of(asked, own, sizes, find_crossover=find_crossover)
     is_simulated = plan.simulation is not None
     state = RunState()
 

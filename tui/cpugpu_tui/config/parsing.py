@@ -42,7 +42,9 @@ def parse_sizes(text: str) -> tuple[int, ...]:
     sizes: dict[int, None] = {}
     for part in (piece.strip() for piece in text.split(",")):
         if not all(part.split(":")):
-            raise FieldError("sizes", f"Invalid size {part or text!r}: a number is missing.", SIZES)
+            # Callers check a range without a step by adding this one, which nobody typed.
+            shown = part.removesuffix(f":{MAX_SIZE}") or text
+            raise FieldError("sizes", f"Invalid size {shown!r}: a number is missing.", SIZES)
         bounds = [parse_size(bound) for bound in part.split(":")]
         if len(bounds) == 1:
             sizes[bounds[0]] = None
@@ -53,7 +55,6 @@ def parse_sizes(text: str) -> tuple[int, ...]:
         if stop <= start:
             raise FieldError(
                 "sizes",
-                # Callers check a range without a step by adding this one, which nobody typed.
                 f"Invalid size {part.removesuffix(f':{MAX_SIZE}')!r}: stop is not above start.",
                 "Use start:stop:step, for example 1:10000:50.",
             )
@@ -74,6 +75,8 @@ def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
         number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
     except ValueError:
         raise FieldError(field, f"Invalid size {shown!r}.", remedy) from None
+    if math.isinf(number) and any(character.isdigit() for character in text):  # more digits than a float can hold
+        number = math.copysign(MAX_SIZE + 1, number)
     if not math.isfinite(number) or number != int(number):
         raise FieldError(field, f"The size {shown!r} is not a whole number.", remedy)
     if number < 1:

@@ -275,6 +275,8 @@ class Agents:
                 ends_s = time.monotonic() + patience_s
                 for agent in left:
                     agent.wait(max(0.0, ends_s - time.monotonic()))
+            for agent in self._live:
+                agent.join(KILLED_S if not agent.alive else 0.0)
             for thread in self._threads:
                 thread.end(at_once=True)
                 thread.signal(signal.SIGKILL)

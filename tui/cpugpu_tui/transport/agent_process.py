@@ -63,6 +63,7 @@ class AgentProcess:
         self._last_lines = LastLines()
         self._loading = ""
         self._deadline: threading.Timer | None = None
+        self._answer_limit: threading.Timer | None = None
         self._is_overdue = False
         self._is_reached = self._is_late = False
         self.is_ready = False
@@ -84,8 +85,12 @@ class AgentProcess:
             for descriptor in start.descriptors:
                 os.close(descriptor)
         to_kill.add(self)
-        threading.Thread(target=self._read, name="agent-events", daemon=True).start()
-        threading.Thread(target=self._write_words, name="agent-stdin", daemon=True).start()
+        self._threads = (
+            threading.Thread(target=self._read, name="agent-events", daemon=True),
+            threading.Thread(target=self._write_words, name="agent-stdin", daemon=True),
+        )
+        for thread in self._threads:
+            thread.start()
 
     @property
     def pid(self) -> int:
@@ -171,6 +176,13 @@ class AgentProcess:
         """Wait for the end of the process; return whether it ended in time."""
         return self._ended.wait(timeout_s)
 
+    def join(self, timeout_s: float) -> None:
+        """Wait until the threads of this agent have ended, which they do soon after its process."""
+        ends_s = time.monotonic() + timeout_s
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, ends_s - time.monotonic()))
+
     def _reap(self) -> int:
         """Wait until the process ends, kill the rest of its group, and return the exit code.
 
@@ -242,6 +254,7 @@ class AgentProcess:
         """Report how the agent ended, and the error behind it if there is one."""
         loading = self._loading
         self._watch_loading("")
+        self._end_answer_limit()
         gone = Gone(code, self._last_lines())
         if error is None:
             error = self._start.host_failure(gone, Progress(self._is_reached, self.is_ready, self._is_late))
@@ -268,7 +281,8 @@ class AgentProcess:
             return
         self._watch_loading("")
         self.is_ready = self.is_ready or isinstance(event, Hello)
-        self._is_awaited = self._is_awaited and isinstance(event, Hello)
+        if not isinstance(event, Hello):
+            self._end_answer_limit()
         if isinstance(event, Hello) and self._on_ready is not None:
             listener, self._on_ready = self._on_ready, None
             listener(event)
@@ -277,9 +291,15 @@ class AgentProcess:
     def _await_answer(self, limit_s: float) -> None:
         """Start the time limit for the answer to the plan. Suspending it (ctrl+z) or an import restarts the limit."""
         self._restarts_limit = False
-        timer = threading.Timer(limit_s, self._look_for_answer, (limit_s,))
+        self._answer_limit = timer = threading.Timer(limit_s, self._look_for_answer, (limit_s,))
         timer.daemon = True
         timer.start()
+
+    def _end_answer_limit(self) -> None:
+        self._is_awaited = False
+        if self._answer_limit is not None:
+            self._answer_limit.cancel()  # its thread would live on for the whole limit
+            self._answer_limit = None
 
     def _look_for_answer(self, limit_s: float) -> None:
         if not self._is_awaited or not self.alive:

@@ -1,0 +1,167 @@
+"""Checks the arguments of `crossover` and `time_on`: each becomes a value of its type, or one error that names it.
+
+Callers pass what their program has: numbers of numpy, tensors of one element, `torch.device`. What works as such a
+number or name is taken as one. Nothing else reaches the parts behind, whose errors would not name the argument.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from cpugpu_tui.api.subject import Subject, article, subject_of
+from cpugpu_tui.config.parsing import MAX_CASES, MAX_THREADS, parse_simulation
+from cpugpu_tui.errors import UsageError
+from cpugpu_tui.model import MAX_SIZE, Simulation
+from cpugpu_tui.workloads.python_text import LONGEST_QUOTE
+
+MOST_ROUNDS = 1000
+"""Largest number of rounds."""
+
+_SHOWN = (bool, int, float, complex, str, bytes, type(None))
+"""Types whose values an error repeats; of others it names the type."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The arguments of a call, checked."""
+
+    subject: Subject
+    sizes: str
+    """As `--n` takes them."""
+    dtype: str | None
+    threads: str | None
+    devices: tuple[str, ...]
+    rounds: int | None
+    max_seconds: float | None
+    simulation: Simulation | None
+    save: bool
+
+
+def checked(
+    what: object, n: object, *, setup: object, let: object, inputs: object, dtype: object, threads: object,
+    device: object, in_place: object, rounds: object, max_seconds: object, simulate: object, save: object,
+) -> Arguments:  # fmt: skip
+    """Return the arguments of a call.
+
+    Raises:
+        UsageError: one of them has a wrong type or value; it is named.
+    """
+    simulate = simulate if simulate is not None else os.environ.get("CPUGPU_SIMULATE") or None
+    machine = None if simulate is None else parse_simulation(_text("simulate", simulate, "Use text such as 'default'."))
+    if let is not None and not isinstance(let, Mapping):
+        raise _wrong("let", let, "Use a dictionary of names and values, for example let={'k': 3}.")
+    if inputs is not None and not callable(inputs):
+        raise _wrong("inputs", inputs, "Use a function of the size that returns the arguments.")
+    code = _text("setup", setup, "Use lines of Python as one text.")
+    return Arguments(
+        subject=subject_of(what, code, let or {}, _function(inputs), in_place=_flag("in_place", in_place)),
+        sizes=_sizes(n),
+        dtype=None if dtype is None else _name("dtype", dtype, "Use 'float64' or torch.float64."),
+        threads=None if threads is None else _threads(threads),
+        devices=_devices(device),
+        rounds=None if rounds is None else _whole("rounds", rounds, MOST_ROUNDS),
+        max_seconds=None if max_seconds is None else _seconds("max_seconds", max_seconds),
+        simulation=machine,
+        save=_flag("save", save),
+    )
+
+
+def _function(inputs: Any) -> Callable[[int], Any] | None:
+    found: Callable[[int], Any] | None = inputs
+    return found
+
+
+def _wrong(name: str, value: object, remedy: str) -> UsageError:
+    text = ""
+    if isinstance(value, _SHOWN):
+        try:
+            text = f" {value!r}"
+        except ValueError:  # an integer of more than 4,300 digits has no text
+            text = " (a very large integer)"
+    if not text or len(text) > LONGEST_QUOTE:
+        return UsageError(f"Invalid {name}: it is {article(type(value).__name__)}.", remedy)
+    return UsageError(f"Invalid {name}{text}.", remedy)
+
+
+def _text(name: str, value: object, remedy: str) -> str:
+    if not isinstance(value, str):
+        raise _wrong(name, value, remedy)
+    return str(value)
+
+
+def _name(name: str, value: object, remedy: str) -> str:
+    """Return a text, or the name of something of torch's: `float64` is a `torch.dtype`."""
+    if type(value).__module__ == "torch" and type(value).__name__ in ("dtype", "device"):
+        return str(value)
+    return _text(name, value, remedy)
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):  # numpy's
+        raise _wrong(name, value, "Use True or False.")
+    return bool(value)
+
+
+def _number(name: str, value: Any, remedy: str) -> int | float:
+    """Return a whole number or a float. Tensors and arrays of one element are numbers, too; texts and bools are not."""
+    if not isinstance(value, (bool, str, bytes, bytearray)) and type(value).__name__ != "bool_":
+        for convert in (operator.index, float):
+            try:
+                found: int | float = convert(value)
+            except Exception:  # noqa: BLE001 - whatever a foreign type raises, it is no such number
+                continue
+            return found
+        if isinstance(value, int):
+            return value  # too large for a float
+    raise _wrong(name, value, remedy)
+
+
+def _whole(name: str, value: object, most: int) -> int:
+    remedy = f"Use a whole number from 1 to {most:,}."
+    number = _number(name, value, remedy)
+    if not 1 <= number <= most or number != int(number):
+        raise _wrong(name, value, remedy)
+    return int(number)
+
+
+def _seconds(name: str, value: object) -> float:
+    remedy = "Use a number of seconds above 0."
+    number = _number(name, value, remedy)
+    if not 0 < number < 1e9:
+        raise _wrong(name, value, remedy)
+    return float(number)
+
+
+def _threads(value: object) -> str:
+    return value if isinstance(value, str) else str(_whole("threads", value, MAX_THREADS))
+
+
+def _devices(value: object) -> tuple[str, ...]:
+    remedy = "Use 'auto', 'cpu', 'cuda' or 'cuda:0', or a list of them."
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return tuple(_name("device", each, remedy) for each in value) or ("auto",)
+    return ("auto",) if value is None else (_name("device", value, remedy),)
+
+
+def _sizes(n: object) -> str:
+    """Return sizes as `--n` takes them."""
+    if isinstance(n, str):
+        return n.strip()
+    if isinstance(n, Iterable) and not isinstance(n, (bytes, bytearray, Mapping)):
+        try:
+            found = list(islice(n, MAX_CASES + 1))
+        except Exception:  # noqa: BLE001 - a tensor without dimensions says that it is iterable, and raises
+            return str(_whole("n", n, MAX_SIZE))
+        if not 0 < len(found) <= MAX_CASES:
+            reason = f"it names more than {MAX_CASES:,} sizes" if found else "it names no size"
+            raise UsageError(f"Invalid n: {reason}.", SIZES)
+        return ",".join(each.strip() if isinstance(each, str) else str(_whole("n", each, MAX_SIZE)) for each in found)
+    return str(_whole("n", n, MAX_SIZE))
+
+
+SIZES = "Use a size such as 512, a list of them, or text such as '16:4096'."
