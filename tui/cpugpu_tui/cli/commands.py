@@ -19,7 +19,7 @@ from cpugpu_tui import __version__
 from cpugpu_tui.cli import claims, config, demo, doctor, export, machine, new_workload, run, survey, telemetry, time
 from cpugpu_tui.cli import list as list_
 from cpugpu_tui.cli import options as opt
-from cpugpu_tui.cli.compare import compare, gate
+from cpugpu_tui.cli.compare import compare, gate, noise
 from cpugpu_tui.cli.fleet import gate as fleet_gate
 from cpugpu_tui.cli.fleet import run as fleet_run
 from cpugpu_tui.cli.history import history, runs
@@ -52,7 +52,7 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
 
 _collect(app, run, time, survey, list_, machine, claims, telemetry, demo, doctor, runs)
 app.add_typer(history.commands, name="history")
-_collect(app, compare, gate, export, new_workload)
+_collect(app, compare, gate, noise, export, new_workload)
 app.add_typer(_collect(thresholds, make, thresholds_show, verify), name="thresholds")
 app.add_typer(config.commands, name="config")
 app.add_typer(_collect(fleet, fleet_run, fleet_gate), name="fleet")

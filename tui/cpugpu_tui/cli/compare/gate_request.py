@@ -13,9 +13,9 @@ from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
 from cpugpu_tui.cli.running.modes import Played, duet_plan
 from cpugpu_tui.cli.running.modes import play as play_duet
-from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
+from cpugpu_tui.cli.running.series import Turn, run_turns
 from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
 from cpugpu_tui.compare.gate import GateReport, gate_series, gate_with_placebo
 from cpugpu_tui.compare.series import Series
@@ -24,19 +24,17 @@ from cpugpu_tui.errors import (
     EXIT_CHECK_FAILED,
     EXIT_OK,
     EXIT_UNFIT,
-    EXIT_USAGE,
     CpuGpuError,
     UnfitError,
     UsageError,
     print_notice,
 )  # fmt: skip
 from cpugpu_tui.export import target
-from cpugpu_tui.model import Event, Plan, Simulation
+from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
-from cpugpu_tui.session.session import Session
-from cpugpu_tui.state.folding import measured
+from cpugpu_tui.state.folding import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents
 
@@ -231,30 +229,21 @@ def _run_series(
 
     The placebo is not saved. It has the fewest runs that can get a word.
     """
-    ids, found, events = (new_id(), new_id()), [Series("this series", ()), Series("placebo", ())], list[Event]()
-    turns = [which for number in range(request.repeat) for which in (0, 1)[: 2 if number < MIN_RUNS else 1]]
-    for number, which in enumerate(turns, start=1):
-        each = _drawn(plan, number, is_placebo=which == 1)
-        session = Session(
-            each, agents, None if which else outbox, ids[which], request.case_timeout_s, controller_facts()
-        )  # fmt: skip
-        if sys.stderr.isatty():
-            print_notice(f"{plan.name}: run {number} of {len(turns)}")
-        events.clear()
-        _, finished = watched(session, agents, each, lambda _state, event: events.append(event))
-        code = session.signal_exit or finished.exit_code
-        if session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT):
-            say_why(finished)
-            return code or EXIT_UNFIT
-        run = measured(events)
-        if run is None:
-            continue
-        found[which] = replace(found[which], runs=(*found[which].runs, run))
-        if number == 1 and not request.any_machine:
+    new, placebo = new_id(), new_id()
+    order = [each for number in range(request.repeat) for each in (new, placebo)[: 2 if number < MIN_RUNS else 1]]
+    turns = [Turn(_drawn(plan, number, is_placebo=each == placebo), each, None if each == placebo else outbox)
+             for number, each in enumerate(order, start=1)]  # fmt: skip
+    found: dict[str, list[MeasuredRun]] = {new: [], placebo: []}
+
+    def take(turn: Turn, run: MeasuredRun) -> None:
+        if not any(found.values()) and not request.any_machine:
             # The first run shows whether the machine is the same. If not, do not run the others.
             comparable_pairs(base, Series("", (run,)))
             _check_machine(differences(base.runs, (run,)))
-    return found[0], found[1]
+        found[turn.series_id].append(run)
+
+    code = run_turns(turns, agents, request.case_timeout_s, take)
+    return code or (Series("this series", tuple(found[new])), Series("placebo", tuple(found[placebo])))
 
 
 def _drawn(plan: Plan, number: int, *, is_placebo: bool) -> Plan:
