@@ -9,8 +9,9 @@ from typing import Any
 from scipy.stats import beta
 from tests.helpers.bench.interval_study import LEAST, MOST, Result, rounds
 
-from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_clear
+from cpugpu_tui.decide.crossover import SweepPoint, crossover
 from cpugpu_tui.decide.interval import MIN_ROUNDS, Pool
+from cpugpu_tui.decide.next_size import is_clear
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import (
     CPU_OBSERVED,

@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.rooms.decide.test_crossover import POINTS, between_sure, point, sweep
 
-from cpugpu_tui.decide.crossover import (
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, changes_of, crossover, judged
+from cpugpu_tui.decide.next_size import (
     HOPELESS,
     MOST_GRID,
-    Crossover,
-    SweepPoint,
-    crossover,
     grid,
     is_clear,
+    is_futile,
     is_hopeless,
     next_size,
+    size_above,
 )
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison, word
 
@@ -171,12 +171,53 @@ def test_the_first_choice_lies_beside_the_level_point_on_the_longer_side() -> No
     assert 760 <= size < 800
 
 
-def test_of_several_changes_the_last_is_narrowed() -> None:
-    points = [point(size, winner) for size, winner in ((10, CPU_WINS), (100, GPU_WINS), (1000, CPU_WINS),
-                                                       (10_000, GPU_WINS))]  # fmt: skip
-    size = next_size(points, [p.size for p in points], RATIO)
-    assert size is not None
-    assert 1000 < size < 10_000
+def test_every_change_of_the_winner_is_narrowed() -> None:
+    def winner(size: int) -> str:
+        return GPU_WINS if 30 <= size < 300 or size >= 3000 else CPU_WINS
+
+    tried, gaps = [10, 100, 1000, 10_000], []
+    while (size := next_size(points := [point(each, winner(each)) for each in tried], tried, RATIO)) is not None:
+        gaps.append(next(index for index, each in enumerate(changes_of(judged(points))) if each.low < size < each.high))
+        tried.append(size)
+    assert {*gaps} == {0, 1, 2}
+    assert all(each.high / each.low <= RATIO for each in changes_of(judged(points)))
+    assert len(tried) < 40
+
+
+def test_a_plateau_is_left_behind_in_a_few_steps() -> None:
+    """On an H200, the search of `embedding` tried 1,044, 1,187, 1,350 and 1,603 between 505 and 10,000, and ended."""
+    points = [point(505, CPU_WINS, 0.75), point(1000, UNDECIDED, 0.98), point(10_000, GPU_WINS, 6.16)]
+    while (size := next_size(points, [each.size for each in points], RATIO)) is not None:
+        points.append(point(size, GPU_WINS, 2.0) if size > 3000 else point(size, UNDECIDED, 0.96))
+    found = crossover(points)
+    assert found.high is not None
+    assert 3000 < found.high < 3500
+    assert len(points) <= 14
+
+
+@pytest.mark.parametrize(
+    ("rounds", "speedup", "half", "most", "futile"),
+    [
+        (9, 1.01, 0.2, 60, True), (8, 1.01, 0.2, 60, False), (9, 1.2, 0.2, 60, False), (40, 1.2, 0.3, 60, True),
+        (9, 1.01, 0.02, 60, False), (12, 0.99, 0.2, 24, True),
+    ],
+)  # fmt: skip
+def test_more_rounds_are_futile_where_the_last_would_not_decide(
+    rounds: int, speedup: float, half: float, most: int, futile: bool
+) -> None:
+    found = Comparison(speedup, speedup * math.exp(-half), speedup * math.exp(half), rounds, UNDECIDED)
+    assert is_futile(found, most) is futile
+
+
+def test_the_first_two_wide_gaps_above_a_crossover_get_a_size() -> None:
+    points = [point(100, CPU_WINS), *(point(size, GPU_WINS) for size in (110, 1000, 1500, 10_000))]
+    tried = [each.size for each in points]
+    assert size_above(points, tried, ()) == 332
+    assert size_above(points, [*tried, 332], (332,)) is None, "the second gap is narrow"
+    assert size_above(points[1:], tried, ()) is None, "no crossover"
+    wide = [point(100, CPU_WINS), *(point(size, GPU_WINS) for size in (110, 1000, 10_000, 100_000))]
+    assert size_above(wide, [each.size for each in wide] + [332], (332,)) == 3162
+    assert size_above(wide, [each.size for each in wide] + [332, 3162], (332, 3162)) is None
 
 
 def test_a_size_that_failed_is_not_proposed_again() -> None:
@@ -206,12 +247,8 @@ def test_whatever_is_known_a_choice_is_new_and_inside_the_bracket(
     size = next_size(points, tried, ratio)
     if size is None:
         return
-    found = crossover(points)
     assert size not in tried
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < size < found.high
-    assert found.high / found.low > ratio
+    assert any(each.low < size < each.high and each.high / each.low > ratio for each in changes_of(judged(points)))
 
 
 # ------------------------------------------------------------------ enough, and hopeless

@@ -189,11 +189,11 @@ def test_the_next_agent_of_a_survey_has_the_time_that_is_left() -> None:
     for event in state_events(plan, Recorder()):
         remaining.note(event)
     assert plan.search is not None
-    assert plan.search.device_s is not None
-    for elapsed_s, device_s in ((30.0, plan.search.device_s - 15.0), (1000.0, 0.001)):  # of CPU and GPU
+    assert plan.search.limit_s is not None
+    for elapsed_s, limit_s in ((30.0, plan.search.limit_s - 30.0), (1000.0, 0.001)):
         again = remaining.plan(elapsed_s)
         assert again.search is not None
-        assert again.search.device_s == device_s
+        assert again.search.limit_s == limit_s
         assert again.max_seconds == max(500.0 - elapsed_s, 0.001)
 
 

@@ -1,4 +1,4 @@
-"""The crossover of a sweep as a point and a bracket, and the next size that a search times.
+"""The crossover of a sweep as a point and a bracket.
 
 The bracket is the published result: the largest size at which the CPU clearly wins, and the smallest above it at which
 the GPU does. It covered the truth in 300 of 300 simulated searches, a bootstrap of the point in 0-61 %
@@ -8,11 +8,11 @@ the GPU does. It covered the truth in 300 of 300 simulated searches, a bootstrap
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison
+from cpugpu_tui.decide.verdict import GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
 
 NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
     "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
@@ -193,83 +193,3 @@ def _zero(xs: Sequence[float], ys: Sequence[float], weights: Sequence[float], *,
     if slope_up == 0 or (slope_up > 0) != rises:
         return None
     return middle_x - middle_y * spread / slope_up
-
-
-# ------------------------------------------------------------------ which size next
-
-MOST_GRID = 13
-"""Most sizes of the coarse grid: 1-2-5 over four decades. Longer axes use steps of ten."""
-
-NEAR_END = 1.4
-"""A grid size within this factor of an end of the axis is left out."""
-
-LEAST_GAP = 1.02
-"""Smallest ratio between two sizes: times then differ by about 4 %, twice the margin of a tie."""
-
-SEARCH_STEP = 0.45
-"""New sizes lie ratio^0.45 from the crossover, so that one on each side makes a bracket narrower than the ratio."""
-
-HOPELESS = 20.0
-"""After this speedup at two sizes in a row, larger sizes are not timed on the CPU (method.md, "Crossover")."""
-
-
-def grid(lowest: int, highest: int, most: int = MOST_GRID) -> tuple[int, ...]:
-    """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten between them.
-
-    More than `most` are only returned if powers of ten alone are more.
-    """
-    lowest, highest = min(lowest, highest), max(lowest, highest)
-    for digits in ((1, 2, 5), (1,)):
-        powers = range(int(math.log10(lowest)), int(math.log10(highest)) + 1)
-        between = [digit * 10**power for power in powers for digit in digits]
-        sizes = [lowest, *(size for size in between if lowest * NEAR_END <= size <= highest / NEAR_END), highest]
-        if len(sizes) <= most:
-            break
-    return tuple(dict.fromkeys(sizes))
-
-
-def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float) -> int | None:
-    """Return the size that narrows the bracket most; None if it is narrow enough or cannot be narrowed.
-
-    The size lies in the wider of the two gaps between the bracket's ends and the undecided sizes inside, one step
-    beyond the crossover point or the undecided sizes. Two such sizes, one on each side, make a narrow bracket. If no
-    step fits, one of these gaps is halved in ln(size). Sizes in `tried` are not proposed again.
-    """
-    found = crossover(points)
-    if found.low is None or found.high is None or found.point is None or found.high / found.low <= ratio:
-        return None
-    low, high = found.low, found.high
-    inside = [low, *sorted(size for size in set(tried) if low < size < high), high]
-    # More undecided sizes mean a wider noisy range: with constant steps a search took ten to pass ± 15 %.
-    step = math.pow(ratio, SEARCH_STEP * max(1, len(inside) - 2))
-    lower, upper = inside[1] / low, high / inside[-2]
-    above = max(found.point, inside[-2] if len(inside) > 2 else 0) * step
-    below = min(found.point, inside[1] if len(inside) > 2 else math.inf) / step
-    if len(inside) == 2:
-        lower, upper = found.point / low, high / found.point
-    beside = round(above if upper >= lower else below)
-    if beside not in inside and low * LEAST_GAP < beside < high / LEAST_GAP:
-        return beside
-    # Only a clear winner moves an end of the bracket, and sizes between undecided ones rarely have one. If the
-    # undecided sizes are too far apart for a narrow bracket, its ends are only moved near them: 5 sizes instead of 13
-    # for a speedup that grows with the root of the size.
-    is_wide = len(inside) > 2 and inside[-2] / inside[1] * LEAST_GAP**2 > ratio
-    least = math.sqrt(ratio) if is_wide else LEAST_GAP
-    gaps = ((low, inside[1]), (inside[-2], high))
-    for start, end in sorted(gaps, key=lambda gap: gap[1] / gap[0], reverse=True):
-        middle = round(math.sqrt(start * end))
-        if end / start >= least and start < middle < end:
-            return middle
-    return None
-
-
-def is_clear(comparison: Comparison | None) -> bool:
-    """Whether more rounds would not change the next step of a search: a winner, or the narrowest useful interval."""
-    if comparison is None or comparison.verdict == TOO_FEW or comparison.plus_minus is None:
-        return False
-    return comparison.verdict in (CPU_WINS, GPU_WINS) or comparison.plus_minus <= NARROW
-
-
-def is_hopeless(speedups: Sequence[float]) -> bool:
-    """Whether larger sizes need no CPU times, by the speedups so far in order of size."""
-    return len(speedups) >= 2 and min(speedups[-2:]) > HOPELESS

@@ -27,6 +27,10 @@ CORES = "cores"
 NO_CORE = "no-core"
 """Mark of a half-round whose threads waited for a core in every repetition. It is not a valid result."""
 
+NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE = "not-converged", "most-rounds", "too-close"
+"""Marks of the last half-round of a case without a winner: the time ran out, all rounds were used, or more rounds were
+not expected to show one."""
+
 TURN = "turn"
 """Phase in which the agent of a duet waits until it may prepare a case (round 0), time a round, or end (no case)."""
 

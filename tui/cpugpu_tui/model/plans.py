@@ -151,11 +151,18 @@ class Search:
     """Ratio of the bracket's ends at which it is narrow enough."""
     full: bool = False
     """Whether to time the CPU also at sizes where it is certain to lose."""
+    limit_s: float | None = None
+    """Wall time of all sweeps together on several devices, seconds. Each sweep gets a share, in which it starts sizes;
+    what it does not reach waits until all sweeps have had theirs. None for no limit."""
     device_s: float | None = None
-    """Time for each device in all sweeps together, seconds. Each sweep gets an equal share of the time that is left, in
-    which it starts sizes; what it does not reach waits until all sweeps have had theirs. None for no limit."""
+    """The same for each device, in plans of older versions."""
     found: tuple[Found, ...] = ()
     """Results of an agent of this search that died."""
+
+    @property
+    def is_survey(self) -> bool:
+        """Return whether many workloads share the time of this search."""
+        return self.limit_s is not None or self.device_s is not None
 
 
 @dataclass(frozen=True)

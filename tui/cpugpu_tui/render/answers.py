@@ -64,7 +64,7 @@ def answers(run: RunState) -> tuple[Answer, ...]:
 def is_survey(run: RunState) -> bool:
     """Whether a run searches many workloads, which share its time."""
     search = run.plan.search
-    return search is not None and search.device_s is not None and has_sweeps(run)
+    return search is not None and search.is_survey and has_sweeps(run)
 
 
 @once

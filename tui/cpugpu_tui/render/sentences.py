@@ -10,7 +10,8 @@ from cpugpu_tui.analysis.answer import is_wide, not_judged
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover, next_size
+from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover
+from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
@@ -133,7 +134,7 @@ def cut_short(run: RunState) -> str:
     plan = run.plan
     if plan.search is None or run.status != "done":
         return ""
-    if plan.max_seconds is None and plan.search.device_s is None:
+    if plan.max_seconds is None and not plan.search.is_survey:
         return ""
     several = len(run.sweeps) > 1
     wide, skipped = [], 0

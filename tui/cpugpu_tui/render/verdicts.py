@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, NO_CORE, SYNCED, Ceilings
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -35,9 +35,14 @@ MARK_WORDS = {
     UNSETTLED: "call times still varied by more than 1 % when warm-up ended",
     "damaged": "the database held impossible times, which are left out",
     UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",
-    "not-converged": "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
+    NOT_CONVERGED: "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
+    MOST_ROUNDS: "all rounds were used before the winner was clear (with one device: before ± 10 % was reached)",
+    TOO_CLOSE: "CPU and GPU are too close: more rounds were not expected to show a winner",
 }
 """Mark → its meaning."""
+
+OPEN_MARKS = {NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE}
+"""Why the rounds of a row ended without a winner."""
 
 
 def mark_words(mark: str) -> str:
@@ -51,11 +56,11 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     Older versions marked rows `foreign-load` even on idle machines, and `not-converged` even with a clear winner.
     """
     marks = tuple(mark for mark in times.marks if mark != "foreign-load")
-    if "not-converged" not in marks:
+    if not OPEN_MARKS & {*marks}:
         return marks
     devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
     usable = is_usable([each.round_ns for each in devices], row.others, is_compared=row.comparison is not None)
-    return tuple(mark for mark in marks if mark != "not-converged" or not usable)
+    return tuple(mark for mark in marks if mark not in OPEN_MARKS or not usable)
 
 
 def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:

@@ -76,7 +76,9 @@ def likeness(plan: Mapping[str, Any]) -> str:
     told = {name: plan.get(name) for name in ALIKE}
     told["parallel"] = bool(plan.get("parallel"))  # missing in plans of older versions
     search = plan.get("search") or {}
-    told["search"] = {name: search.get(name) for name in ("most_cases", "most_steps", "ratio", "full", "device_s")}
+    told["search"] = {
+        name: search.get(name) for name in ("most_cases", "most_steps", "ratio", "full", "limit_s", "device_s")
+    }
     # A plan of 10,000 cases is 1 MB, and this is cached for fifty runs.
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 

@@ -166,7 +166,7 @@ def _candidates(bare: PlanRequest, plan: model.Plan) -> Iterator[PlanRequest]:
     first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
     sizes = list(dict.fromkeys(first))
     kinds = [bare]
-    if plan.search is not None and plan.search.device_s is not None:
+    if plan.search is not None and plan.search.is_survey:
         kinds.append(replace(bare, only=tuple(dict.fromkeys(case.workload for case in plan.cases))))
     if plan.search is not None:
         kinds.append(replace(bare, find_crossover=True))

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.decide.crossover import is_clear
 from cpugpu_tui.decide.interval import Correlation, Pool
-from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare, is_converged, is_usable
+from cpugpu_tui.decide.next_size import is_clear, is_futile
+from cpugpu_tui.decide.verdict import Comparison, case_correlation, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
-from cpugpu_tui.timing.device_run import DeviceRun, Samples, core_waits
+from cpugpu_tui.timing.device_run import DeviceRun, Samples, compare_runs, core_waits, open_mark
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.host_watch import READING_S, is_starved
 from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Timer, now
@@ -43,17 +43,21 @@ class CaseRun:
         emit: Emit,
         control: Control,
         should_stop: Callable[[], bool] = lambda: False,
+        is_cut: Callable[[int], bool] = lambda _rounds: False,
         *,
         without_cpu: bool = False,
         pool: Pool | None = None,
     ) -> None:
-        """`should_stop` is polled by long operations; `without_cpu` leaves the CPU out; `pool` is that of the run."""
+        """`should_stop` is polled by long operations; `is_cut`: whether time is over, by rounds; `without_cpu` leaves
+        the CPU out; `pool` is that of the run."""
         self.case = case
         self._plan = plan
         self._machine = machine
         self._emit = emit
         self._control = control
         self._should_stop = should_stop
+        self._is_cut = is_cut
+        self.is_cut = False  # whether time was over before the rounds ended
         self._pool = pool or Pool()
         self._devices = tuple(d for d in machine.devices if not (without_cpu and d.is_cpu))
         self.runs: list[DeviceRun] = []
@@ -66,7 +70,8 @@ class CaseRun:
         """The device in use, to name it in a failure; None between devices."""
         self.round_index = 0
         self.rounds_complete = 0
-        self.converged = False  # whether the confidence interval is narrow enough
+        self.converged = False  # whether the confidence interval is narrow enough, or more rounds are futile
+        self._is_futile = False  # whether more rounds would not show a winner
         self._begun = machine.watch.snapshot()
         self._edges = CaseEdges(case, machine.watcher, emit)
         self._long_calls: dict[str, model.EnergyMeasured] = {}
@@ -284,9 +289,12 @@ class CaseRun:
             correlation = case_correlation(rounds, is_compared=self.is_compared)
             others = self._pool.others(self.case.key, correlation)
             self.converged = self._judge_rounds(others)
-            usable = self.converged or is_usable(rounds, others, is_compared=self.is_compared)
-            if self.done and self._may_converge and not self.is_starved and not usable:
-                event = replace(event, marks=(*event.marks, "not-converged"))
+            is_narrow = self.converged and not self._is_futile
+            self.is_cut = self._is_cut(self.rounds_complete + 1)
+            if (self.done or self.is_cut) and self._may_converge and not self.is_starved and not is_narrow:
+                usable = is_usable(rounds, others, is_compared=self.is_compared)
+                mark = () if usable else (open_mark(self.runs, is_futile=self.converged),)
+                event = replace(event, marks=(*event.marks, *mark))
         self._emit(event)
         return True
 
@@ -321,18 +329,11 @@ class CaseRun:
             return False
         if self._plan.search is None or not self.is_compared:
             return is_converged([run.round_ns for run in self.runs], others)
-        cpu, *gpus = self.runs
-        if self.is_starved:
-            self.comparisons.clear()
-            self.moved_comparisons.clear()
-            return False
-        for gpu in gpus:
-            found, moved = (compare(cpu.round_ns, each, others) for each in (gpu.round_ns, gpu.moved_ns))
-            self.comparisons |= {gpu.name: found} if found is not None else {}
-            self.moved_comparisons |= {gpu.name: moved} if moved is not None else {}
-        return all(is_clear(self.comparisons.get(gpu.name)) for gpu in gpus) and all(
-            not gpu.moved_ns or is_clear(self.moved_comparisons.get(gpu.name)) for gpu in gpus
-        )
+        self.comparisons, self.moved_comparisons = ({}, {}) if self.is_starved else compare_runs(self.runs, others)
+        found = [*self.comparisons.values(), *self.moved_comparisons.values()]
+        self._is_futile = any(is_futile(each, self._plan.max_rounds) for each in found)
+        is_each = len(self.comparisons) == len(self.runs) - 1  # a GPU may have no round in common with the CPU
+        return is_each and all(is_clear(each) or is_futile(each, self._plan.max_rounds) for each in found)
 
     @property
     def is_compared(self) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import Comparison, compare
 from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
@@ -173,6 +175,29 @@ class DeviceRun:
     def _device_count(self) -> int:
         """Return the number of kernel time samples; one on the CPU, where each flush takes up to 25 ms."""
         return 1 if self.timer.device.is_cpu else self._count(DEVICE_SAMPLES, DEVICE_SAMPLES_NS)
+
+
+def compare_runs(runs: Sequence[DeviceRun], others: Correlation) -> tuple[dict[str, Comparison], dict[str, Comparison]]:
+    """Return how each GPU compares with the CPU, the first run: with resident inputs, and with copies.
+
+    GPUs without a round in common with the CPU are left out.
+    """
+    cpu, *gpus = runs
+    resident = {gpu.name: compare(cpu.round_ns, gpu.round_ns, others) for gpu in gpus}
+    moved = {gpu.name: compare(cpu.round_ns, gpu.moved_ns, others) for gpu in gpus}
+    return _known(resident), _known(moved)
+
+
+def _known(found: dict[str, Comparison | None]) -> dict[str, Comparison]:
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def open_mark(runs: Sequence[DeviceRun], *, is_futile: bool) -> str:
+    """Return the mark that says why the rounds of a case end without a winner."""
+    if is_futile:
+        return model.TOO_CLOSE
+    at_most = any(len(run.round_ns) >= run.max_rounds for run in runs)
+    return model.MOST_ROUNDS if at_most else model.NOT_CONVERGED
 
 
 def more_starved(one: Waited | None, other: Waited | None) -> Waited | None:

@@ -70,8 +70,8 @@ class Scheduler:
             self._begin_group()
             if not self._run_group():
                 return self._wind_up()
-        self._pending.extend(self._shares.leave_rest())
-        if not self._run_group():
+        self._pending.extend(self._shares.begin_rest())
+        if not self._run_group() or self._shares.postponed:
             return self._wind_up()
         if self._plan.turns:
             self._await_turn()  # a process that ends would disturb the last round of another one
@@ -88,7 +88,7 @@ class Scheduler:
         """Make the cases of the next group pending; in a search with a time limit, give it a share of what is left."""
         sweep, cases = self._later.popleft()
         self._shares.begin(sweep, len(self._later) + 1)
-        if self._plan.search is not None and self._plan.search.device_s:
+        if self._is_survey:
             cases = [*cases[:1], *cases[1:][-1:], *cases[1:-1]]  # both ends first: they alone give a wide bracket
         self._pending.extend(cases)
 
@@ -133,7 +133,8 @@ class Scheduler:
             return False
         spare_ns = self._left_ns + sum(left_ns(case_run, self._plan.budget_ns) for case_run in self._waiting)
         spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
-        widest = self._search.widest(self._waiting, spare_ns) if not self._shares.is_over else None
+        # A survey gives its spare time to further sizes.
+        widest = None if self._is_survey else self._search.widest(self._waiting, spare_ns)
         if widest is None:
             self._finish_waiting()
             self._left_ns = self._granted_ns = 0.0
@@ -142,6 +143,10 @@ class Scheduler:
         self._waiting.remove(widest)
         self._active.append(widest)
         return True
+
+    @property
+    def _is_survey(self) -> bool:
+        return self._plan.search is not None and self._plan.search.is_survey
 
     def _finish_waiting(self) -> None:
         while self._waiting:
@@ -163,6 +168,7 @@ class Scheduler:
             self._emit,
             self._control,
             self._should_stop,
+            self._is_cut,
             without_cpu=without_cpu,
             pool=self._pool,
         )
@@ -189,6 +195,10 @@ class Scheduler:
                 self._search.learn(case_run)
         self._between()
 
+    def _is_cut(self, rounds: int) -> bool:
+        """Return whether the share of the time is over for a case with so many rounds."""
+        return self._shares.is_over and rounds >= (1 if self._shares.is_grace_over else self._plan.rounds)
+
     def _is_checked(self, index: int) -> bool:
         count = len(self._plan.cases)
         return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1 or index in self._firsts
@@ -205,11 +215,9 @@ class Scheduler:
             self._active.remove(case_run)
             self._fail(case_run, error)
             return
-        least = 1 if self._shares.is_grace_over else self._plan.rounds
-        is_cut = self._shares.is_over and case_run.rounds_complete >= least
-        if is_cut or (case_run.done and not (self._search is not None and self._search.keeps(case_run))):
+        if case_run.is_cut or (case_run.done and not (self._search is not None and self._search.keeps(case_run))):
             self._active.remove(case_run)
-            if self._search is not None and not is_cut and self._search.is_wide(case_run):
+            if self._search is not None and not case_run.is_cut and self._search.is_wide(case_run):
                 self._waiting.append(case_run)
             else:
                 self._left_ns += left_ns(case_run, self._plan.budget_ns)

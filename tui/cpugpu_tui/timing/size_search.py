@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cpugpu_tui.decide.crossover import SweepPoint, crossover, is_hopeless, next_size
+from cpugpu_tui.decide.crossover import SweepPoint, changes_of, judged
+from cpugpu_tui.decide.next_size import WORTH, is_hopeless, next_size, size_above
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
@@ -18,6 +19,10 @@ PATIENCE = 12
 END_ROUNDS = 12
 """Least rounds of the ends of a bracket. Five in a row may fall into one burst of another process: on a shared host
 with 16 threads, a crossover at 250 was bracketed as 215 to 234."""
+
+MOST_CHECKED = 2
+"""Most sizes added above a crossover. On an H200 `solve` had a second change of the winner between the third and the
+fifth size above its first."""
 
 WIDE = 0.05
 """Relative half-width of an interval from which a case waits for the spare seconds of a search."""
@@ -32,6 +37,8 @@ class _Tried:
 
     grid: int
     """Number of sizes at the start."""
+    checked: list[int] = field(default_factory=list)
+    """Sizes added above a crossover."""
     tried: dict[int, Case] = field(default_factory=dict)
     runs: dict[int, CaseRun] = field(default_factory=dict)
     """Cases of this process, active or finished."""
@@ -85,7 +92,7 @@ class SizeSearch:
 
         A survey times it anyway: with copies it may win. The sizes of other searches can make its calls very long.
         """
-        if self._search.full or self._search.device_s is not None:
+        if self._search.full or self._search.is_survey:
             return False
         estimates = self._sweeps[case.sweep].estimates
         below = [estimates[size] for size in sorted(estimates) if size < case.size]
@@ -116,15 +123,15 @@ class SizeSearch:
         return max(fits, key=lambda case_run: (plus_minus(case_run), -next_round_ns(case_run)), default=None)
 
     def _brackets(self, points: list[SweepPoint], size: int) -> bool:
-        """Return whether a size is within the current bracket of the crossover, or may become an end of one.
+        """Return whether a size is within the bracket of a change of the winner, or may become an end of one.
 
         A winner that its few rounds do not make sure may. Without more rounds, a CPU that was 2 times faster at both
         smallest sizes, six rounds each, left the search with a GPU that won at every size.
         """
-        found = crossover(points)
-        if found.low is not None and found.high is not None:
-            return found.low <= size <= found.high
-        decided = [p.size for p in found.points if p.comparison.winner is not None]
+        usable = judged(points)
+        if changes := changes_of(usable):
+            return any(change.low <= size <= change.high for change in changes)
+        decided = [p.size for p in usable if p.comparison.winner is not None]
         is_unsure = size not in decided and any(p.size == size and p.comparison.winner is not None for p in points)
         return is_unsure or (bool(decided) and size >= max(decided))
 
@@ -134,15 +141,26 @@ class SizeSearch:
         None while an active case may still decide the next size, and when the search is complete. `only` is the sweep
         whose share of the time it is; None for all.
         """
-        for sweep in self._sweeps.values() if only is None else (self._sweeps[only],):
+        is_rest = only is None and self._search.is_survey
+        worth = 0.0 if is_rest else WORTH
+        for sweep in self._by_width() if only is None else (self._sweeps[only],):
             if not (sweep.runs or sweep.found) or any(self._is_open(case_run) for case_run in sweep.runs.values()):
                 continue
-            size = self._next_size(sweep)
+            size = self._next_size(sweep, worth)
             if size is not None:
                 case = replace(next(iter(sweep.tried.values())), size=size)
                 sweep.tried[size] = case
                 return case
         return None
+
+    def _by_width(self) -> list[_Tried]:
+        """Return the sweeps, those with the widest bracket first."""
+        return sorted(self._sweeps.values(), key=self._width, reverse=True)
+
+    def _width(self, sweep: _Tried) -> float:
+        """Return the ratio of the ends of a sweep's widest bracket, with or without copies."""
+        points = (self._points(sweep, gpu, moved=moved) for gpu in self._gpus for moved in (False, True))
+        return max((change.ratio for each in points for change in changes_of(judged(each))), default=1.0)
 
     def _is_open(self, case_run: CaseRun) -> bool:
         """Return whether further rounds of a case may decide the next size."""
@@ -150,20 +168,27 @@ class SizeSearch:
             return False
         return not (case_run.rounds_complete >= PATIENCE or case_run.is_clear)
 
-    def _next_size(self, sweep: _Tried) -> int | None:
+    def _next_size(self, sweep: _Tried, worth: float) -> int | None:
         tried, search = sweep.tried, self._search
         if len(tried) >= search.most_cases:
             return None
-        resident = self._narrowing(sweep, moved=False)
-        if resident is not None and len(tried) < sweep.grid + search.most_steps:
-            return resident
-        return self._narrowing(sweep, moved=True)
+        if len(tried) < sweep.grid + search.most_steps + len(sweep.checked):
+            resident = self._narrowing(sweep, worth, moved=False)
+            if resident is not None:
+                return resident
+            points = (self._points(sweep, gpu, moved=False) for gpu in self._gpus)
+            above = self._first(size_above(each, tried, sweep.checked) for each in points)
+            if above is not None and len(sweep.checked) < MOST_CHECKED:
+                sweep.checked.append(above)
+                return above
+        return self._narrowing(sweep, worth, moved=True)
 
-    def _narrowing(self, sweep: _Tried, *, moved: bool) -> int | None:
+    def _narrowing(self, sweep: _Tried, worth: float, *, moved: bool) -> int | None:
         """Return a size that narrows the crossover of the first GPU, or of the next one; equal GPUs share sizes."""
-        proposed = (
-            next_size(self._points(sweep, gpu, moved=moved), sweep.tried, self._search.ratio) for gpu in self._gpus
-        )
+        points = (self._points(sweep, gpu, moved=moved) for gpu in self._gpus)
+        return self._first(next_size(each, sweep.tried, self._search.ratio, worth) for each in points)
+
+    def _first(self, proposed: Iterable[int | None]) -> int | None:
         return next((size for size in proposed if size is not None), None)
 
     def _points(self, sweep: _Tried, gpu: str, *, moved: bool) -> list[SweepPoint]:

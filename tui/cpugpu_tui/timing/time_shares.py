@@ -11,6 +11,14 @@ GRACE = 0.25
 """Part of its share of the time for which a sweep may go on after it, until its cases have rounds for an interval."""
 
 
+SHARE = 0.8
+"""Part of the time that is shared equally. The rest goes to the widest brackets when every sweep has had its share."""
+
+
+LAST = 0.02
+"""Part of the time in which no further case starts, and the last ones end with a result."""
+
+
 class TimeShares:
     """A time limit that begins now. In a search each sweep gets an equal share of the time that is left."""
 
@@ -21,6 +29,8 @@ class TimeShares:
         """Cases that a sweep's share of the time was too short for."""
         self._has_shares = is_search and limit_s < math.inf
         self._limit_s = self._ends_s = self._grace_ends_s = limit_s
+        self._sweeps = 0
+        """Number of sweeps."""
         self._watch = Stopwatch()
 
     @property
@@ -31,19 +41,21 @@ class TimeShares:
     def begin(self, sweep: SweepKey | None, sweeps_left: int) -> None:
         """Begin the share of a sweep, the first of the `sweeps_left` that have not begun."""
         if self._has_shares:
-            share_s = self.left_s / sweeps_left
+            self._sweeps = self._sweeps or sweeps_left
+            share_s = min(self.left_s / sweeps_left, SHARE * self._limit_s / self._sweeps)
             self.sweep, self._ends_s = sweep, self._watch.elapsed_s() + share_s
             self._grace_ends_s = self._ends_s + GRACE * share_s
 
-    def leave_rest(self) -> list[tuple[int, Case]]:
-        """End the last share; return the postponed cases, which get all the time that is left."""
+    def begin_rest(self) -> list[tuple[int, Case]]:
+        """End the last share; return the postponed cases, which get nearly all the time that is left."""
         cases, self.postponed, self.sweep = self.postponed, [], None
+        self._ends_s, self._grace_ends_s = (1 - LAST) * self._limit_s, self._limit_s
         return cases
 
     @property
     def is_over(self) -> bool:
         """Return whether a sweep's share is over."""
-        return self.sweep is not None and self._watch.elapsed_s() >= self._ends_s
+        return self._has_shares and self._watch.elapsed_s() >= self._ends_s
 
     @property
     def is_grace_over(self) -> bool:

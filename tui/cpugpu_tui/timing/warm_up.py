@@ -25,6 +25,9 @@ warm-up was half of a search of 19 sizes on an H200 (5.7 s of 11 s)."""
 WARMUP_CAP_NS = 3e9
 """Longest warm-up, ns; with a small budget, 60 % of the budget."""
 
+ALONE = 0.4
+"""Part of a survey's time that one device alone gets: it has no crossovers to narrow."""
+
 STABLE = 0.01
 """Relative difference between two windows of blocks below which warm-up ends."""
 
@@ -76,8 +79,11 @@ def sizing(estimate_ns: float, plan: Plan) -> tuple[int, int, int]:
 
 def limit_s(plan: Plan, devices: int) -> float:
     """Return the time limit of a plan's cases on so many devices, seconds; infinite without one."""
-    device_s = plan.search.device_s if plan.search is not None else None
-    return min(math.inf if plan.max_seconds is None else plan.max_seconds, (device_s or math.inf) * devices)
+    limits = [math.inf if plan.max_seconds is None else plan.max_seconds]
+    if plan.search is not None:
+        wall_s = (plan.search.limit_s or math.inf) * (1.0 if devices > 1 else ALONE)
+        limits += [wall_s, (plan.search.device_s or math.inf) * devices]
+    return min(limits)
 
 
 def least_device_ns(estimate_ns: float, plan: Plan) -> float:

@@ -1,0 +1,145 @@
+"""The sizes of a search: its coarse grid, the next size, and when a size needs no more rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+
+from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TOO_FEW, Comparison
+
+MOST_GRID = 13
+"""Most sizes of the coarse grid: 1-2-5 over four decades. Longer axes use steps of ten."""
+
+NEAR_END = 1.4
+"""A grid size within this factor of an end of the axis is left out."""
+
+LEAST_GAP = 1.02
+"""Smallest ratio between two sizes: times then differ by about 4 %, twice the margin of a tie."""
+
+REACH = 0.09
+"""ln(speedup) at which a size is expected to be decided: rounds on an H200 vary by 12 %, and sixty of them leave an
+interval of about this half-width. New sizes lie where the slope of the curve reaches it, or the half-width at an end
+of the bracket if that is less."""
+
+SEARCH_STEP = 0.45
+"""The least step, as a share of ln(ratio): one such size on each side makes a bracket narrower than the ratio."""
+
+MOST_DOUBLED = 10
+"""Undecided sizes after which the step is doubled no more."""
+
+WORTH = 0.1
+"""Least part of a bracket, in ln(size), of a gap beside its undecided sizes. Narrower gaps cannot narrow it much."""
+
+CHECKED_GAP = 2.0
+"""A gap of at least this ratio above a crossover gets a size in its middle, in case the winner changes back there."""
+
+FUTILE_ROUNDS, FUTILE = 9, 0.8
+"""From so many rounds on, a size is given up if the interval expected at its last round would still hold 1, with this
+factor of caution."""
+
+HOPELESS = 20.0
+"""After this speedup at two sizes in a row, larger sizes are not timed on the CPU (method.md, "Crossover")."""
+
+
+def grid(lowest: int, highest: int, most: int = MOST_GRID) -> tuple[int, ...]:
+    """Return the sizes that a search starts with: both ends, and 1-2-5 (or 1) times powers of ten between them.
+
+    More than `most` are only returned if powers of ten alone are more.
+    """
+    lowest, highest = min(lowest, highest), max(lowest, highest)
+    for digits in ((1, 2, 5), (1,)):
+        powers = range(int(math.log10(lowest)), int(math.log10(highest)) + 1)
+        between = [digit * 10**power for power in powers for digit in digits]
+        sizes = [lowest, *(size for size in between if lowest * NEAR_END <= size <= highest / NEAR_END), highest]
+        if len(sizes) <= most:
+            break
+    return tuple(dict.fromkeys(sizes))
+
+
+def next_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float, worth: float = WORTH) -> int | None:
+    """Return the size that narrows a change of the winner most; None if all are narrow enough or cannot be narrowed.
+
+    The widest bracket is narrowed first. Sizes in `tried` are not proposed again. `worth` is the part of a
+    bracket that a gap beside its undecided sizes must have.
+    """
+    usable = judged(points)
+    known = {point.size: point.comparison for point in usable}
+    changes = sorted(changes_of(usable), key=lambda change: change.ratio, reverse=True)
+    proposed = (_narrowing(change, known, tried, ratio, worth) for change in changes)
+    return next((size for size in proposed if size is not None), None)
+
+
+def _narrowing(
+    change: Change, known: dict[int, Comparison], tried: Collection[int], ratio: float, worth: float
+) -> int | None:
+    """Return a size in the wider of the two gaps between the bracket's ends and the undecided sizes inside.
+
+    It lies beyond the crossover point, where the slope of the curve reaches `REACH`. After each undecided size on that
+    side the step doubles, up to the middle of the gap: where a curve has a plateau, steps of 4 % tried 1,044, 1,187,
+    1,350 and 1,603 between 505 and 10,000.
+    """
+    low, high, point, _ = change
+    if change.ratio <= ratio:
+        return None
+    inside = sorted(size for size in set(tried) if low < size < high)
+    gaps = (
+        (low, min([point, *inside]), sum(size < point for size in inside)),
+        (high, max([point, *inside]), sum(size > point for size in inside)),
+    )
+    reach = min(REACH, _half_width(known[low]), _half_width(known[high]))
+    is_wide = bool(inside) and inside[-1] / inside[0] * LEAST_GAP**2 > ratio
+    least = max(math.log(ratio) / 2, worth * math.log(change.ratio)) if is_wide else math.log(LEAST_GAP)
+    for end, start, undecided in sorted(gaps, key=lambda gap: abs(math.log(gap[0] / gap[1])), reverse=True):
+        gap = math.log(end / start)
+        slope = abs(math.log(known[end].speedup) / gap) if gap else 0.0
+        step = max(reach / slope if slope else 0.0, SEARCH_STEP * math.log(ratio)) * 2 ** min(undecided, MOST_DOUBLED)
+        step = min(step, abs(gap) / 2)
+        size = round(start * math.exp(math.copysign(step, gap)))
+        if abs(gap) >= least and low < size < high and size not in inside:
+            return size
+    return None
+
+
+def _half_width(comparison: Comparison) -> float:
+    """Return the half-width of ln(speedup); infinite without an interval."""
+    low, high = comparison.low, comparison.high
+    if low is None or high is None or not 0 < low <= high < math.inf:
+        return math.inf
+    return (math.log(high) - math.log(low)) / 2
+
+
+def size_above(points: Sequence[SweepPoint], tried: Collection[int], checked: Collection[int]) -> int | None:
+    """Return the middle of the first or second gap above the last change of the winner; None if both are narrow.
+
+    `checked` are sizes that were chosen so. They do not divide a gap, so that each gets one size.
+    """
+    changes = changes_of(judged(points))
+    if not changes:
+        return None
+    end = changes[-1].high
+    above = [end, *sorted(size for size in {*tried} - {*checked} if size > end)]
+    middles = [round(math.sqrt(a * b)) for a, b in pairwise(above[:3]) if b / a >= CHECKED_GAP]
+    return next((size for size in middles if size not in tried), None)
+
+
+def is_clear(comparison: Comparison | None) -> bool:
+    """Whether more rounds would not change the next step of a search: a winner, or the narrowest useful interval."""
+    if comparison is None or comparison.verdict == TOO_FEW or comparison.plus_minus is None:
+        return False
+    return comparison.verdict in (CPU_WINS, GPU_WINS) or comparison.plus_minus <= NARROW
+
+
+def is_futile(comparison: Comparison | None, most_rounds: int) -> bool:
+    """Whether a size is so close to a speedup of 1 that its last possible round, `most_rounds`, would not decide it."""
+    if comparison is None or comparison.rounds < FUTILE_ROUNDS or math.isinf(_half_width(comparison)):
+        return False
+    return abs(math.log(comparison.speedup)) < FUTILE * _half_width(comparison) * math.sqrt(
+        comparison.rounds / most_rounds
+    )
+
+
+def is_hopeless(speedups: Sequence[float]) -> bool:
+    """Whether larger sizes need no CPU times, by the speedups so far in order of size."""
+    return len(speedups) >= 2 and min(speedups[-2:]) > HOPELESS
