@@ -19,39 +19,24 @@ from cpugpu_tui.config.parsing import (
     parse_threads,
 )
 from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.decide.next_size import MOST_GRID, grid
+from cpugpu_tui.decide.next_size import grid
 from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.search_limits import (
+    SEARCH_BLOCKS,
+    SEARCH_BUDGET_S,
+    SEARCH_METRICS,
+    most_first,
+    most_rounds,
+    search_of,
+)
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.presets import SURVEY
 
 SMALL_BUDGET_S = 0.2
 """Time for a case on one device at small scale: all nine presets finish in two minutes on two cores."""
 
-SEARCH_BUDGET_S = 1.5
-"""Time for a case on one device in a search: 40 rounds of a short operation take 0.8 s."""
-
-QUICK_CASES = 14
-"""Cases of `quick`, to end within 10 s on a GPU server: seven first sizes, and seven to narrow the bracket."""
-
 COMMAND_BUDGET_S = 3600.0
 """Time for a command on one device: its rounds end with a narrow interval. A call that takes longer is timed once."""
-
-SURVEY_GRID = 8
-"""Most first sizes of a workload in a preset that searches several: more would leave its share of the time no rest."""
-
-SEARCH_ROUNDS = 24
-"""Most rounds of a case in a search: a size that is still undecided then lies within the bracket."""
-
-SURVEY_ROUNDS, SURVEY_CASES, SURVEY_STEPS = 60, 24, 12
-"""Most rounds of a case, most sizes of a workload and most sizes for inputs on the GPU in a survey. With 24, 14 and 8,
-surveys that were simulated with the noise and the curves of an H200 had brackets of U/L 2.7 instead of 1.6 at the
-median."""
-
-SEARCH_BLOCKS = 3
-"""Blocks in a half-round of a search: few, because its noise is between rounds rather than within."""
-
-SEARCH_METRICS = (model.LATENCY, model.DEVICE, model.END_TO_END, model.AS_WRITTEN, model.COLD_START)
-"""Metrics of a search: only those that its answer needs. Loading the profiler alone takes 4 s on an H200."""
 
 
 @dataclass(frozen=True)
@@ -172,7 +157,7 @@ def _rounds(request: PlanRequest, search: model.Search | None) -> tuple[int, int
     least = MIN_ROUNDS if search is not None or request.own.has_commands else model.Plan.rounds
     if search is None:
         return least, model.Plan.max_rounds
-    return least, SURVEY_ROUNDS if search.is_survey else SEARCH_ROUNDS
+    return least, most_rounds(search)
 
 
 def _blocks(request: PlanRequest, *, searched: bool) -> int:
@@ -271,10 +256,7 @@ def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:
                 raise FieldError(name, f"--{name.replace('_', '-')} works only in a search.", "Add --find-crossover.")
         return None
     limit_s = sum(preset.limit_s or 0.0 for preset in presets) or None
-    if limit_s is not None:
-        return model.Search(SURVEY_CASES, SURVEY_STEPS, full=request.full, limit_s=limit_s)
-    most_cases = model.Search.most_cases if request.find_crossover else QUICK_CASES
-    return model.Search(most_cases=most_cases, full=request.full)
+    return search_of(limit_s, is_asked=request.find_crossover, full=request.full)
 
 
 def scale_text(plan: model.Plan) -> str:
@@ -304,8 +286,7 @@ def _cases(
         is_first = known[part.workload].axis == axis
         own = sizes if is_first else None
         if searched:
-            most = SURVEY_GRID if preset.limit_s else MOST_GRID
-            own = _grid(own or part.sizes, request.max_size if is_first else None, most)
+            own = _grid(own or part.sizes, request.max_size if is_first else None, most_first(preset.limit_s))
         # A variant applies to the parts that have it; those that have none of them keep theirs.
         variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)

@@ -1,0 +1,46 @@
+"""How many sizes and rounds a search has: one of a workload, `quick`, and a survey of many workloads."""
+
+from __future__ import annotations
+
+from cpugpu_tui import model
+from cpugpu_tui.decide.next_size import MOST_GRID
+
+SEARCH_BUDGET_S = 1.5
+"""Time for a case on one device in a search: 40 rounds of a short operation take 0.8 s."""
+
+QUICK_CASES = 14
+"""Cases of `quick`, to end within 10 s on a GPU server: seven first sizes, and seven to narrow the bracket."""
+
+SURVEY_GRID = 8
+"""Most first sizes of a workload in a preset that searches several: more would leave its share of the time no rest."""
+
+SEARCH_ROUNDS = 24
+"""Most rounds of a case in a search: a size that is still undecided then lies within the bracket."""
+
+SURVEY_ROUNDS, SURVEY_CASES, SURVEY_STEPS = 60, 24, 12
+"""Most rounds of a case, most sizes of a workload and most sizes for inputs on the GPU in a survey. With 24, 14 and 8,
+surveys that were simulated with the noise and the curves of an H200 had brackets of U/L 2.7 instead of 1.6 at the
+median."""
+
+SEARCH_BLOCKS = 3
+"""Blocks in a half-round of a search: few, because its noise is between rounds rather than within."""
+
+SEARCH_METRICS = (model.LATENCY, model.DEVICE, model.END_TO_END, model.AS_WRITTEN, model.COLD_START)
+"""Metrics of a search: only those that its answer needs. Loading the profiler alone takes 4 s on an H200."""
+
+
+def search_of(limit_s: float | None, *, is_asked: bool, full: bool) -> model.Search:
+    """Return a search: a survey if it has a time limit, one that a person asked for, or that of `quick`."""
+    if limit_s is not None:
+        return model.Search(SURVEY_CASES, SURVEY_STEPS, full=full, limit_s=limit_s)
+    return model.Search(model.Search.most_cases if is_asked else QUICK_CASES, full=full)
+
+
+def most_rounds(search: model.Search) -> int:
+    """Return the most rounds of a case."""
+    return SURVEY_ROUNDS if search.is_survey else SEARCH_ROUNDS
+
+
+def most_first(limit_s: float | None) -> int:
+    """Return the most first sizes of a workload in a preset with this time limit."""
+    return SURVEY_GRID if limit_s is not None else MOST_GRID
