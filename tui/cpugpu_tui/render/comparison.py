@@ -9,6 +9,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from cpugpu_tui.analysis.compare import (
+    FALSE_SHARE,
     FALSE_WORDS,
     FASTER,
     FIRST_LOOK,
@@ -159,16 +160,31 @@ def confidence_lines(judged: Sequence[Judged], bands: Mapping[str, float]) -> li
     least = "at least " if any(each.change is not None and each.change.is_duet for each in judged) else ""
     confidence = f"{least}{100 * (1 - SINGLE):g} % confidence"
     same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {confidence}."
-    others = f"SLOWER, FASTER and UNDECIDED: all intervals together have {100 * (1 - FALSE_WORDS):g} % confidence."
-    return [*((same,) if SAME in words else ()), *((others,) if words - {SAME} else ())]
+    shared, named = _shared_confidence(judged)
+    others = f"Confidence of the intervals of SLOWER, FASTER and UNDECIDED: {shared}."
+    return [*((same,) if SAME in words else ()), *((others, *named) if words - {SAME} else ())]
+
+
+def _shared_confidence(judged: Sequence[Judged]) -> tuple[str, list[str]]:
+    """Return the confidence of the intervals that share a level, and what else holds once a case is named.
+
+    All of them together have it until then, and in a duet; afterwards each has its own (`compare.shared_level`).
+    """
+    is_duet = any(each.change is not None and each.change.is_duet for each in judged)
+    if is_duet or not any(each.verdict in (SLOWER, FASTER) for each in judged):
+        return f"{100 * (1 - FALSE_WORDS):g} % for all together", []
+    least = min(each.confidence for each in judged if each.confidence is not None and each.verdict != SAME)
+    named = f"Expected wrong verdicts among SLOWER and FASTER: at most {100 * FALSE_SHARE:g} %."
+    return f"{100 * least:.4g} % for each", [named]
 
 
 def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
     """Return what the bounds of a gate mean; nothing without a verdict."""
     if not any(each.judged.confidence is not None for each in gated):
         return []
-    least, most = 100 * (1 - FALSE_WORDS), 100 * (1 - SINGLE)
-    return [f"Confidence of the lower bounds: {least:g} % for all together. Of the upper bounds: {most:g} % for each."]
+    lower, named = _shared_confidence([each.judged for each in gated])
+    upper = f"{100 * (1 - SINGLE):g} % for each"
+    return [f"Confidence of the lower bounds: {lower}. Of the upper bounds: {upper}.", *named]
 
 
 def summary(found: SeriesComparison) -> list[str]:
