@@ -174,7 +174,7 @@ def _shared_confidence(judged: Sequence[Judged]) -> tuple[str, list[str]]:
     if is_duet or not any(each.verdict in (SLOWER, FASTER) for each in judged):
         return f"{100 * (1 - FALSE_WORDS):g} % for all together", []
     least = min(each.confidence for each in judged if each.confidence is not None and each.verdict != SAME)
-    named = f"Expected wrong verdicts among SLOWER and FASTER: at most {100 * FALSE_SHARE:g} %."
+    named = f"Expected share of false changes among those found: at most {100 * FALSE_SHARE:g} %."
     return f"{100 * least:.4g} % for each", [named]
 
 
