@@ -221,7 +221,17 @@ def seen(counts: dict[str, int], role_ns: dict[str, float], **more: Any) -> Line
          "loop", "loop of long kernels", "long kernel", "numpy", "plain loop", "printed"],
 )  # fmt: skip
 def test_the_reason_on_a_gpu(operators: LineOperators, elapsed_ns: float, visits: int, reason: str) -> None:
-    assert reason_of(operators, elapsed_ns, visits, on_gpu=True) == reason
+    assert reason_of(operators, elapsed_ns, visits, own_lines.SMALL_NS, on_gpu=True) == reason
+
+
+def test_a_pause_of_the_process_is_not_the_work_of_a_line() -> None:
+    """A loop of 4 visits, paused for 24 ms at another place in each call; work that is long in all calls counts."""
+    calls = [own_lines.Durations() for _ in range(3)]
+    for index, call in enumerate(calls):
+        for visit in range(4):
+            call.add(24e6 if visit == index else 1e6 if visit == 3 else 5e3)
+    assert own_lines.undisturbed_ns(calls) == 1e6 + 3 * 5e3
+    assert own_lines.undisturbed_ns([None, calls[0]]) == 24e6 + 1e6 + 2 * 5e3
 
 
 # ------------------------------------------------------------------ when it is done

@@ -10,15 +10,16 @@ What is watched disturbs what is measured, so each quantity has a call of its ow
 from __future__ import annotations
 
 import linecache
+import math
 import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from types import FrameType
-from typing import Any, TypeVar
+from typing import Any
 
 from cpugpu_tui.model import LineCost, LinesProfiled, OwnCode
 from cpugpu_tui.model.line_costs import (
@@ -48,8 +49,16 @@ it and is given to no line."""
 MANY = 8
 """From so many on, visits of a line are a loop and its operators are many."""
 
-SMALL_NS = 50_000.0
-"""Below this mean time, operators are small: what surrounds them costs as much as they do, ns."""
+SMALL_NS, SMALL_TRIVIAL = 50_000.0, 4
+"""Below this mean time, ns, or so many times that of adding two numbers, operators are small: what surrounds them costs
+as much as they do. On a busy machine or behind a slow driver that addition alone may take more than 50 µs."""
+
+TRIVIAL_CALLS = 50
+"""Additions whose mean is the measure of small operators."""
+
+MOST_KEPT = 10_000
+"""Visits and operators of a line whose times are kept one by one, so that a pause of the process in one of them can be
+told from its work: it stays in one call, and the shortest of all calls counts."""
 
 LEAST_SHARE = 0.01
 """Lines below this share of the call are left out."""
@@ -62,7 +71,31 @@ Wait = Callable[[], None]
 Call = Callable[[], float]
 """Makes a call and returns its time until the device has finished, ns."""
 
-T = TypeVar("T")
+
+class Durations:
+    """Times of what a line does again and again in the same order, ns."""
+
+    def __init__(self) -> None:
+        self.kept_ns: list[float] = []
+        self.rest_ns = 0.0
+
+    def add(self, elapsed_ns: float) -> None:
+        """Append the next time."""
+        if len(self.kept_ns) < MOST_KEPT:
+            self.kept_ns.append(elapsed_ns)
+        else:
+            self.rest_ns += elapsed_ns
+
+
+def undisturbed_ns(calls: Sequence[Durations | None]) -> float | None:
+    """Return the sum of the shortest times over the calls that did the same; None if no call did anything."""
+    there = [each for each in calls if each is not None]
+    if not there:
+        return None
+    most = max(len(each.kept_ns) for each in there)
+    same = [each for each in there if len(each.kept_ns) == most]
+    shortest_ns = [min(times_ns) for times_ns in zip(*(each.kept_ns for each in same), strict=True)]
+    return math.fsum([*shortest_ns, min(each.rest_ns for each in same)])
 
 
 class LineClock:
@@ -73,6 +106,8 @@ class LineClock:
 
         self.spent_ns: Counter[Place] = Counter()
         self.visits: Counter[Place] = Counter()
+        self.stretches: dict[Place, Durations] = {}
+        """Times between two reports of Python; a visit that calls other own code has several."""
         self.prints: Counter[Place] = Counter()
         """Tensors turned into text, which torch hides from its dispatcher."""
         self._printing = torch._tensor_str._str.__code__
@@ -115,7 +150,11 @@ class LineClock:
 
     def _book(self) -> None:
         if self._running and (place := self._running[-1]) is not None:
-            self.spent_ns[place] += perf_counter_ns() - self._since_ns
+            elapsed_ns = perf_counter_ns() - self._since_ns
+            self.spent_ns[place] += elapsed_ns
+            if place not in self.stretches:
+                self.stretches[place] = Durations()
+            self.stretches[place].add(elapsed_ns)
 
 
 @dataclass
@@ -130,6 +169,8 @@ class LineOperators:
     """Time of the whole line in the same call, ns. Operators take longer than usual in it, because they are watched."""
     prints: int = 0
     device_ns: float = 0.0
+    launched: Durations = field(default_factory=Durations)
+    """Times on the device, one for each operator."""
     bytes_to_gpu: int = 0
     bytes_to_host: int = 0
 
@@ -168,7 +209,7 @@ class OperatorClock:
             line = self.lines.setdefault(place, LineOperators())
             line.role_ns[role] += elapsed_ns
             line.counts[role] += 1
-            line.device_ns += max(0.0, left_ns)
+            line.launched.add(max(0.0, left_ns))
             if role == COPY:
                 moved_bytes = results[0].numel() * results[0].element_size()
                 line.bytes_to_gpu += moved_bytes if results[0].device.type == "cuda" else 0
@@ -199,21 +240,23 @@ def profile_lines(op: Operation, workload: CodeWorkload, device: str, wait: Wait
     unprofiled_ns = call()
     repeats = REPEATS if unprofiled_ns < LONG_NS else 1
 
-    def fastest(run: Callable[[], tuple[float, T]]) -> tuple[float, T]:
-        return min((run() for _ in range(repeats)), key=lambda found: found[0])
-
     if repeats > 1:
-        unprofiled_ns, _ = fastest(lambda: (call(), None))
-    profiled_ns, traced = fastest(lambda: _traced(call, named))
-    _, lines = fastest(lambda: _watched(call, kind, named))
+        unprofiled_ns = min(call() for _ in range(repeats))
+    traces = [_traced(call, named) for _ in range(repeats)]
+    profiled_ns, traced = min(traces, key=lambda found: found[0])
+    _, lines = min((_watched(call, kind, named) for _ in range(repeats)), key=lambda found: found[0])
     if wait is not None:
-        for place, line in _synchronised(call, kind, named, wait).items():
-            lines.setdefault(place, LineOperators()).device_ns = line.device_ns
+        synchronised = [_synchronised(call, kind, named, wait) for _ in range(repeats)]
+        for place in {place: None for found in synchronised for place in found}:
+            each = [found[place].launched if place in found else None for found in synchronised]
+            lines.setdefault(place, LineOperators()).device_ns = undisturbed_ns(each) or 0.0
+    small_ns = max(SMALL_NS, SMALL_TRIVIAL * _trivial_ns(device, wait))
     costs = [
-        _cost(place, traced, lines[place], workload.code, profiled_ns, on_gpu=wait is not None)
+        _cost(place, traced, lines[place], workload.code, profiled_ns, small_ns,
+              undisturbed_ns([clock.stretches.get(place) for _, clock in traces]) or 0.0, on_gpu=wait is not None)
         for place in lines
         if not (workload.code.target and place[0] == STATEMENT)  # which the person did not write
-    ]
+    ]  # fmt: skip
     costs = sorted((cost for cost in costs if cost.share >= LEAST_SHARE), key=lambda cost: -cost.share)
     return LinesProfiled(
         case=op.case.key, device=device, lines=tuple(costs[:MOST_LINES]),
@@ -242,12 +285,29 @@ def _synchronised(call: Call, kind: str, named: frozenset[str], wait: Wait) -> d
     return clock.lines
 
 
+def _trivial_ns(device: str, wait: Wait | None) -> float:
+    """Return the mean time of adding two numbers on a device, as long as it takes now."""
+    import torch
+
+    one = torch.ones(1, device=device)
+
+    def added() -> None:
+        for _ in range(TRIVIAL_CALLS):
+            one.add(one)
+            if wait is not None:
+                wait()
+
+    added()  # the first call may load what it needs
+    return _length_ns(added) / TRIVIAL_CALLS
+
+
 def _cost(
-    place: Place, traced: LineClock, seen: LineOperators, code: OwnCode, profiled_ns: float, *, on_gpu: bool
-) -> LineCost:
+    place: Place, traced: LineClock, seen: LineOperators, code: OwnCode, profiled_ns: float, small_ns: float,
+    undisturbed_ns: float, *, on_gpu: bool,
+) -> LineCost:  # fmt: skip
     elapsed_ns, visits = float(traced.spent_ns[place]), traced.visits[place]
     file, text = _named(place, code)
-    reason = reason_of(seen, elapsed_ns, visits, on_gpu=on_gpu)
+    reason = reason_of(seen, undisturbed_ns, visits, small_ns, on_gpu=on_gpu)
     return LineCost(
         file=file[-LONGEST_LINE:], line=place[1], source_line=text[:LONGEST_LINE], reason=reason,
         elapsed_ns=elapsed_ns, device_ns=seen.device_ns, share=max(elapsed_ns, seen.device_ns) / max(profiled_ns, 1.0),
@@ -267,15 +327,15 @@ def _named(place: Place, code: OwnCode) -> tuple[str, str]:
     return os.path.basename(file), linecache.getline(file, line).strip()
 
 
-def reason_of(seen: LineOperators, elapsed_ns: float, visits: int, *, on_gpu: bool) -> str:
-    """Return what most of a line's time goes into, one of `LINE_REASONS`."""
+def reason_of(seen: LineOperators, elapsed_ns: float, visits: int, small_ns: float, *, on_gpu: bool) -> str:
+    """Return what most of a line's time goes into, one of `LINE_REASONS`; operators below `small_ns` are small."""
     operators_ns, count, is_loop = seen.role_ns.total(), seen.operators, visits >= MANY
     if seen.prints and operators_ns < elapsed_ns / 2:
         return WAIT
     if not seen.counts[COPY] and not count:
         return LOOP if is_loop else OUTSIDE
     mean_ns = max(elapsed_ns, seen.device_ns) / max(count, 1)
-    is_small = count >= MANY and mean_ns < SMALL_NS
+    is_small = count >= MANY and mean_ns < small_ns
     if is_small and is_loop and not on_gpu:
         return LOOP  # reading a number costs no wait here
     for role in (WAIT, COPY, FALLBACK):
@@ -287,4 +347,4 @@ def reason_of(seen: LineOperators, elapsed_ns: float, visits: int, *, on_gpu: bo
         return LOOP if is_loop else SMALL
     # The line's time in either call may hold a disturbance, so the shorter one counts.
     is_outside = operators_ns + seen.device_ns < min(elapsed_ns, seen.elapsed_ns) / 2
-    return OUTSIDE if is_outside and mean_ns >= SMALL_NS else WORK
+    return OUTSIDE if is_outside and mean_ns >= small_ns else WORK

@@ -79,6 +79,7 @@ def run_once(
     `remark`: notice about opening the history. Returns the exit code of the run. Failed exports set that of `outputs`.
     """
     state, finished = watched(session, agents, plan, seen_by(outputs, as_json=as_json))
+    notices = outputs.write()  # before the table: a closed terminal takes no text, and leaves 2 s for all of this
     if finished.status == "failed" and (as_json or state.run is None):
         say_why(finished)
     if as_json:
@@ -89,7 +90,7 @@ def run_once(
 
         print_state(*as_saved(state, session.saver.unsaved, remark))
         sys.stdout.flush()
-    for line in outputs.write():
+    for line in notices:
         print_notice(line)
     return session.signal_exit or finished.exit_code
 
