@@ -64,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("markexpr") == "not gpu":
         hypothesis.settings.load_profile("thorough")
-    if config.getoption("markexpr") != "gpu":
+    if config.getoption("markexpr") not in ("gpu", "gpu and alone"):
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 

@@ -13,7 +13,7 @@ from cpugpu_tui.timing.channel import CallEmitter, Control
 from cpugpu_tui.timing.timers import event_clock
 from cpugpu_tui.timing.timers.event_clock import CudaEvents, check
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]
 
 GPU = Device("cuda:0", "GPU")
 

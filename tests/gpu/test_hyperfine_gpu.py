@@ -17,7 +17,8 @@ from cpugpu_tui.errors import EXIT_OK
 from cpugpu_tui.model import LATENCY, DeviceSampled
 
 pytestmark = [
-    pytest.mark.gpu, pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed"),
+    pytest.mark.gpu, pytest.mark.alone,
+    pytest.mark.skipif(shutil.which("hyperfine") is None, reason="hyperfine is not installed"),
 ]  # fmt: skip
 
 PAIRS = 3

@@ -96,6 +96,7 @@ def test_work_on_a_side_stream_is_waited_for() -> None:
     assert (ordinary.waits_for_all, side.waits_for_all) == (False, True)
 
 
+@pytest.mark.alone
 def test_an_expression_agrees_with_the_same_workload(cpugpu: CommandLine) -> None:
     """Latency at 2,048, where the kernel is nearly all of it: both within 3 %."""
     words = ("--device", "cuda", "--rounds", "10", "--no-ceilings", "--json", "--no-save")

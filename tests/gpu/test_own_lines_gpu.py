@@ -95,6 +95,7 @@ def line(found: LinesProfiled, text: str) -> LineCost:
     return cost
 
 
+@pytest.mark.alone
 def test_the_line_that_waits_for_earlier_kernels_is_named(file: Path) -> None:
     found = profiled(f"{file}:waiting", 4096)
     wait, product = line(found, ".item()"), line(found, "y @ x")
@@ -105,6 +106,7 @@ def test_the_line_that_waits_for_earlier_kernels_is_named(file: Path) -> None:
     assert product.device_ns == pytest.approx(wait.elapsed_ns, rel=0.5)
 
 
+@pytest.mark.alone  # a reason follows from shares of the time
 @pytest.mark.parametrize(
     ("function", "text", "reason", "n"),
     [

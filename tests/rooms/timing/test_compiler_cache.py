@@ -105,3 +105,11 @@ def test_two_agents_do_not_fill_it_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert second.why_temporary
     with kept_folder("cpu") as third:
         assert third.path == first.path
+
+
+def test_agents_that_only_load_it_do_not_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    started()
+    monkeypatch.setattr(compiler_cache, "LOCK_LIMIT_S", 0.0)
+    with kept_folder("cpu") as first, kept_folder("cpu") as second:
+        assert first.is_ready
+        assert second.path == first.path

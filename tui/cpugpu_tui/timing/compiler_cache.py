@@ -59,9 +59,10 @@ class CompilerFolder:
 def kept_folder(kind: str) -> Iterator[CompilerFolder]:
     """Yield the folder of this machine, locked, for a kind of device; a temporary one if it cannot be used."""
     path = os.path.join(_cache_home(), "cpugpu-tui", f"compiler-{_fingerprint()}")
+    marker = os.path.join(path, f"ready-{kind}")
     lock, why = -1, ""
     try:
-        lock = _locked(path)
+        lock = _locked(path, marker)
     except OSError as error:
         why = f"{path}: {error.strerror or error}"
     if lock < 0:
@@ -69,7 +70,7 @@ def kept_folder(kind: str) -> Iterator[CompilerFolder]:
             yield CompilerFolder(folder, why_temporary=why)
         return
     try:
-        found = CompilerFolder(path, os.path.join(path, f"ready-{kind}"))
+        found = CompilerFolder(path, marker)
         if not any(name.startswith("ready-") for name in os.listdir(path)):
             _empty(path)  # left by a start-up that did not end
         yield found
@@ -87,8 +88,8 @@ def temporary_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _locked(path: str) -> int:
-    """Make the folder if it is missing; return its lock.
+def _locked(path: str, marker: str) -> int:
+    """Make the folder if it is missing; return its lock, shared once the marker is there: then agents only load it.
 
     Raises:
         OSError: it cannot be made or written, is not this user's alone, or another agent does not release it.
@@ -106,7 +107,7 @@ def _locked(path: str) -> int:
     ends = time.monotonic() + LOCK_LIMIT_S
     while True:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, (fcntl.LOCK_SH if os.path.exists(marker) else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > ends:
                 os.close(lock)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter_ns
@@ -61,7 +62,7 @@ def compile_step(
         around = partial(on_default_device, device=device) if op.workload.makes_tensors else around
     with explained(), _nameless(op.inputs):
         if device not in _loaded:
-            _start_compiler(device, wait, announce)
+            start_compiler(device, wait, announce)
             _loaded.add(device)
             announce(COMPILING, device)
         _restore(op)
@@ -75,7 +76,7 @@ def compile_step(
     )  # fmt: skip
 
 
-def _start_compiler(device: str, wait: Callable[[], None] | None, announce: Announce) -> None:
+def start_compiler(device: str, wait: Callable[[], None] | None, announce: Announce) -> None:
     """Compile something small, so that no row pays for what the compiler finds out about the machine."""
     import torch
 
@@ -86,8 +87,24 @@ def _start_compiler(device: str, wait: Callable[[], None] | None, announce: Anno
         else:
             announce(COMPILER_START, device)
         with _cache_in(folder.path):
+            _try_instructions()
             _compiled(lambda x: x.sin() + 1, (torch.ones(64, device=device),), wait)
         folder.note_ready()
+
+
+def _try_instructions() -> None:
+    """Let torch try out the CPU's vector instructions at the same time, which it does one after the other.
+
+    Each kind takes one or two C++ builds and a child Python for each; torch remembers what it found.
+    """
+    from torch._inductor import cpu_vec_isa
+
+    if not hasattr(cpu_vec_isa, "x86_isa_checker"):  # torch then does it by itself
+        return
+    flags = cpu_vec_isa.x86_isa_checker()
+    kinds = [kind for kind in cpu_vec_isa.supported_vec_isa_list if all(flag in flags for flag in str(kind).split())]
+    with ThreadPoolExecutor(max(1, len(kinds))) as pool:
+        list(pool.map(bool, kinds))
 
 
 def _unchanged(step: Callable[..., Any]) -> Callable[..., Any]:
