@@ -11,6 +11,9 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.model import RunStarted
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.workloads.presets import MORE, SURVEY_ALL, SURVEYED
 
 SOME = "matmul,svd,fft,sort"
 BAR = re.compile("[░▓█│]{20,}")
@@ -159,3 +162,18 @@ def test_an_unknown_workload_is_refused(cpugpu: CommandLine) -> None:
     assert done.code == EXIT_USAGE
     assert "'srt'" in done.err
     assert "sort" in done.err
+
+
+def test_all_adds_the_second_set_and_only_names_either(cpugpu: CommandLine) -> None:
+    small = ("--simulate", "default", "--no-save", "--json")
+    named = cpugpu("survey", "--only", "topk,fft", *small)
+    assert named.code == EXIT_OK
+    plan = next(event.plan for event in named.events if isinstance(event, RunStarted))
+    assert (plan.name, {case.workload for case in plan.cases}) == (SURVEY_ALL, {"topk", "fft"})
+    both = build_plan(PlanRequest((SURVEY_ALL,)))
+    assert {case.workload for case in both.cases} == {part.workload for part in (*SURVEYED, *MORE)}
+    assert both.search is not None
+    assert both.search.limit_s == 460
+    half = build_plan(PlanRequest((SURVEY_ALL,), dtype="half"))
+    assert {"topk", "cnn"} <= {case.workload for case in half.cases}
+    assert "lstm" not in {case.workload for case in half.cases}

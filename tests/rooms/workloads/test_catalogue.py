@@ -21,7 +21,7 @@ from cpugpu_tui.workloads import PRESETS, Part, Workload, find
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.own_code import own_code
-from cpugpu_tui.workloads.presets import SURVEY, SURVEYED
+from cpugpu_tui.workloads.presets import MORE, SURVEY, SURVEY_ALL, SURVEYED
 
 NAMES = [name for name, item in REGISTRY.items() if type(item).__module__.startswith("cpugpu_tui.workloads.families.")]
 BUILT_IN = [info.name for info in catalogue.catalogue()]
@@ -95,7 +95,7 @@ def test_a_planted_error_is_caught_in_every_workload(name: str) -> None:
             assert error.value.kind == "mismatch"
 
 
-@pytest.mark.parametrize("name", ["sort", "knn"])
+@pytest.mark.parametrize("name", ["sort", "knn", "topk"])
 def test_wrong_places_are_caught(name: str) -> None:
     for check, (numbers, places) in checks(name, size=find(name).sizes[1]):
         for wrong in (places.roll(1, 0), places.roll(1, -1) * 0, (places + 1) % places.max()):
@@ -125,7 +125,7 @@ def test_none_is_accused_by_the_traps_of_own_code(name: str, monkeypatch: pytest
         assert not traced.on_cpu
 
 
-@pytest.mark.parametrize("name", ["conv2d", "attention", "transformer-decode", "knn"])
+@pytest.mark.parametrize("name", ["conv2d", "attention", "transformer-decode", "knn", "cnn", "cnn-training", "einsum"])
 def test_flops_are_those_that_torch_counts(name: str) -> None:
     item = find(name)
     for size in item.sizes[:2]:
@@ -148,7 +148,7 @@ def test_none_needs_much_memory_at_its_largest_default_size(name: str) -> None:
         assert single.memory_bytes + double.memory_bytes <= MOST_BYTES
 
 
-@pytest.mark.parametrize("part", SURVEYED, ids=lambda part: part.workload)
+@pytest.mark.parametrize("part", [*SURVEYED, *MORE], ids=lambda part: part.workload)
 def test_a_survey_fits_into_little_memory_and_stays_within_the_default_sizes(part: Part) -> None:
     item = find(part.workload)
     assert item.sizes[0] == part.sizes[0] < part.sizes[-1] <= item.sizes[-1]
@@ -157,7 +157,8 @@ def test_a_survey_fits_into_little_memory_and_stays_within_the_default_sizes(par
 
 
 def test_all_are_listed_after_the_publications_work_and_run_on_a_simulated_gpu(cpugpu: CommandLine) -> None:
-    parts = {part.workload for preset in PRESETS.values() if preset.name != SURVEY for part in preset.parts}
+    presets = [preset for preset in PRESETS.values() if preset.name not in (SURVEY, SURVEY_ALL)]
+    parts = {part.workload for preset in presets for part in preset.parts}
     assert max(map(BUILT_IN.index, parts)) < min(map(BUILT_IN.index, NAMES))
     done = cpugpu("run", *NAMES, "--simulate", "default", "--size", "16,64", "--rounds", 2, "--json", "--no-save")
     assert done.code == EXIT_OK
@@ -181,4 +182,5 @@ def test_the_page_names_each_with_its_default_sizes() -> None:
 
 def test_each_is_held_against_a_published_figure_with_its_source() -> None:
     page = (ROOT / "docs" / "crossovers.md").read_text()
-    assert set(BUILT_IN) <= set(re.findall(r"^\| `([a-z0-9-]+)` \| .+\]", page, flags=re.MULTILINE))
+    held = set(re.findall(r"^\| `([a-z0-9-]+)` \| .+\]", page, flags=re.MULTILINE))
+    assert set(BUILT_IN) - {part.workload for part in MORE} <= held

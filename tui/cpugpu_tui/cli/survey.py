@@ -20,6 +20,9 @@ SurveyDtype = Annotated[
         "--dtype", metavar="DTYPE", show_default="float32", help=f"{opt.DTYPE_HELP} Workloads without it are left out."
     ),
 ]
+All = Annotated[
+    bool, typer.Option("--all", help="Also ten more workloads, in at most 8 minutes; --only names them, too.")
+]
 ResumeSurvey = Annotated[
     bool, typer.Option("--resume", help="Finish the newest interrupted survey. Sizes without a result are timed.")
 ]
@@ -27,7 +30,7 @@ SurveySeconds = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS", help="Time limit of the whole survey. Sizes not started by then are skipped.",
-        show_default="300, or 120 without a GPU",
+        show_default="280 s after the agent has started, with --all 460 s; without a GPU 112 and 184 s",
     ),
 ]  # fmt: skip
 
@@ -36,6 +39,7 @@ SurveySeconds = Annotated[
 def survey(
     context: typer.Context,
     only: Only = None,
+    all_: All = False,
     resume: ResumeSurvey = False,
     dtype: SurveyDtype = None,
     threads: opt.ThreadsOrAll = None,
@@ -62,15 +66,16 @@ def survey(
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.planning import PlanRequest
-    from cpugpu_tui.workloads.presets import SURVEY
+    from cpugpu_tui.workloads.presets import MORE, SURVEY, SURVEY_ALL
 
-    if resume:
-        raise typer.Exit(modes.resume_run(context, SURVEY))
     names = tuple(filter(None, map(str.strip, (only or "").split(","))))
     if only is not None and not names:
         raise UsageError(f"--only {only!r} names no workload.", "Leave --only out to run all of them.")
+    preset = SURVEY_ALL if all_ or {part.workload for part in MORE} & {*names} else SURVEY
+    if resume:
+        raise typer.Exit(modes.resume_run(context, preset))
     request = PlanRequest(
-        names=(SURVEY,), only=names, dtype=dtype,
+        names=(preset,), only=names, dtype=dtype,
         threads=threads, devices=tuple(device or ["auto"]), max_seconds=max_seconds, case_timeout_s=case_timeout,
         simulation=simulation(simulate),
     )  # fmt: skip

@@ -30,7 +30,7 @@ from cpugpu_tui.session.search_limits import (
     search_of,
 )
 from cpugpu_tui.workloads import PRESETS, Part, Preset
-from cpugpu_tui.workloads.presets import SURVEY
+from cpugpu_tui.workloads.presets import SURVEY, SURVEY_ALL
 
 SMALL_BUDGET_S = 0.2
 """Time for a case on one device at small scale: all nine presets finish in two minutes on two cores."""
@@ -311,7 +311,7 @@ def _nothing_to_search(preset: Preset, size: int, request: PlanRequest) -> Field
     """Return the error for a search with one size, which has nothing to search between."""
     workload = preset.parts[0].workload
     larger = "" if request.own.codes else ", or the larger one with --max-size"  # `time` has no such option
-    akin = [other.name for other in PRESETS.values() if other.name != SURVEY
+    akin = [other.name for other in PRESETS.values() if other.name not in (SURVEY, SURVEY_ALL)
             for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
     others = f" Presets with several sizes: {', '.join(dict.fromkeys(akin))}." if akin else ""
     return FieldError(

@@ -13,7 +13,14 @@ from cpugpu_tui.workloads import (  # noqa: F401 - importing registers
     vector_dot,
 )
 from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Costs, Report, Setting, Step, Workload, workload
-from cpugpu_tui.workloads.families import data, linear_algebra, transformers, vision  # noqa: F401 - as above
+from cpugpu_tui.workloads.families import (  # noqa: F401 - as above
+    data,
+    linear_algebra,
+    networks,
+    tables,
+    transformers,
+    vision,
+)
 from cpugpu_tui.workloads.presets import PRESETS, Part, Preset
 
 __all__ = [

@@ -85,6 +85,23 @@ SURVEYED = (
 )
 """The work of `survey`. Every size needs less than 1 GB on each device, also in float64."""
 
+SURVEY_ALL = "survey-all"
+"""Name of the preset of both sets."""
+
+MORE = (
+    Part("cnn", (1, 512)),
+    Part("cnn-training", (1, 256)),
+    Part("lstm", (1, 1024)),
+    Part("einsum", (1, 4096)),
+    Part("sampling", (1, 512)),
+    Part("int8-layer", (32, 8192)),
+    Part("group-by", (1000, 10_000_000)),
+    Part("join", (100, 10_000_000)),
+    Part("row-sums", (1, 65_536)),
+    Part("topk", (1, 4096)),
+)
+"""The second set of work, of `survey --all`."""
+
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -106,6 +123,16 @@ PRESETS: dict[str, Preset] = {
             budget_s=1.2,
             is_search=True,
             limit_s=280.0,  # with the start of the agent below 5 minutes
+            is_profiled=False,
+        ),
+        Preset(
+            SURVEY_ALL,
+            (*SURVEYED, *MORE),
+            "The survey, and ten more workloads: networks, tables, sampling; in at most 8 minutes",
+            "",
+            budget_s=1.2,
+            is_search=True,
+            limit_s=460.0,
             is_profiled=False,
         ),
         Preset(

@@ -300,8 +300,8 @@ def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: boo
         print_lines(console(), [played.text])
 
 
-TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard")
-"""Parameters of `run` that can be used with --resume. The plan is fixed."""
+TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard", "all_")
+"""Parameters of `run` and `survey` that can be used with --resume. The plan is fixed."""
 
 
 def resume_run(context: typer.Context, preset: str | None = None) -> int:
