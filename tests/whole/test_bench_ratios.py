@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+import torch
+from tests.helpers.bench.figures import record
 from tests.helpers.bench.nvbench import TAG, cold_of
+from tests.helpers.bench.plant import measured, require_plant
+from tests.helpers.bench.planted_step import step_of
 from tests.helpers.bench.ratios import (
     Ratio,
     SideBySide,
@@ -178,3 +185,41 @@ def test_only_code_counts(source: str, lines: int) -> None:
 
 def test_every_place_is_counted() -> None:
     assert all(files > 10 and lines > 1_000 for _, files, lines in counted())
+
+
+# ------------------------------------------------------------------ plants
+
+
+def lasting(ns: float, noise: float = 0.0, seed: int = 1) -> Callable[[], float]:
+    draw = random.Random(seed)
+    return lambda: ns * math.exp(draw.gauss(0, noise))
+
+
+def test_the_planted_work_is_in_proportion_to_the_plan() -> None:
+    row = torch.rand(1100)
+    plain, planted = (step_of(row, 1000, percent) for percent in (0.0, 2.0))
+    assert (plain.numel(), planted.numel()) == (1000, 1020)
+    assert torch.equal(planted[:1000], plain)
+
+
+def test_a_plant_as_planned_is_printed_with_its_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    require_plant(measured(lasting(1000, 0.01), lasting(1020, 0.01, seed=2)), 2.0)
+    assert re.search(r"\+[12]\.\d\d % \(\+\d\.\d\d to \+\d\.\d\d %, 60 pairs\)", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("longer", "noise"), [(1.145, 0.001), (1.0, 0.001), (1.005, 0.0001), (1.02, 0.5)], ids=str)
+def test_nothing_is_judged_by_another_plant(longer: float, noise: float) -> None:
+    """+14.5 % is what 357 rows in place of 350 were on an H200: another kernel."""
+    with pytest.raises(SystemExit) as end:
+        require_plant(measured(lasting(1000, noise), lasting(1000 * longer, noise, seed=2)), 2.0)
+    assert end.value.code not in (0, None)
+
+
+def test_a_figure_is_written_with_what_repeats_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record("duet.plant", "not written", command="make bench ONLY=duet")
+    monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures.ndjson"))
+    record("duet.plant", "+2.0 %", command="make bench ONLY=duet", low=1.9, high=2.1)
+    (line,) = (tmp_path / "figures.ndjson").read_text().splitlines()
+    found = json.loads(line)
+    assert (found["figure"], found["low_pct"], found["command"]) == ("duet.plant", 1.9, "make bench ONLY=duet")
+    assert all(found[key] for key in ("cpu", "cores", "torch", "date", "commit"))
