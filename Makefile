@@ -47,6 +47,9 @@ readme: $(VENV)/.for-test
 wheel: $(VENV)/.for-run
 	@rm -rf dist
 	@$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --no-deps --wheel-dir dist .
+	@$(BIN)/python -c 'import tomllib; print(*(n for n in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if not n.startswith("torch")), sep="\n")' >dist/requirements.txt
+	@$(BIN)/python -m pip wheel --disable-pip-version-check --quiet --constraint constraints.txt --wheel-dir dist --requirement dist/requirements.txt
+	@echo "dist holds the wheels of cpugpu-tui and of what it needs, without torch; see docs/quickstart.md, 'Without a network'." >&2
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

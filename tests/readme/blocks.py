@@ -23,7 +23,7 @@ from cpugpu_tui.demo.recording import Recording, shipped
 from cpugpu_tui.export.json_document import read_runs
 from cpugpu_tui.render.columns import COLUMNS
 from cpugpu_tui.render.verdicts import MARK_WORDS
-from cpugpu_tui.session.resume import repeat_commands
+from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP

@@ -22,6 +22,7 @@ from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui import CpuGpuError, Result, UnfitError, UsageError, crossover, time_on
+from cpugpu_tui.config.installing import install_remedy
 
 STATEMENT = "x @ x * (1 << 0)"
 PRODUCT: dict[str, Any] = {"setup": "x = torch.rand(n, n)", "simulate": FAST}
@@ -113,7 +114,8 @@ def test_without_matplotlib_the_plot_says_how_to_get_it(
     monkeypatch.setattr(builtins, "__import__", lacking)
     with pytest.raises(UnfitError) as error:
         searched.plot()
-    words(str(error.value))
+    assert error.value.remedy == install_remedy("plot")
+    words(error.value.message)
 
 
 def test_a_function_that_torch_wrote_in_c_is_found_in_its_public_module() -> None:

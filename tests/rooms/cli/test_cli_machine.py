@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.helpers.command_line import CommandLine
 
+from cpugpu_tui.cli import machine
 from cpugpu_tui.cli.machine import HOW
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 
@@ -99,3 +103,20 @@ def test_a_terminal_without_utf8_gets_ascii(cpugpu: CommandLine) -> None:
     assert done.code == EXIT_OK
     assert done.out.isascii()
     assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_a_busy_machine_is_named_although_its_rates_were_not_measured(
+    cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It printed nothing but the reason, on stderr."""
+    real = machine.measured
+
+    def disturbed(*given: Any) -> Any:
+        _, state, _ = real(*given)
+        return (), state, EXIT_UNFIT
+
+    monkeypatch.setattr(machine, "measured", disturbed)
+    done = cpugpu.here(*SIMULATED, "--measure", "--no-save")
+    assert done.code == EXIT_UNFIT
+    for word in ("simulated CPU", "simulated GPU", "not measured"):
+        assert word in done.out

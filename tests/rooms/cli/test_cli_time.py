@@ -21,7 +21,6 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: Comma
     assert (done.code, done.err) == (EXIT_OK, "")
     assert "x @ x" in done.out
     assert "The GPU wins from n ≈" in done.out
-    assert "cuda:0: 1 operator" in done.out
     again = done.out.rpartition("Again: cpugpu-tui ")[2]
     assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048"]
 
@@ -160,3 +159,17 @@ def test_every_combination_of_values_is_timed() -> None:
     assert parameters([]) == [()]
     with pytest.raises(UsageError, match="'=3'"):
         parameters(["=3"])
+
+
+def test_a_simulated_run_says_that_the_code_was_not_run_and_has_no_receipt(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("time", "undefined_thing(n)", "--n", "16,32", "--simulate", FAST)
+    assert "your code was not run" in done.out.splitlines()[0]
+    assert "Where it ran" not in done.out
+
+
+def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu: CommandLine, tmp_path: Path) -> None:
+    (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
+    words = ("time", "np.zeros(3) if n == 16 else torch.ones(n)", "--n", "16", "--worker", "thread", *HERE)
+    done = cpugpu(*words, PYTHONPATH=str(tmp_path))
+    assert "The code uses np, but this Python has no NumPy." in done.out
+    assert "initialize NumPy" not in done.out + done.err

@@ -14,6 +14,7 @@ from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Outcome
 from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import interpreter
 
+from cpugpu_tui.cli.running import modes
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import DUET, RunFinished, RunStarted
 
@@ -50,6 +51,23 @@ def words_of(told: dict[str, object]) -> dict[str, str]:
 
 
 # ------------------------------------------------------------------ run
+
+
+def test_time_with_two_interpreters_is_a_duet_too(
+    cpugpu: CommandLine, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two --python was dropped without a word."""
+    asked: list[tuple[str, ...]] = []
+
+    def note(_request: object, _options: object, pythons: tuple[str, ...], *_: object, **_more: object) -> int:
+        asked.append(pythons)
+        return EXIT_OK
+
+    monkeypatch.setattr(modes, "run_in_turn", note)
+    assert cpugpu.here("time", "torch.ones(n)", "--n", "2048", "--simulate", FAST, *both).code == EXIT_OK
+    assert asked == [both[1::2]]
+    refused = cpugpu.here("time", *both, "--", "true")
+    assert (refused.code, refused.out) == (EXIT_USAGE, "")
 
 
 def test_equal_interpreters_are_called_the_same_and_the_table_says_how_long_it_took(

@@ -9,15 +9,14 @@ import pytest
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.config.parsing import (
-    MAX_CASES,
     FieldError,
     check_device,
     check_dtype,
     parse_percent,
     parse_simulation,
-    parse_sizes,
     parse_threads,
 )
+from cpugpu_tui.config.sizes import MAX_CASES, parse_sizes
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE
 from cpugpu_tui.workloads import catalogue

@@ -21,6 +21,7 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 from cpugpu_tui.cli.export import STDOUT, _check
+from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.errors import EXIT_UNFIT, UnfitError, UsageError
 from cpugpu_tui.export import chart as chart_module
 from cpugpu_tui.export.chart import MOST_PANELS, draw, inline_svg, picture
@@ -196,7 +197,7 @@ def test_without_matplotlib_the_command_names_the_extra(
         chart_module.need()
     done = cpugpu.here("export", "-o", f"{tmp_path}/x.png")
     assert done.code == EXIT_UNFIT
-    assert "pip install 'cpugpu-tui[report]'" in done.err
+    assert install_command("report") in done.err
 
 
 def test_a_png_is_not_written_into_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

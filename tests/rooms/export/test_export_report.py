@@ -22,6 +22,7 @@ from textual.color import Color
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
+from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import report as report_module
 from cpugpu_tui.export.chart import VARIABLES
@@ -171,7 +172,7 @@ def test_missing_packages_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnfitError) as caught:
         report_module.need()
     assert "matplotlib" in caught.value.message
-    assert "pip install 'cpugpu-tui[report]'" in caught.value.remedy
+    assert install_command("report") in caught.value.remedy
 
 
 def test_a_persons_own_style_and_backend_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

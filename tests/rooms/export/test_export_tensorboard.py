@@ -14,6 +14,7 @@ pytest.importorskip("tensorboard")
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import tensorboard
 from cpugpu_tui.export.stream import exported
@@ -143,4 +144,4 @@ def test_a_missing_package_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tensorboard.compat.proto.event_pb2", None)
     with pytest.raises(UnfitError) as caught:
         tensorboard.need()
-    assert "pip install 'cpugpu-tui[tensorboard]'" in caught.value.remedy
+    assert install_command("tensorboard") in caught.value.remedy

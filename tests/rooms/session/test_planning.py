@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.config.parsing import MAX_CASES, FieldError, parse_simulation, parse_sizes, parse_threads
+from cpugpu_tui.config.parsing import FieldError, parse_simulation, parse_threads
+from cpugpu_tui.config.sizes import MAX_CASES, parse_sizes, sizes_text
 from cpugpu_tui.errors import EXIT_USAGE, CpuGpuError
 from cpugpu_tui.model import KERNELS, MAX_SIZE, METRICS, THROUGHPUT, Case, Simulation
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -64,7 +65,8 @@ def test_sizes_that_are_none_are_refused_in_a_sentence(text: str) -> None:
 
 @given(st.lists(SIZES, min_size=1, max_size=20, unique=True))
 def test_a_list_of_sizes_comes_back(sizes: list[int]) -> None:
-    assert parse_sizes(",".join(map(str, sizes))) == tuple(sizes)
+    assert parse_sizes(", ".join(map(str, sizes))) == parse_sizes(sizes_text(sizes)) == tuple(sizes)
+    assert parse_sizes(",".join(map(str, sorted(sizes)))) == tuple(sorted(sizes))
     assert parse_sizes(", ".join(f"{size:,}".replace(",", "_") for size in sizes)) == tuple(sizes)
 
 

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.golden import GoldenWords
 from typer.testing import CliRunner
 
 from cpugpu_tui.cli import commands as command_files
+from cpugpu_tui.cli.fleet import running as fleet_module
 from cpugpu_tui.cli.running import modes as run_module
 from cpugpu_tui.config.parsing import parse_simulation
+from cpugpu_tui.demo.recording import shipped
 from cpugpu_tui.model import Case, Plan, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.session.resume import repeat_commands, repeat_text
+from cpugpu_tui.session.repeat import repeat_commands, repeat_text, why_no_command
 from cpugpu_tui.workloads.contract import REGISTRY, SOURCES
 
 REQUESTS = [
@@ -55,16 +58,7 @@ REQUESTS = [
 def test_it_gives_the_same_plan(request_: PlanRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = build_plan(request_)
     started = RunStarted(run_id="r", series_id="s", plan=plan, environment=environment(request_))
-    asked: list[PlanRequest] = []
-
-    def note(request: PlanRequest, _options: Any, **_how: Any) -> int:
-        asked.append(request)
-        return 0
-
-    monkeypatch.setattr(run_module, "run_headless", note)
-    program, *words = shlex.split(repeat_text(started))
-    assert program == "cpugpu-tui"
-    assert CliRunner().invoke(command_files.app, words).exit_code == 0
+    asked = asked_by(repeat_text(started), monkeypatch)
     assert build_plan(asked[0]) == plan
     assert asked[0].case_timeout_s == request_.case_timeout_s
 
@@ -102,37 +96,106 @@ def test_sizes_of_an_own_workload_are_named_although_a_worker_thread_registered_
     assert f"--size {','.join(map(str, sizes))}" in text
 
 
-MIXED = [
-    [Case("matmul", 32), Case("matmul", 128), Case("vector-dot", 1000, variant="matmul")],
-    [Case("matmul", 32), Case("matmul", 64, "float64"), Case("matmul", 64, threads=1)],
-    [Case("vector-dot", 100, variant="dot"), Case("vector-dot", 1000, variant="matmul"), Case("matmul", 8)],
-    [Case("not-built-in", 5), Case("not-built-in-either", 7), Case("not-built-in-either", 9)],
+ROWS = [
+    [Case("matmul", 64, "float64", 1)],
+    [Case("vector-dot", 100, variant="dot")],
+    [Case("elementwise", 1000, variant="out", threads=2)],
+    [Case("conv2d", 8, variant="compiled"), Case("conv2d", 16, variant="compiled")],
 ]
 
 
-@pytest.mark.parametrize("cases", MIXED, ids=range(len(MIXED)))
-def test_what_no_single_command_can_say_is_said_by_several(cases: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
-    names = dict.fromkeys(case.workload for case in cases)
-    plan = Plan("+".join(names), tuple(cases))
-    asked: list[list[str]] = []
+@pytest.mark.parametrize("cases", ROWS, ids=range(len(ROWS)))
+def test_a_list_of_sizes_needs_no_saved_words(cases: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that was run alone, and runs of older versions."""
+    started = RunStarted(run_id="r", series_id="s", plan=Plan("any", tuple(cases)), environment={})
+    (command,) = repeat_commands(started)
+    (asked,) = asked_by(command, monkeypatch)
+    assert build_plan(asked).cases == tuple(cases)
+
+
+def test_no_command_is_invented_for_a_search_of_an_older_version(words: GoldenWords) -> None:
+    plan = replace(build_plan(PlanRequest(("matmul",), sizes="16:500")), words=())
+    started = RunStarted(run_id="r", series_id="s", plan=plan, environment={})
+    assert repeat_commands(started) == ()
+    words([why_no_command(started)])
+
+
+FACES = [
+    ("time", "x @ x", "--setup", "x = torch.randn(n, n)", "--n", "1:64"),
+    ("time", "{code}:forward", "--n", "1:64", "--threads", "1"),
+    ("time", "{code}:forward", "--n", "16,32", "--full", "--find-crossover"),
+    ("time", "torch.ones(k)", "--let", "k=3,(4, 5)", "--in-place", "--rounds", "6"),
+    ("run", "matmul", "vector-dot", "--size", "100,200", "--find-crossover", "--max-size", "1e3"),
+    ("run", "matmul", "--size", "10:40:10", "--repeat", "2", "--dtype", "half"),
+    ("survey", "--only", "fft,sort", "--max-seconds", "40"),
+    ("thresholds", "make", "matmul", "x.square()", "torch.ones(n)", "--setup", "x = torch.randn(n)", "--n", "16:64"),
+    ("fleet", "run", "matmul", "--size", "16,32", "-w", "a", "--launcher", "local"),
+    ("demo", "--table"),
+]
+
+
+@pytest.mark.parametrize("face", FACES, ids=lambda face: " ".join(face[:2])[:30])
+def test_every_printed_command_is_read_by_the_program_and_gives_the_same_cases(
+    face: tuple[str, ...], cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my_model.py").write_text("import torch\n\ndef forward(n):\n    return torch.ones(n)\n")
+    face = tuple(word.replace("{code}", str(tmp_path / "my_model.py")) for word in face)
+    more = () if face[0] == "demo" else ("--simulate", FAST)
+    if face[0] == "thresholds":
+        more = (*more, "-o", str(tmp_path / "t.json"))
+    done = cpugpu.here(*face, *more)
+    assert done.code in (0, 3), done.err
+    shown = done.out if face[0] in ("run", "time", "survey", "demo") else cpugpu.here("show", "latest").out
+    printed = [line.removeprefix("Again: ") for line in shown.splitlines() if line.startswith("Again: ")]
+    assert printed
+    if face[0] == "demo":
+        plans = [run.state.run.plan for run in shipped().runs if run.state.run is not None]
+        assert [found for line in printed for found in planned_by(line, monkeypatch)] == [
+            (plan.cases, plan.search is not None) for plan in plans
+        ]
+        return
+    with cpugpu.store() as store:
+        plan = store.plan_of(store.find("latest"))
+    again = [found for line in printed for found in planned_by(line, monkeypatch)]
+    assert {case for cases, _ in again for case in cases} == set(plan.cases)
+    assert {is_search for _, is_search in again} == {plan.search is not None}
+
+
+def planned_by(command: str, monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Case, ...], bool]]:
+    """Return the cases of a printed command, and whether it is a search."""
+    plans = [build_plan(request) for request in asked_by(command, monkeypatch)]
+    return [(plan.cases, plan.search is not None) for plan in plans]
+
+
+def asked_by(command: str, monkeypatch: pytest.MonkeyPatch) -> list[PlanRequest]:
+    """Return the request that the program reads from a printed command."""
+    asked: list[PlanRequest] = []
 
     def note(request: PlanRequest, _options: Any, **_how: Any) -> int:
-        asked.append(planned(request))
+        asked.append(request)
         return 0
 
-    monkeypatch.setattr(run_module, "run_headless", note)
-    for command in repeat_commands(RunStarted(run_id="r", series_id="s", plan=plan, environment={})):
-        assert CliRunner().invoke(command_files.app, shlex.split(command)[1:]).exit_code == 0
-    assert sorted(key for keys in asked for key in keys) == sorted(case.key for case in cases)
+    def note_fleet(self: Any, plan: Plan, _repeat: int, _timeout_s: float | None) -> Any:
+        raise Asked(plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_module, "run_headless", note)
+        patch.setattr(fleet_module.HostsRequest, "plan", note_fleet)
+        program, *words = shlex.split(command)
+        assert program == "cpugpu-tui"
+        done = CliRunner().invoke(command_files.app, words)
+    if isinstance(done.exception, Asked):
+        return [PlanRequest(("matmul",), sizes=",".join(str(case.size) for case in done.exception.plan.cases))]
+    assert done.exit_code == 0, (command, done.output, done.exception)
+    return asked
 
 
-def planned(request: PlanRequest) -> list[str]:
-    """Return the cases of a request, including workloads outside the catalogue."""
-    from cpugpu_tui.model import WorkloadInfo
-    from cpugpu_tui.session.own_workloads import OwnWorkloads
+class Asked(Exception):
+    """Carries the plan that a fleet would run."""
 
-    infos = tuple(WorkloadInfo(name, "n", ("default",), (1,), "") for name in request.names if name.startswith("not-"))
-    return [case.key for case in build_plan(replace(request, own=OwnWorkloads(workloads=infos))).cases]
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
 
 
 OWN = """
@@ -165,10 +228,9 @@ def test_running_what_a_run_of_own_workloads_prints_runs_the_same_cases(cpugpu: 
     (tmp_path / "own.py").write_text(OWN)
     first = cpugpu.here("run", "copy-a", "copy-b", "--workloads", tmp_path / "own.py", "--simulate", FAST)
     printed = [line.removeprefix("Again: ") for line in first.out.splitlines() if line.startswith("Again: ")]
-    assert len(printed) == 2
-    for line in printed:
-        assert cpugpu.here(*shlex.split(line)[1:]).code == 0
+    (line,) = printed
+    assert cpugpu.here(*shlex.split(line)[1:]).code == 0
     with cpugpu.store() as store:
-        ran, *repeated = ([case.key for case in store.plan_of(store.find(number)).cases] for number in "123")
-    assert ran == [key for keys in repeated for key in keys]
+        ran, repeated = ([case.key for case in store.plan_of(store.find(number)).cases] for number in "12")
+    assert ran == repeated
     assert len(ran) == 5

@@ -18,6 +18,7 @@ import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -214,6 +215,7 @@ def facts(*, simulated: bool) -> dict[str, Any]:
 def torch_facts() -> dict[str, Any]:
     """Return facts about torch, or why it cannot be imported."""
     watch = Stopwatch()
+    warnings.filterwarnings("ignore", "Failed to initialize NumPy", UserWarning)  # torch works without it
     try:
         import torch
     except Exception as error:  # noqa: BLE001 - a broken torch raises anything, OSError included

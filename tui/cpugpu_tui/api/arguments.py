@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 
 from cpugpu_tui.api.subject import Subject, article, subject_of
-from cpugpu_tui.config.parsing import MAX_CASES, MAX_THREADS, parse_simulation
+from cpugpu_tui.config.parsing import MAX_THREADS, parse_simulation
+from cpugpu_tui.config.sizes import MAX_CASES
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, Simulation
 from cpugpu_tui.workloads.python_text import LONGEST_QUOTE
@@ -160,7 +161,7 @@ def _sizes(n: object) -> str:
         if not 0 < len(found) <= MAX_CASES:
             reason = f"it names more than {MAX_CASES:,} sizes" if found else "it names no size"
             raise UsageError(f"Invalid n: {reason}.", SIZES)
-        return ",".join(each.strip() if isinstance(each, str) else str(_whole("n", each, MAX_SIZE)) for each in found)
+        return ", ".join(each.strip() if isinstance(each, str) else str(_whole("n", each, MAX_SIZE)) for each in found)
     return str(_whole("n", n, MAX_SIZE))
 
 

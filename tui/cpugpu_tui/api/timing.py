@@ -19,10 +19,11 @@ from cpugpu_tui.cli.output.tables import state_text
 from cpugpu_tui.cli.running.one_run import controller_facts, telemetry
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
-from cpugpu_tui.config.parsing import parse_sizes
+from cpugpu_tui.config.installing import install_remedy
+from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
-from cpugpu_tui.model import MAX_SIZE, PAGEABLE, Event, Plan, RunFinished
+from cpugpu_tui.model import PAGEABLE, Event, Plan, RunFinished
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
@@ -93,12 +94,10 @@ def crossover(
         rounds=rounds, max_seconds=max_seconds, simulate=simulate, save=save,
     )  # fmt: skip
     sizes = asked.sizes
-    is_range = sizes.count(":") == 1 and "," not in sizes
-    # A range without a step would be every size of it: a step beyond its end checks both ends and nothing else.
-    if len(parse_sizes(f"{sizes}:{MAX_SIZE}" if is_range else sizes)) < 2 and not is_range:
+    ends = search_ends(sizes)
+    if ends is None and len(parse_sizes(sizes)) < 2:
         raise UsageError(f"Cannot search at one size, {sizes}.", "Give both ends, as in n='16:4096', or use time_on().")
-    sizes = ",".join(sizes.split(":")) if is_range else sizes
-    return _run(asked, sizes, find_crossover=True)
+    return _run(asked, sizes, find_crossover=ends is None)
 
 
 def time_on(
@@ -130,7 +129,7 @@ def time_on(
         rounds=rounds, max_seconds=max_seconds, simulate=simulate, save=save,
     )  # fmt: skip
     sizes = asked.sizes
-    if sizes.count(":") == 1 and "," not in sizes:
+    if search_ends(sizes) is not None:
         raise UsageError(f"The range {sizes!r} has no step.", "Add one, as in 16:4096:16, or search with crossover().")
     return _run(asked, sizes, find_crossover=False)
 
@@ -296,7 +295,7 @@ class Result:
         except ImportError as error:
             raise UnfitError(
                 "The plot needs the package matplotlib, which is not installed.",
-                "Install it with pip install 'cpugpu-tui[plot]'.",
+                install_remedy("plot"),
             ) from error
         axes = axes if axes is not None else pyplot.subplots(layout="constrained")[1]
         for _, chart in charts(self.run)[:1]:

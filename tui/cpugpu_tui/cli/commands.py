@@ -237,9 +237,10 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
         keymap_of(found.keys)
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in found.values.items()}
     defaults = _for_each(app, values) if values else {}
-    # `run --python` is a list, and typer would split the variable at spaces, also within a path.
+    # `--python` of these is a list, and typer would split the variable at spaces, also within a path.
     python = os.environ.get("CPUGPU_PYTHON") or values.get("python")
-    return {**defaults, "run": {**values, "python": [python]}} if python else defaults
+    duets = {command: {**values, "python": [python]} for command in ("run", "time")}
+    return {**defaults, **duets} if python else defaults
 
 
 def _for_each(part: typer.Typer, values: dict[str, Any]) -> dict[str, Any]:

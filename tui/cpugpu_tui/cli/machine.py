@@ -15,7 +15,7 @@ from cpugpu_tui.errors import EXIT_OK, StoreError
 
 if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
-    from cpugpu_tui.model import Ceilings, Event, Simulation
+    from cpugpu_tui.model import Ceilings, Device, Event, Simulation
     from cpugpu_tui.state.state import RunState
 
 HOW = "To measure the GPU too: cpugpu-tui machine --measure"
@@ -49,14 +49,17 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
             print_json({"no_gpu": found.no_gpu})
         return
     rows = [
-        (device.name, device.label, "–" if device.memory_bytes is None else f"{device.memory_bytes / 2**30:.1f} GiB",
-         str(nvml_index.get(device.uuid or "", "–")), device.uuid or "–")
+        (device.name, device.label, _memory(device), str(nvml_index.get(device.uuid or "", "–")), device.uuid or "–")
         for device in found.devices
-    ]  # fmt: skip
+    ]
     out = console()
     out.print(table_of(("device", "what", "memory", "NVML", "UUID"), rows))
     if found.no_gpu:
         out.print(plain(found.no_gpu), soft_wrap=True)
+
+
+def _memory(device: Device) -> str:
+    return "–" if device.memory_bytes is None else f"{device.memory_bytes / 2**30:.1f} GiB"
 
 
 def nvml_indices() -> dict[str, int]:
@@ -109,9 +112,12 @@ def machine(
     code, remark = EXIT_OK, None
     if measure or not known:
         options = RunOptions(python=found, database=database, save=not no_save)
-        ceilings, remark, code = measured(options, devices if measure else ("cpu",), simulated)
-        if not ceilings:
-            raise typer.Exit(code)  # do not show an older card instead
+        ceilings, state, code = measured(options, devices if measure else ("cpu",), simulated)
+        remark = state.no_gpu
+        if not ceilings:  # do not show an older card instead
+            if not json:
+                print_unmeasured(state)
+            raise typer.Exit(code)
         known = (*ceilings, *known)
     newest_ones = newest(known)
     if all(each.device == "cpu" for each in newest_ones) and not measure:
@@ -124,6 +130,15 @@ def machine(
         if remark:
             tell(remark)
     raise typer.Exit(code)
+
+
+def print_unmeasured(state: RunState) -> None:
+    """Print the devices of a calibration that failed, without peak rates."""
+    from cpugpu_tui.cli.output.table_style import console, table_of
+
+    if state.devices:
+        rows = [(device.name, device.label, _memory(device), "not measured") for device in state.devices]
+        console().print(table_of(("device", "what", "memory", "peak rates and overheads"), rows))
 
 
 def print_card(known: Sequence[Ceilings]) -> None:
@@ -153,10 +168,10 @@ def kept(database: Path | None, *, simulated: bool) -> tuple[Ceilings, ...]:
 
 def measured(
     options: RunOptions, devices: tuple[str, ...], simulation: Simulation | None
-) -> tuple[tuple[Ceilings, ...], str | None, int]:
+) -> tuple[tuple[Ceilings, ...], RunState, int]:
     """Calibrate devices in an agent and save their ceilings.
 
-    Return the ceilings of each device that was measured completely, the reason if no GPU was found, and the exit code.
+    Return the ceilings of each device that was measured completely, the state of the run, and the exit code.
     """
     from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
@@ -177,4 +192,4 @@ def measured(
             state, finished = watched(session, agents, plan, see)
         say_why(finished)
         say_remark(outbox)
-        return tuple(found), state.no_gpu, save_rest(outbox, session.signal_exit or finished.exit_code)
+        return tuple(found), state, save_rest(outbox, session.signal_exit or finished.exit_code)

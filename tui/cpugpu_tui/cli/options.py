@@ -59,7 +59,7 @@ Names = Annotated[
 Sizes = Annotated[
     str | None,
     typer.Option(
-        "--size", metavar="SIZES", help="Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:4096.",
+        "--size", metavar="SIZES", help="Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:10M.",
         show_default="the workload's",
     ),
 ]  # fmt: skip

@@ -104,14 +104,15 @@ def time(
     database: opt.Database = None,
     no_save: opt.NoSave = False,
     worker: opt.Worker = "process",
-    python: opt.Python = None,
+    python: opt.Pythons = None,
     simulate: opt.Simulate = None,
     export: opt.Exports = None,
     ceilings: opt.TakeCeilings = True,
 ) -> None:
     """Time your own code or command on CPU and GPU.
 
-    The code can use torch, np, F, math, n (the size) and device (the name of the device). Setup runs on the CPU.
+    The code can use torch, F, math, n (the size), device (the name of the device) and, if NumPy is installed, np.
+    Setup runs on the CPU.
     Its tensors are then copied to each device. FILE.py:FUNCTION is called with the size as argument n, the device
     as argument device, and each --let NAME=VALUE as argument NAME. If FUNCTION has further arguments, define a
     function `inputs(n)` in the same file that returns their values as a tuple or a dictionary.
@@ -120,14 +121,19 @@ def time(
     size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
     cpugpu-tui-output-*.
     """
-    from cpugpu_tui.cli.running.modes import run_headless
+    from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
     from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
+    from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
 
     words = context.meta[COMMAND]
+    several = tuple(python) if python and len(python) > 1 else ()
     if words is not None:
+        if several:
+            raise UsageError("A command is not timed by several --python.",
+                             "Write the interpreter into it: --let python=A,B -- {python} FILE.")  # fmt: skip
         pythonic = {
             "STATEMENT": statement, "--setup": setup, "--in-place": in_place, "--dtype": dtype, "--variant": variant,
         }  # fmt: skip
@@ -141,10 +147,13 @@ def time(
         find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
     )  # fmt: skip
     options = run_options(
-        worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
-        ceilings=ceilings and words is None,
+        worker=worker, python=python[0] if python and not several else None, simulation=request.simulation,
+        database=database, no_save=no_save, ceilings=ceilings and words is None,
     )  # fmt: skip
-    raise typer.Exit(run_headless(request, options, as_json=json, outputs=Outputs(export or (), None)))
+    outputs = Outputs(export or (), None)
+    if several:
+        raise typer.Exit(run_in_turn(request, options, several, outputs, as_json=json, band=None))
+    raise typer.Exit(run_headless(request, options, as_json=json, outputs=outputs))
 
 
 def typed_codes(

@@ -13,6 +13,7 @@ from cpugpu_tui.compare.comparison import differences, pairs_of
 from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import DEVICE, LATENCY, Case, Plan, RunStarted
+from cpugpu_tui.session.repeat import case_words
 from cpugpu_tui.state.folding import MeasuredRun, device_names
 from cpugpu_tui.state.state import Row, RunState
 
@@ -180,7 +181,8 @@ def same_work(plan: Plan) -> Plan:
 
 def plan_of_row(plan: Plan, case: Case) -> Plan:
     """Return the plan that runs only one case of a plan; its name is that of the workload."""
-    return replace(plan, name=case.workload, cases=(case,), search=None, ceilings=(), calibrate=False)
+    words = case_words((case,), plan.codes)
+    return replace(plan, name=case.workload, cases=(case,), search=None, ceilings=(), calibrate=False, words=words)
 
 
 def series_before(reader: Reader, started: RunStarted) -> Series | None:

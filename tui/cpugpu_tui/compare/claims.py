@@ -15,7 +15,7 @@ from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, U
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
 from cpugpu_tui.model import KERNELS, Ceilings
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.session.resume import option_words
+from cpugpu_tui.session.repeat import request_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
@@ -213,7 +213,7 @@ def command(judged: JudgedClaim) -> str:
     if request is None:
         return ""
     scale = ["--scale", request.scale] if request.scale != "full" else []
-    return shlex.join(["cpugpu-tui", "run", *request.names, *option_words(request), *scale])
+    return shlex.join(["cpugpu-tui", *request_words(request), *scale])
 
 
 def tally(judged: Sequence[JudgedClaim]) -> str:

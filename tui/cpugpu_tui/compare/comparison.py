@@ -9,11 +9,11 @@ from typing import Any
 from cpugpu_tui.analysis.compare import BANDS, DUET_BANDS, FASTER, SAME, SLOWER, UNDECIDED, Judged, judge
 from cpugpu_tui.analysis.gating import PASSED, judge_slowdowns
 from cpugpu_tui.analysis.pairs import Change, Pair, together
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.compare.series import Series, free_cores_remedy
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.model import DEVICE
-from cpugpu_tui.session.resume import simulation_text
+from cpugpu_tui.session.repeat import simulation_text
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.folding import HARDWARE, MeasuredCase, MeasuredRun
 
@@ -142,8 +142,9 @@ def comparable_pairs(base: Series, new: Series) -> tuple[Pair, ...]:
     pairs = pairs_of(base.runs, new.runs)
     if not any(pair.base_ns and pair.new_ns for pair in pairs):
         if any(pair.is_starved for pair in pairs):
+            threads = {pair.sweep[3] for pair in pairs if pair.is_starved and pair.sweep}
             raise UnfitError(f"Cannot compare {base.text} with {new.text}: threads had no free CPU core.",
-                             "Stop other work on this machine and run again, or use --threads 1.")  # fmt: skip
+                             free_cores_remedy(threads))  # fmt: skip
         names = " and ".join(dict.fromkeys(side.runs[0].name for side in (base, new)))
         raise UsageError(f"{base.text} and {new.text} have no timed case in common ({names}).",
                          "Compare runs that share workload, sizes, dtype and threads.")  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -40,6 +40,12 @@ class Series:
         """Number of cases that had no free CPU core in some run, and number of all cases."""
         cases = {key for run in self.runs for key in run.cases}
         return len({key for run in self.runs for key, case in run.cases.items() if case.starved}), len(cases)
+
+
+def free_cores_remedy(threads: Iterable[int]) -> str:
+    """Return what helps cases with so many threads that had no free CPU core; fewer than one thread is no help."""
+    fewer = "" if set(threads) == {1} else ", or use --threads 1"
+    return f"Stop other work on this machine and run again{fewer}."
 
 
 def series_named(store: Store, text: str) -> Series:

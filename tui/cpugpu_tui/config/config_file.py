@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from cpugpu_tui.config.parsing import check_device, full_dtype, parse_bands, parse_sizes, parse_threads
+from cpugpu_tui.config.parsing import check_device, full_dtype, parse_bands, parse_threads
 from cpugpu_tui.config.settings import KEYS, Config, Key, KeyLine, Value
+from cpugpu_tui.config.sizes import parse_sizes
 from cpugpu_tui.config.validation import Text, Texts, TomlFile
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DTYPES
@@ -94,7 +95,9 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
     if name in PRESETS or name in {info.name for info in catalogue()}:
         raise file.error(at, f"{name!r} is a built-in preset or workload.", "Rename your preset.")
     table = file.table(PresetTable, given, at)
-    sizes, threads = _texts(table.sizes), _texts(table.threads)
+    threads = _texts(table.threads)
+    given_sizes = table.sizes if isinstance(table.sizes, list) else [table.sizes]
+    sizes = ", ".join(map(str, given_sizes))
     dtypes = tuple(dict.fromkeys(map(full_dtype, _texts(table.dtypes))))
     for dtype in dtypes:
         if dtype not in DTYPES:
@@ -103,11 +106,11 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
             )
     part = Part(
         table.workload,
-        file.parsed((*at, "sizes"), lambda: parse_sizes(",".join(sizes))),
+        file.parsed((*at, "sizes"), lambda: parse_sizes(sizes)),
         _texts(table.variants) or ("default",),
     )
     return Preset(
-        name, (part,), printable(table.summary) or f"your preset: {table.workload}, sizes {', '.join(sizes)}", "",
+        name, (part,), printable(table.summary) or f"your preset: {table.workload}, sizes {sizes}", "",
         dtypes=dtypes,
         threads=file.parsed((*at, "threads"), lambda: parse_threads(",".join(threads))) if threads else (),
     )  # fmt: skip

@@ -1,27 +1,18 @@
-"""Parse sizes, threads, devices and simulated machines from text: for flags, the form and the config file."""
+"""Parse threads, dtypes, devices and simulated machines from text: for flags, the form and the config file."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from difflib import get_close_matches
-from itertools import pairwise
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import DEVICE, DTYPES, LATENCY, MAX_SIZE, Simulation, WorkloadInfo
+from cpugpu_tui.model import DEVICE, DTYPES, LATENCY, Simulation, WorkloadInfo
 from cpugpu_tui.model.simulation import EVENT_CLOCKS
-
-MAX_CASES = 10_000
-"""A plan with more cases is taken for a typing error, such as `1:1e9:1`."""
 
 MAX_THREADS = 4096
 """More CPU threads than any machine has."""
-
-
-SIZES = "Use whole numbers, for example 16,32,64 or 1:10000:50."
-"""Remedy of an invalid size."""
-ONE_SIZE = "Use one whole number, for example 2048."
 
 
 class FieldError(UsageError):
@@ -31,75 +22,6 @@ class FieldError(UsageError):
         super().__init__(message, remedy)
         self.field = field
         """Name of the `PlanRequest` field."""
-
-
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Return the sizes in text like `1:10000:50` or `16,32,1e6`, in the given order, each once.
-
-    Raises:
-        FieldError: a part is not a whole number from 1 to `MAX_SIZE`, or a range is empty or too long.
-    """
-    sizes: dict[int, None] = {}
-    for part in (piece.strip() for piece in text.split(",")):
-        if not all(part.split(":")):
-            # Callers check a range without a step by adding this one, which nobody typed.
-            shown = part.removesuffix(f":{MAX_SIZE}") or text
-            raise FieldError("sizes", f"Invalid size {shown!r}: a number is missing.", SIZES)
-        bounds = [parse_size(bound) for bound in part.split(":")]
-        if len(bounds) == 1:
-            sizes[bounds[0]] = None
-            continue
-        if len(bounds) > 3:
-            raise FieldError("sizes", f"Invalid size {part!r}: too many parts.", "Use start:stop or start:stop:step.")
-        start, stop, step = (*bounds, 1)[:3]
-        if stop <= start:
-            raise FieldError(
-                "sizes",
-                f"Invalid size {part.removesuffix(f':{MAX_SIZE}')!r}: stop is not above start.",
-                "Use start:stop:step, for example 1:10000:50.",
-            )
-        if (stop - start) // step > MAX_CASES:
-            raise FieldError("sizes", f"{part!r} names more than {MAX_CASES:,} sizes.", "Use a larger step.")
-        sizes.update(dict.fromkeys(range(start, stop, step)))
-    return tuple(sizes)
-
-
-def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
-    """Return a whole number from 1 to `MAX_SIZE`; 1e6 is accepted as well.
-
-    Raises:
-        FieldError: the text is no such number.
-    """
-    shown = text if len(text) <= 40 else f"{text[:40]}…"
-    try:
-        number = int(text) if re.fullmatch(r"[+-]?\d{1,30}", text) else float(text)
-    except ValueError:
-        raise FieldError(field, f"Invalid size {shown!r}.", remedy) from None
-    if math.isinf(number) and any(character.isdigit() for character in text):  # more digits than a float can hold
-        number = math.copysign(MAX_SIZE + 1, number)
-    if not math.isfinite(number) or number != int(number):
-        raise FieldError(field, f"The size {shown!r} is not a whole number.", remedy)
-    if number < 1:
-        raise FieldError(field, f"The size {shown!r} is below 1.", "Use a size of 1 or more.")
-    if number > MAX_SIZE:
-        raise FieldError(field, f"The size {shown!r} is too large.", f"Use sizes up to {MAX_SIZE:,}.")
-    return int(number)
-
-
-FEWEST_IN_RANGE = 5
-"""From so many sizes with equal steps on, they are written as a range."""
-
-
-def sizes_text(sizes: Sequence[int]) -> str:
-    """Return sizes as they can be typed: `16,32`, `1e6,1e7`, or `1:10000:50` for equal steps."""
-    steps = {after - before for before, after in pairwise(sizes)}
-    if len(sizes) < FEWEST_IN_RANGE or len(steps) > 1 or min(steps) < 1:
-        return ",".join(f"1e{len(text) - 1}" if len(text) > 5 and not int(text[1:]) and text[0] == "1" else text
-                        for text in map(str, sizes))  # fmt: skip
-    step, last = min(steps), sizes[-1]
-    # The stop is excluded. Every number up to the next step would do, so take the roundest.
-    stops = [(last // 10**power + 1) * 10**power for power in range(len(str(last)) + 1)]
-    return f"{sizes[0]}:{max(stop for stop in stops if stop <= last + step)}:{step}"
 
 
 def parse_threads(text: str) -> tuple[int, ...]:

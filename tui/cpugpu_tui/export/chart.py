@@ -17,6 +17,7 @@ from typing import Any
 
 from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.answer import is_wide
+from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import ExportedRun
@@ -85,7 +86,7 @@ def need() -> None:
     except ImportError as error:
         raise UnfitError(
             f"Charts need the package {error.name}, which is not installed.",
-            "Install it with pip install 'cpugpu-tui[report]'.",
+            install_remedy("report"),
         ) from error
     finally:
         if chosen is not None:

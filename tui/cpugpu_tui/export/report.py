@@ -11,6 +11,7 @@ from cpugpu_tui.analysis.ceilings import newest
 from cpugpu_tui.analysis.ceilings import sentences as card_sentences
 from cpugpu_tui.analysis.claim_numbers import OUTDATED
 from cpugpu_tui.compare.claims import judge_all, numbers_of, points_of
+from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun
@@ -54,7 +55,7 @@ def need() -> None:
     except ImportError as error:
         raise UnfitError(
             f"The HTML report needs the package {error.name}, which is not installed.",
-            "Install it with pip install 'cpugpu-tui[report]'.",
+            install_remedy("report"),
         ) from error
     drawn.need()
 

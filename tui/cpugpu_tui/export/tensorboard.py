@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.export.target import explained, make_folder, write
@@ -58,7 +59,7 @@ def need() -> None:
     except ImportError as error:
         raise UnfitError(
             "TensorBoard files need the package tensorboard, which is not installed.",
-            "Install it with pip install 'cpugpu-tui[tensorboard]'.",
+            install_remedy("tensorboard"),
         ) from error
 
 

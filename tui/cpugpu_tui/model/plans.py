@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from sys import intern
 
 from cpugpu_tui.model.devices import Ceilings
@@ -261,6 +261,9 @@ class Plan:
     turns: int = 0
     """In a duet, the number of agents that still load the cases, this one included: memory must suffice for all. The
     agent waits for its turn before each case and each round. 0 for a run of its own."""
+    words: tuple[str, ...] = field(default=(), compare=False)
+    """Command and options that chose the cases, such as `run`, `matmul`, `--size`, `16,32`; see `session/repeat.py`.
+    Empty in plans of version 0.2 and older, and in those that no command gives."""
 
     @property
     def budget_ns(self) -> float:

@@ -49,7 +49,8 @@ def heading(run: RunState) -> str:
     if run.facts.get("torch"):
         parts.append(f"torch {run.facts['torch']}")
     text = " · ".join([*parts, *settings(run)])
-    return f"SIMULATED: no number here was measured. {text}" if run.simulated else text
+    own = ", and your code was not run" if run.plan.codes or run.plan.own_files else ""
+    return f"SIMULATED: no number here was measured{own}. {text}" if run.simulated else text
 
 
 def settings(run: RunState) -> list[str]:

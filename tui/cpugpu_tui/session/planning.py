@@ -7,20 +7,12 @@ from difflib import get_close_matches
 from itertools import chain
 
 from cpugpu_tui import model
-from cpugpu_tui.config.parsing import (
-    MAX_CASES,
-    ONE_SIZE,
-    FieldError,
-    check_device,
-    check_dtype,
-    full_dtype,
-    parse_size,
-    parse_sizes,
-    parse_threads,
-)
+from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, full_dtype, parse_threads
+from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import grid
 from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.repeat import request_words
 from cpugpu_tui.session.search_limits import (
     SEARCH_BLOCKS,
     SEARCH_BUDGET_S,
@@ -87,13 +79,12 @@ def build_plan(request: PlanRequest) -> model.Plan:
     Raises:
         FieldError: a field has a wrong value; `.field` names it.
     """
-    request = _with_search(request)
+    words, request = request_words(request), _with_search(request)
     sizes = parse_sizes(request.sizes) if request.sizes is not None else None
     known = request.own.infos()
     presets = [_chosen(find_preset(name, request.own, known), known, request) for name in request.names]
     _check_use_of_size(request)
-    search = _search(request, presets)
-    searched = search is not None
+    searched = (search := _search(request, presets)) is not None
     found = [_cases(preset, sizes, known, request, searched=searched) for preset in presets]
     cases = tuple(dict.fromkeys(chain(*found)))  # presets may share cases
     if len(cases) > MAX_CASES:
@@ -109,7 +100,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         rounds=least,
         max_rounds=most,
         blocks=_blocks(request, searched=searched),
-        # The window of a search holds all cases, so that a case's rounds are spread over the whole search.
+        # That of a search holds all cases, so that a case's rounds are spread over the whole search.
         window=max(model.Search.most_cases, search.most_cases) if search is not None else model.Plan.window,
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
@@ -120,6 +111,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         gaps=request.gaps,
         simulation=request.simulation,
         codes=request.own.codes,
+        words=words,
         own_files=request.own.files_of(case.workload for case in cases),
     )
 
@@ -179,11 +171,8 @@ def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, search
 
 def _with_search(request: PlanRequest) -> PlanRequest:
     """Return a request whose `start:stop` without a step is a search between both, stop included."""
-    parts = request.sizes.split(":") if request.sizes is not None and "," not in request.sizes else []
-    if len(parts) != 2 or request.find_crossover:
-        return request
-    parse_sizes(f"{request.sizes}:{model.MAX_SIZE}")  # refuses an empty range
-    return replace(request, sizes=",".join(parts), find_crossover=True)
+    ends = search_ends(request.sizes) if request.sizes is not None and not request.find_crossover else None
+    return request if ends is None else replace(request, sizes=f"{ends[0]}, {ends[1]}", find_crossover=True)
 
 
 def _devices(request: PlanRequest) -> tuple[str, ...]:
@@ -283,8 +272,7 @@ def _cases(
             _named(known[parts[0].workload], name, request)  # raises
     cases = []
     for part in parts:
-        is_first = known[part.workload].axis == axis
-        own = sizes if is_first else None
+        own = sizes if (is_first := known[part.workload].axis == axis) else None
         if searched:
             own = _grid(own or part.sizes, request.max_size if is_first else None, most_first(preset.limit_s))
         # A variant applies to the parts that have it; those that have none of them keep theirs.

@@ -1,204 +1,20 @@
-"""A saved run again: the shortest command that repeats it with the same plan, and its missing cases in the same run."""
+"""Resumes a saved run: its missing cases are timed in the same run."""
 
 from __future__ import annotations
 
-import shlex
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
-from cpugpu_tui.config.parsing import sizes_text
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.session.typed_code import let_texts
+from cpugpu_tui.session.repeat import repeat_text
 from cpugpu_tui.state.folding import Remaining
-from cpugpu_tui.workloads import catalogue
-from cpugpu_tui.workloads.caller_code import CALLER
-from cpugpu_tui.workloads.contract import SOURCES
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
-
-
-def repeat_text(run: model.RunStarted) -> str:
-    """Return the commands that repeat a run in one line, separated by semicolons."""
-    return "; ".join(repeat_commands(run))
-
-
-def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
-    """Return the commands that repeat a run: one if it can name all cases.
-
-    Empty if its code was an object, or if it is one side of a duet.
-    """
-    if run.environment.get(model.DUET) or any(code.target[:1] == (CALLER,) for code in run.plan.codes):
-        return ()
-    return tuple(_command(run, request) for request in requests_for(run.plan))
-
-
-def _command(run: model.RunStarted, request: PlanRequest) -> str:
-    plan, facts = run.plan, run.environment
-    usual = model.Plan("", ())
-    fleet = facts.get("fleet_host") is not None
-    # Other settings of the host in the inventory are not part of the record.
-    where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
-    words = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else ["run"]), *request.names]
-    if request.only:
-        words = ["cpugpu-tui", *request.names, "--only", ",".join(request.only)]
-    if plan.codes:
-        words = ["cpugpu-tui", "time", *code_words(plan.codes)]
-    words += _words({"--workloads": [file.path for file in plan.own_files]})
-    words += ["--n" if plan.codes and word == "--size" else word for word in option_words(request)]
-    words += _words({
-        "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
-        "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
-        "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
-        "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
-        "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
-        "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
-        "--simulate": simulation_text(plan.simulation) if plan.simulation is not None else None,
-    })  # fmt: skip
-    return shlex.join([*words, *(["--", *plan.codes[0].argv] if plan.times_commands else [])])
-
-
-def _words(options: Mapping[str, object]) -> list[str]:
-    """Return the words of options: a list repeats its option, a flag has no value, and nothing leaves it out."""
-    words: list[str] = []
-    for name, given in options.items():
-        for value in given if isinstance(given, list) else [given] if given else []:
-            words += [name] if value is True else [name, f"{value:g}" if isinstance(value, float) else str(value)]
-    return words
-
-
-def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
-    """Return the words after `time` that name typed code: its statement, setup and parameters.
-
-    The words of a command come last, after all options.
-    """
-    first = codes[0]
-    return [
-        *_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
-        *_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
-    ]  # fmt: skip
-
-
-def option_words(request: PlanRequest) -> list[str]:
-    """Return the options of `run` that choose a request's cases, without its names."""
-    return _words({
-        "--size": request.sizes, "--find-crossover": request.find_crossover, "--max-size": request.max_size,
-        "--variant": request.variant, "--full": request.full, "--dtype": request.dtype, "--threads": request.threads,
-    })  # fmt: skip
-
-
-def requests_for(plan: model.Plan) -> tuple[PlanRequest, ...]:
-    """Return the requests that together give exactly a plan's cases and search: one if possible.
-
-    Otherwise one for each workload, or for each sweep of a workload whose sweeps differ.
-    """
-    request, is_same = _closest(plan)
-    for field in ("workload", "sweep"):
-        parts = () if is_same else _divided(plan, attrgetter(field))
-        if len(parts) > 1:
-            return tuple(each for part in parts for each in requests_for(part))
-    return (request,)
-
-
-def _divided(plan: model.Plan, kind: Callable[[model.Case], object]) -> tuple[model.Plan, ...]:
-    """Split a plan by `kind` of case; each part is named after its workload."""
-    found: dict[object, list[model.Case]] = {}
-    for case in plan.cases:
-        found.setdefault(kind(case), []).append(case)
-    return tuple(replace(plan, name=cases[0].workload, cases=tuple(cases)) for cases in found.values())
-
-
-def _closest(plan: model.Plan) -> tuple[PlanRequest, bool]:
-    """Return a request, and whether it gives exactly a plan's cases and search.
-
-    Sizes and variant are included only if needed: the default sizes of `matmul vector-dot`, for example, are not one
-    range. If no request gives exactly the plan, the last candidate is returned, with sizes and variant.
-    """
-    threads = dict.fromkeys(case.threads for case in plan.cases)
-    names = tuple(plan.name.split("+"))
-    bare = PlanRequest(
-        names,
-        dtype=plan.cases[0].dtype if plan.cases and plan.cases[0].dtype != "float32" else None,
-        threads=None if list(threads) in ([], [0]) else ",".join(str(count or "all") for count in threads),
-        scale=plan.scale,
-        full=plan.search is not None and plan.search.full,
-    )
-    request, own = bare, _own_of(plan)
-    for request in _candidates(bare, plan):
-        try:
-            made = build_plan(replace(request, own=own))
-        except UsageError:
-            continue
-        if made.cases == plan.cases and made.search == plan.search:
-            return request, True
-    return request, False
-
-
-def _own_of(plan: model.Plan) -> OwnWorkloads:
-    """Return the workloads of a plan that are not built in, as far as its cases describe them.
-
-    Their default sizes are unknown. A size that nobody runs stands for them, so that the plan's sizes are always named.
-    """
-    # A worker thread leaves own workloads in the catalogue, but the next process does not know them.
-    built_in = {info.name for info in catalogue()} - SOURCES.keys()
-    variants: dict[str, list[str]] = {}
-    for case in plan.cases:
-        if case.workload not in built_in and case.workload not in {code.name for code in plan.codes}:
-            variants.setdefault(case.workload, []).append(case.variant)
-    infos = [
-        model.WorkloadInfo(name, name, tuple(dict.fromkeys(found)), (model.MAX_SIZE,), "")
-        for name, found in variants.items()
-    ]
-    return OwnWorkloads(workloads=tuple(infos), codes=plan.codes)
-
-
-def _candidates(bare: PlanRequest, plan: model.Plan) -> Iterator[PlanRequest]:
-    """Yield requests that may give a plan, the shortest first."""
-    # `--size` is for a preset's first workload; parts with another axis keep their sizes.
-    first = [case.size for case in plan.cases if case.workload == plan.cases[0].workload]
-    sizes = list(dict.fromkeys(first))
-    kinds = [bare]
-    if plan.search is not None and plan.search.is_survey:
-        kinds.append(replace(bare, only=tuple(dict.fromkeys(case.workload for case in plan.cases))))
-    if plan.search is not None:
-        kinds.append(replace(bare, find_crossover=True))
-        if sizes:
-            kinds.append(replace(bare, find_crossover=True, max_size=str(max(sizes))))
-            sizes = sorted({min(sizes), max(sizes)})
-    if sizes:
-        is_range = plan.search is not None and len(sizes) == 2
-        kinds.append(replace(bare, sizes=f"{sizes[0]}:{sizes[1]}" if is_range else sizes_text(sizes)))
-    every = list(dict.fromkeys(case.variant for case in plan.cases))
-    variants = [None, *_lone_variants(plan), *([",".join(every)] if len(every) > 1 else [])]
-    for kind in kinds:
-        for variant in variants:
-            yield replace(kind, variant=variant)
-
-
-def _lone_variants(plan: model.Plan) -> list[str]:
-    """Return variants that are the only one of their workload in the plan: a person may have named them."""
-    found: dict[str, set[str]] = {}
-    for case in plan.cases:
-        found.setdefault(case.workload, set()).add(case.variant)
-    lone = dict.fromkeys(name for names in found.values() if len(names) == 1 for name in names)
-    return [name for name in lone if name != "default"]
-
-
-def simulation_text(simulation: model.Simulation) -> str:
-    """Return the value of `--simulate` for this simulated machine."""
-    usual = to_plain(model.Simulation())
-    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
-
-
-# ------------------------------------------------------------------ resume
 
 
 LOOKED_AT = 50

@@ -18,6 +18,7 @@ from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.session.repeat import let_texts
 from cpugpu_tui.workloads.code_target import parse_target
 from cpugpu_tui.workloads.own_code import compiled, hash_of_file, own_code
 from cpugpu_tui.workloads.python_text import check_name, parsed, quote, reading
@@ -39,14 +40,6 @@ def parameters(lets: Sequence[str], *, is_python: bool = True) -> list[tuple[tup
         parts = split_values(values) if is_python else values.split(",")
         named.append([(name.strip(), value.strip()) for value in parts])
     return list(product(*named))
-
-
-def let_texts(codes: Sequence[OwnCode]) -> list[str]:
-    """Return the parameters of typed code with all their values, `k=1,2,4`."""
-    values: dict[str, dict[str, None]] = {}
-    for name, value in (each for code in codes for each in code.lets):
-        values.setdefault(name, {})[value] = None
-    return [f"{name}={','.join(found)}" for name, found in values.items()]
 
 
 def split_values(text: str) -> list[str]:

@@ -6,6 +6,7 @@ independent of each other, so here each is folded on its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -254,12 +255,20 @@ def facts_of(run: RunState, power_limits_mw: Mapping[str, float]) -> dict[str, A
         "CPU": next((device.label for device in run.devices if device.is_cpu), environment.get("cpu")),
         "power limit": ", ".join(f"{limit / 1e3:.0f} W" for limit in limits if limit is not None) or None,
         "throttled by": _throttled(run), "others on the GPU": _is_shared(run), "CPU threads": run.threads or None,
+        "code": _code_versions(plan),
         **{name: environment.get(key) for name, key in _ENVIRONMENT.items()},
         "which GPU": ", ".join(gpu.uuid for gpu in run.gpus if gpu.uuid) or None,
         "GPUs at the same time": "yes" if plan.parallel else "no", "caches": plan.cache, "scale": plan.scale,
         "denormals": "flushed" if plan.flush_denormals else "kept", "seed of the inputs": plan.seed,
         "MNIST": plan.mnist, "simulation": plan.simulation,
     }  # fmt: skip
+
+
+def _code_versions(plan: model.Plan) -> str | None:
+    """Return the files of a person's code with the beginnings of their hashes; None without a file."""
+    files = {code.target[0]: code.sha256 for code in plan.codes if code.sha256}
+    files |= {file.path: file.sha256 for file in plan.own_files}
+    return ", ".join(f"{os.path.basename(path)} {sha256[:10]}" for path, sha256 in sorted(files.items())) or None
 
 
 def _throttled(run: RunState) -> str | None:

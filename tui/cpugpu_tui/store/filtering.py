@@ -11,7 +11,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, parse_size
+from cpugpu_tui.config.parsing import DTYPE_ALIASES
+from cpugpu_tui.config.sizes import parse_size
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import DTYPES
 

@@ -114,7 +114,14 @@ class CodeWorkload(Workload):
         used |= {name for _, let in self._compiled.lets for name in names_in(let)}
         space: dict[str, Any] = {"__name__": "own_code", "__builtins__": __builtins__, SIZE: n, DEVICE: "cpu"}
         space |= self._given | self._values_at(n)
-        space |= {name: importlib.import_module(module) for name, module in LIBRARIES.items() if name in used}
+        for name in used & LIBRARIES.keys():
+            try:
+                space[name] = importlib.import_module(LIBRARIES[name])
+            except ModuleNotFoundError as error:
+                if name != "np":
+                    raise
+                raise UsageError("The code uses np, but this Python has no NumPy.",
+                                 "Install numpy in it, or use torch.") from error  # fmt: skip
         for name, value in self._compiled.lets:
             space[name] = eval(value, space)
         return space

@@ -11,7 +11,7 @@ from tests.helpers.app.looking import done_run, text_of
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.session.resume import repeat_text
+from cpugpu_tui.session.repeat import repeat_text
 from cpugpu_tui.ui.controllers.exporting import envelope, way
 
 

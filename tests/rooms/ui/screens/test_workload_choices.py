@@ -10,7 +10,8 @@ from tests.helpers.app.looking import text_of
 from tests.rooms.ui.screens.test_workload_form import at, open_form, said, session_of
 
 from cpugpu_tui.config import config_file
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, check_dtype, parse_sizes, sizes_text
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, check_dtype
+from cpugpu_tui.config.sizes import parse_sizes, sizes_text
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.panes.fields import Choice
 from cpugpu_tui.ui.screens.workload_form import request_from, texts_of
@@ -118,7 +119,7 @@ def test_the_texts_of_a_preset_mean_the_preset(name: str) -> None:
         ((16, 32), "16,32"),
         ((1, 2, 3, 4, 5), "1:6:1"),
         (tuple(range(1, 10_000, 50)), "1:10000:50"),
-        ((100_000, 1_000_000, 123_456), "1e5,1e6,123456"),
+        ((100_000, 123_456, 1_000_000), "1e5,123456,1e6"),
     ],
 )
 def test_sizes_are_written_as_short_as_they_can_be_typed(sizes: tuple[int, ...], text: str) -> None:

@@ -83,6 +83,7 @@ def baseline(
 
 
 def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: bool) -> None:
+    from cpugpu_tui.analysis.compare import GATE_RUNS
     from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.compare.series import checked_baseline, series_of_id
     from cpugpu_tui.render.comparison import left_out, series_text
@@ -99,6 +100,9 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
     tell(plain(f"Baseline {name} is {series_text(series)}."))
     if without := left_out(series):
         tell(plain(without))
+    if (count := sum(run.has_times for run in series.runs)) < GATE_RUNS:
+        runs = "1 run" if count == 1 else f"{count} runs"
+        tell(f"`gate` needs {GATE_RUNS} runs, and this series has {runs}. Create one with --repeat {GATE_RUNS}.")
 
 
 def _require_times(series: Series) -> None:
@@ -107,10 +111,12 @@ def _require_times(series: Series) -> None:
     Raises:
         UnfitError: in every case, threads lacked a core.
     """
+    from cpugpu_tui.compare.series import free_cores_remedy
+
     if series.starved_cases[0] and not any(run.has_times for run in series.runs):
         raise UnfitError(
             f"{series.text.capitalize()} cannot be a baseline: in every case, threads lacked a core.",
-            "Stop other work on this machine and run again, or run with --threads 1.",
+            free_cores_remedy(case.case.threads for run in series.runs for case in run.cases.values() if case.starved),
         )
 
 

@@ -34,6 +34,7 @@ from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
+from cpugpu_tui.session.repeat import case_words
 from cpugpu_tui.state.folding import MeasuredRun
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents
@@ -143,7 +144,7 @@ def _fixed(plan: Plan, base: Series) -> Plan:
         raise UsageError(
             "The runs of the baseline have no size in common.", "Create a baseline with fixed sizes (--size)."
         )
-    return replace(plan, cases=tuple(common), search=None)
+    return replace(plan, cases=tuple(common), search=None, words=case_words(common, plan.codes))
 
 
 # ------------------------------------------------------------------ on this machine

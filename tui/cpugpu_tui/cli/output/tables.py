@@ -22,7 +22,7 @@ from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
 from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
 from cpugpu_tui.render.verdicts import mark_lines
-from cpugpu_tui.session.resume import repeat_commands
+from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.state import Row, RunState
 
 OPTIONAL = (Key.WRITTEN, Key.KERNEL, Key.LIMIT, Key.MOVED)

@@ -13,6 +13,7 @@ from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
 from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
+from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import operations, require_machine
 from cpugpu_tui.machine.text import printable
@@ -70,12 +71,12 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
     own, codes = request.own, tuple(code.name for code in request.own.codes)
     if not names and not codes:
         names = (presets.SURVEY,)
-    sizes = request.sizes or ""
-    is_list = "," in sizes or sizes.count(":") > 1
+    ends = search_ends(request.sizes) if request.sizes is not None else None
+    is_list = request.sizes is not None and ends is None and len(parse_sizes(request.sizes)) > 1
     # `16:4096` is a search by itself. With `find_crossover` it would be every size of the range.
     request = replace(
         request, names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
-        find_crossover=not is_list and ":" not in sizes,
+        find_crossover=not is_list and ends is None,
     )  # fmt: skip
     return run_plan(build_plan(request), own, options)
 

@@ -148,7 +148,12 @@ def _plan(
     keys = {key for each in cases.values() for key in each}
     every = dict.fromkeys(case for plan in plans for case in plan.cases if case.key in keys)
     return replace(
-        plans[0], name="thresholds verify", cases=tuple(every), metrics=(LATENCY, END_TO_END), budget_s=BUDGET_S
+        plans[0],
+        name="thresholds verify",
+        words=(),
+        cases=tuple(every),
+        metrics=(LATENCY, END_TO_END),
+        budget_s=BUDGET_S,
     ), cases
 
 

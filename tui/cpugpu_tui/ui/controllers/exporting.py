@@ -73,13 +73,13 @@ class Exporting:
 
     def copy_command(self) -> None:
         """Copy the command that repeats the shown run to the terminal's clipboard."""
-        from cpugpu_tui.session.resume import repeat_text
+        from cpugpu_tui.session.repeat import repeat_text, why_no_command
 
         started = self._port.state.run.run
         if started is not None:
             command = repeat_text(started)
             if not command:
-                self._port.say("No command repeats this run: its code existed only in a Python process.")
+                self._port.say(why_no_command(started))
                 return
             self._copy(command)
             self._port.say(f"Copied, if {way(os.environ)}: {command}")

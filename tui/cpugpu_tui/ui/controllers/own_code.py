@@ -123,11 +123,11 @@ class Coding:
 
     def _earlier(self) -> tuple[CodeFields, ...]:
         """Return the fields of code in the history, the newest first. Called on a thread."""
-        from cpugpu_tui.session.resume import requests_for
+        from cpugpu_tui.session.repeat import code_sizes
         from cpugpu_tui.session.typed_code import fields_of
 
         plans = self._saved_runs().store.code_plans(MOST_LOOKED_THROUGH)
-        found = (fields_of(plan, requests_for(plan)[0].sizes) for plan in plans[:MOST_OFFERED])
+        found = (fields_of(plan, code_sizes(plan)) for plan in plans[:MOST_OFFERED])
         return tuple(dict.fromkeys(each for each in found if each is not None))
 
     def _run(self, typed: Typed | None) -> None:

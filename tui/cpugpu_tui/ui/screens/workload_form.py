@@ -8,7 +8,8 @@ from typing import Any
 
 from textual.widget import Widget
 
-from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype, sizes_text
+from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
+from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import COMPILED, DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset

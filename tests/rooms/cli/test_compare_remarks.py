@@ -1,0 +1,40 @@
+"""`compare` and `baseline` say what a person has to know: edited code, missing cores, too few runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.helpers.command_line import FAST, CommandLine
+
+from cpugpu_tui.analysis.compare import GATE_RUNS
+from cpugpu_tui.compare.series import free_cores_remedy
+
+
+def test_code_that_was_edited_between_two_series_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / "mine.py").write_text(f"import torch\n\ndef forward(n):\n    return torch.ones(n) * {number}\n")
+        done = cpugpu.here("time", f"{tmp_path}/mine.py:forward", "--n", "16,32", "--simulate", FAST)
+        assert done.code == 0, done.err
+    (found,) = cpugpu.here("compare", "1", "2", "--json").objects
+    (code,) = (each for each in found["differences"] if each["what"] == "code")
+    assert code["base"].startswith("mine.py ")
+    assert code["base"] != code["new"]
+    said = cpugpu.here("compare", "1", "2").out
+    assert "mine.py" in said
+    assert "No difference" not in said
+
+
+def test_one_thread_is_not_told_to_use_one_thread() -> None:
+    assert "--threads 1" in free_cores_remedy([0, 1])
+    assert "--threads" not in free_cores_remedy([1, 1])
+
+
+def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu: CommandLine) -> None:
+    run = ("run", "matmul", "--size", "16", "--rounds", "6", "--simulate", FAST)
+    assert cpugpu.here(*run).code == 0
+    said = cpugpu.here("baseline", "main", "latest")
+    assert said.code == 0
+    assert f"`gate` needs {GATE_RUNS} runs, and this series has 1 run." in said.out
+    assert cpugpu.here("gate", "--baseline", "main").code == 4
+    assert cpugpu.here(*run, "--repeat", str(GATE_RUNS)).code == 0
+    assert "`gate` needs" not in cpugpu.here("baseline", "main", "latest").out

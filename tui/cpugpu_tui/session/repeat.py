@@ -1,0 +1,178 @@
+"""The command that repeats a run: its words are made from the request, saved in the plan, and printed with the run."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+from cpugpu_tui import model
+from cpugpu_tui.config.sizes import sizes_text
+from cpugpu_tui.model.event import to_plain
+from cpugpu_tui.workloads import PRESETS
+from cpugpu_tui.workloads.caller_code import CALLER
+
+if TYPE_CHECKING:
+    from cpugpu_tui.session.planning import PlanRequest
+
+# ------------------------------------------------------------------ words of a request
+
+
+def request_words(request: PlanRequest) -> tuple[str, ...]:
+    """Return the command and the options that choose a request's cases, such as `run`, `matmul`, `--size`, `16,32`.
+
+    Typed code is not among them: `repeat_commands` takes it from the plan, and what a plan has a field for, too.
+    """
+    codes = {code.name for code in request.own.codes}
+    names = [name for name in request.names if name not in codes]
+    command = "time" if codes and not names else "survey" if request.only else "run"
+    return (
+        command, *([] if command == "survey" else names),
+        *_words({
+            "--only": ",".join(request.only), "--size": request.sizes, "--find-crossover": request.find_crossover,
+            "--max-size": request.max_size, "--variant": request.variant, "--full": request.full,
+            "--dtype": request.dtype, "--threads": request.threads,
+        }),
+    )  # fmt: skip
+
+
+def case_words(cases: Sequence[model.Case], codes: Sequence[model.OwnCode] = ()) -> tuple[str, ...]:
+    """Return the words that time exactly these cases; empty if one command with fixed sizes cannot."""
+    names = dict.fromkeys(case.workload for case in cases)
+    sizes, variants = dict.fromkeys(case.size for case in cases), dict.fromkeys(case.variant for case in cases)
+    dtypes, threads = dict.fromkeys(case.dtype for case in cases), dict.fromkeys(case.threads for case in cases)
+    every = {model.Case(*each) for each in product(names, sizes, dtypes, threads, variants)}
+    own, presets = names.keys() & {code.name for code in codes}, [PRESETS[name] for name in names if name in PRESETS]
+    if not cases or len(dtypes) > 1 or every != set(cases) or (len(names) > 1 and own != names.keys()):
+        return ()
+    if any(part.workload not in names for preset in presets for part in preset.parts):
+        return ()  # the preset of this name would also run others
+    counts = ",".join(str(count or "all") for count in threads)
+    return (
+        *(("time",) if own else ("run", *names)),
+        *_words({
+            "--size": sizes_text(list(sizes)),
+            "--variant": ",".join(variants) if presets or list(variants) != ["default"] else None,
+            "--dtype": next((dtype for dtype in dtypes if presets or dtype != "float32"), None),
+            "--threads": counts if presets or list(threads) != [0] else None,
+        }),
+    )  # fmt: skip
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    """Return the words of options: a list repeats its option, a flag has no value, and nothing leaves it out."""
+    words: list[str] = []
+    for name, given in options.items():
+        for value in given if isinstance(given, list) else [given] if given else []:
+            words += [name] if value is True else [name, f"{value:g}" if isinstance(value, float) else str(value)]
+    return words
+
+
+# ------------------------------------------------------------------ commands of a run
+
+
+def repeat_text(run: model.RunStarted) -> str:
+    """Return the commands that repeat a run in one line, separated by semicolons."""
+    return "; ".join(repeat_commands(run))
+
+
+def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
+    """Return the commands that repeat a run: one, or one for each statement if it times several.
+
+    Empty if there is none, see `why_no_command`.
+    """
+    plan, words = run.plan, _saved_words(run.plan)
+    if not words or run.environment.get(model.DUET) or _is_of_caller(plan):
+        return ()
+    named = {case.workload for case in plan.cases}
+    codes = [code for code in plan.codes if code.name in named or not named]
+    of_workloads = [_command(run, words, ())] if words[0] != "time" else []
+    options = words[next((index for index, word in enumerate(words) if word.startswith("--")), len(words)) :]
+    return (*of_workloads, *(_command(run, ("time", *options), each) for each in _by_statement(codes)))
+
+
+def why_no_command(run: model.RunStarted) -> str:
+    """Return why no command repeats a run; empty if one does."""
+    if run.environment.get(model.DUET):
+        return "No command repeats this run alone: it is one side of a duet."
+    if _is_of_caller(run.plan):
+        return "No command repeats this run: its code existed only in a Python process."
+    return "" if _saved_words(run.plan) else "No command repeats this run: none was saved with it."
+
+
+def _is_of_caller(plan: model.Plan) -> bool:
+    return any(code.target[:1] == (CALLER,) for code in plan.codes)
+
+
+def _saved_words(plan: model.Plan) -> tuple[str, ...]:
+    """Return the words of a plan; without any, as in an older version, those of its fixed sizes."""
+    return plan.words or (case_words(plan.cases, plan.codes) if plan.search is None else ())
+
+
+def _by_statement(codes: Iterable[model.OwnCode]) -> list[list[model.OwnCode]]:
+    """Return the codes that one command times: they differ in their parameters only."""
+    found: dict[object, list[model.OwnCode]] = {}
+    for code in codes:
+        found.setdefault((code.statement, code.setup, code.in_place, code.argv, code.startup), []).append(code)
+    return list(found.values())
+
+
+def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.OwnCode]) -> str:
+    """Return the command of these words, with the settings that plan and environment hold."""
+    plan, facts = run.plan, run.environment
+    usual = model.Plan("", ())
+    fleet = facts.get("fleet_host") is not None
+    command, *rest = words
+    # Other settings of the host in the inventory are not part of the record.
+    where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
+    line = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else [command])]
+    line += _code_words(codes) if codes else []
+    line += ["--n" if codes and word == "--size" else word for word in rest]
+    line += _words({
+        "--workloads": [file.path for file in plan.own_files] if not codes else [],
+        "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
+        "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
+        "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
+        "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
+        "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
+        "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
+        "--simulate": simulation_text(plan.simulation) if plan.simulation is not None else None,
+    })  # fmt: skip
+    return shlex.join([*line, *(["--", *codes[0].argv] if codes and codes[0].argv else [])])
+
+
+def _code_words(codes: Sequence[model.OwnCode]) -> list[str]:
+    """Return the words after `time` that name typed code: its statement, setup and parameters.
+
+    The words of a command come last, after all options.
+    """
+    first = codes[0]
+    return [
+        *_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
+        *_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
+    ]  # fmt: skip
+
+
+def let_texts(codes: Sequence[model.OwnCode]) -> list[str]:
+    """Return the parameters of typed code with all their values, `k=1,2,4`."""
+    values: dict[str, dict[str, None]] = {}
+    for name, value in (each for code in codes for each in code.lets):
+        values.setdefault(name, {})[value] = None
+    return [f"{name}={','.join(found)}" for name, found in values.items()]
+
+
+def code_sizes(plan: model.Plan) -> str | None:
+    """Return the sizes of a plan of typed code, as `--n` takes them; None if the code does not use n."""
+    from cpugpu_tui.workloads.own_code import compiled
+
+    sizes = list(dict.fromkeys(case.size for case in plan.cases))
+    if not sizes or not any(compiled(code).uses_size for code in plan.codes):
+        return None
+    return f"{min(sizes)}:{max(sizes)}" if plan.search is not None else sizes_text(sizes)
+
+
+def simulation_text(simulation: model.Simulation) -> str:
+    """Return the value of `--simulate` for this simulated machine."""
+    usual = to_plain(model.Simulation())
+    return ",".join(f"{k}={v}" for k, v in to_plain(simulation).items() if v != usual[k]) or "default"
