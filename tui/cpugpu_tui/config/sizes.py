@@ -123,10 +123,11 @@ def parse_size(text: str, field: str = "sizes", remedy: str = SIZES) -> int:
         value: int | float = int(found[1]) if re.fullmatch(r"[+-]?\d+", found[1]) else float(found[1])
         number = value * _FACTORS[(found[2] or "").lower()]
         number = round(number, 3) if isinstance(number, float) else number  # 1.1M is 1,100,000.0000000001
-        number = MAX_SIZE + 1 if number == math.inf else number  # more digits than a float can hold
+        if abs(number) > MAX_SIZE:  # it may have more digits than a float can hold
+            number = math.copysign(MAX_SIZE + 1, number) if isinstance(number, float) else number
     else:
         raise FieldError(field, f"Invalid size {shown!r}.", remedy)
-    if not math.isfinite(number) or number != int(number):
+    if number != int(number):
         raise FieldError(field, f"The size {shown!r} is not a whole number.", remedy)
     if number < 1:
         raise FieldError(field, f"The size {shown!r} is below 1.", "Use a size of 1 or more.")
