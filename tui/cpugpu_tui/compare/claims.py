@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
 from cpugpu_tui.model import KERNELS, Ceilings
-from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.session.repeat import request_words
+from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState

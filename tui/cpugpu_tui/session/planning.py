@@ -12,7 +12,7 @@ from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import grid
 from cpugpu_tui.session.own_workloads import OwnWorkloads
-from cpugpu_tui.session.repeat import request_words
+from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.session.search_limits import (
     SEARCH_BLOCKS,
     SEARCH_BUDGET_S,
@@ -283,6 +283,24 @@ def _cases(
     # One sweep after the other; the sort is stable and keeps the order of sizes.
     place = {sweep: index for index, sweep in enumerate(dict.fromkeys(case.sweep for case in cases))}
     return sorted(cases, key=lambda case: place[case.sweep]) if searched else cases
+
+
+def request_words(request: PlanRequest) -> tuple[str, ...]:
+    """Return the command and the options that choose a request's cases, such as `run`, `matmul`, `--size`, `16,32`.
+
+    Typed code is not among them: `repeat_commands` takes it from the plan, and what a plan has a field for, too.
+    """
+    codes = {code.name for code in request.own.codes}
+    names = [name for name in request.names if name not in codes]
+    command = "time" if codes and not names else "survey" if request.only else "run"
+    return (
+        command, *([] if command == "survey" else names),
+        *option_words({
+            "--only": ",".join(request.only), "--size": request.sizes, "--find-crossover": request.find_crossover,
+            "--max-size": request.max_size, "--variant": request.variant, "--full": request.full,
+            "--dtype": request.dtype, "--threads": request.threads,
+        }),
+    )  # fmt: skip
 
 
 def nth_plan(plan: model.Plan, number: int) -> model.Plan:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING
 
 from cpugpu_tui import model
 from cpugpu_tui.config.sizes import sizes_text
@@ -13,28 +12,7 @@ from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.workloads import PRESETS
 from cpugpu_tui.workloads.caller_code import CALLER
 
-if TYPE_CHECKING:
-    from cpugpu_tui.session.planning import PlanRequest
-
-# ------------------------------------------------------------------ words of a request
-
-
-def request_words(request: PlanRequest) -> tuple[str, ...]:
-    """Return the command and the options that choose a request's cases, such as `run`, `matmul`, `--size`, `16,32`.
-
-    Typed code is not among them: `repeat_commands` takes it from the plan, and what a plan has a field for, too.
-    """
-    codes = {code.name for code in request.own.codes}
-    names = [name for name in request.names if name not in codes]
-    command = "time" if codes and not names else "survey" if request.only else "run"
-    return (
-        command, *([] if command == "survey" else names),
-        *_words({
-            "--only": ",".join(request.only), "--size": request.sizes, "--find-crossover": request.find_crossover,
-            "--max-size": request.max_size, "--variant": request.variant, "--full": request.full,
-            "--dtype": request.dtype, "--threads": request.threads,
-        }),
-    )  # fmt: skip
+# ------------------------------------------------------------------ words of a plan
 
 
 def case_words(cases: Sequence[model.Case], codes: Sequence[model.OwnCode] = ()) -> tuple[str, ...]:
@@ -51,7 +29,7 @@ def case_words(cases: Sequence[model.Case], codes: Sequence[model.OwnCode] = ())
     counts = ",".join(str(count or "all") for count in threads)
     return (
         *(("time",) if own else ("run", *names)),
-        *_words({
+        *option_words({
             "--size": sizes_text(list(sizes)),
             "--variant": ",".join(variants) if presets or list(variants) != ["default"] else None,
             "--dtype": next((dtype for dtype in dtypes if presets or dtype != "float32"), None),
@@ -60,7 +38,7 @@ def case_words(cases: Sequence[model.Case], codes: Sequence[model.OwnCode] = ())
     )  # fmt: skip
 
 
-def _words(options: Mapping[str, object]) -> list[str]:
+def option_words(options: Mapping[str, object]) -> list[str]:
     """Return the words of options: a list repeats its option, a flag has no value, and nothing leaves it out."""
     words: list[str] = []
     for name, given in options.items():
@@ -129,7 +107,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     line = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else [command])]
     line += _code_words(codes) if codes else []
     line += ["--n" if codes and word == "--size" else word for word in rest]
-    line += _words({
+    line += option_words({
         "--workloads": [file.path for file in plan.own_files] if not codes else [],
         "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
         "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
@@ -149,8 +127,8 @@ def _code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     """
     first = codes[0]
     return [
-        *_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
-        *_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
+        *option_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
+        *option_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
     ]  # fmt: skip
 
 
