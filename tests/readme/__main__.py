@@ -1,6 +1,6 @@
 """Renews what README and docs quote of the program, and their pictures: `make readme`.
 
-Figures come from `docs/figures.md`: type what `make bench` printed there, once.
+Figures come from `docs/figures.ndjson`: append the lines that BENCH_FIGURES names, or a line by hand.
 """
 
 from __future__ import annotations

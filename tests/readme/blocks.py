@@ -30,6 +30,7 @@ from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import markdown
 
 from .commands import reference
+from .figures import all_figures, in_short
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -157,7 +158,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "time": time_output,
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
-    "figures": lambda: quoted("figures"),
+    "figures": in_short,
+    "all-figures": all_figures,
     "cost": lambda: quoted("cost"),
     "keys": markdown,
     "marks": marks,

@@ -30,6 +30,7 @@ from tests.helpers.bench.ratios import (
 from tests.helpers.bench.size import code_lines, counted
 from tests.helpers.command_line import PATIENCE_S
 from tests.readme.blocks import ROOT
+from tests.readme.figures import code_since, figures, machine_of
 
 
 def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:
@@ -216,10 +217,24 @@ def test_nothing_is_judged_by_another_plant(longer: float, noise: float) -> None
 
 
 def test_a_figure_is_written_with_what_repeats_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record("duet.plant", "not written", command="make bench ONLY=duet")
+    record("duet.plant", "not written", command="make bench ONLY=duet", files=())
     monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures.ndjson"))
-    record("duet.plant", "+2.0 %", command="make bench ONLY=duet", low=1.9, high=2.1)
+    record("duet.plant", "+2.0 %", command="make bench ONLY=duet", files=("README.md",), low=1.9, high=2.1)
     (line,) = (tmp_path / "figures.ndjson").read_text().splitlines()
     found = json.loads(line)
     assert (found["figure"], found["low_pct"], found["command"]) == ("duet.plant", 1.9, "make bench ONLY=duet")
     assert all(found[key] for key in ("cpu", "cores", "torch", "date", "commit"))
+    assert code_since(found) == "the same"
+    (tmp_path / "README.md").write_text("other code")
+    assert "changed" in code_since(found, tmp_path)
+
+
+def test_every_figure_of_the_docs_says_what_repeats_it_or_that_nothing_does() -> None:
+    known = {path.stem for path in (ROOT / "tests" / "bench").rglob("*.py")}
+    for each in figures():
+        assert each["date"], each
+        assert each["commit"], each
+        assert machine_of(each), each
+        part = re.fullmatch(r"make bench ONLY=(\w+)", each["command"])
+        assert part is None or part[1] in known, each
+        assert part or each["command"].startswith(("not repeatable: ", "cpugpu-tui ", "make gpu")), each
