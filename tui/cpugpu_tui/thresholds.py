@@ -84,8 +84,9 @@ class Thresholds:
         """
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ThresholdsError("It is not a file of thresholds.")
-        if document.get("version") != VERSION:
-            raise ThresholdsError(f"It has version {_shown(document.get('version'))}; this program reads {VERSION}.")
+        version = document.get("version")
+        if type(version) is not int or version != VERSION:  # 1.0 and true are equal to 1
+            raise ThresholdsError(f"It has version {_shown(version)}; this program reads {VERSION}.")
         try:
             self.machine = dict(document["machine"])
             """Facts of the machine that was measured."""
@@ -162,7 +163,7 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
             text = file.read(MOST_BYTES + 1)
         if len(text) > MOST_BYTES:
             raise ThresholdsError(f"It has more than {MOST_BYTES / 1e6:.0f} MB.")
-        return Thresholds(json.loads(text), this_machine() if here is None else here)
+        return Thresholds(json.loads(text, object_pairs_hook=_once), this_machine() if here is None else here)
     except OSError as error:
         reason = f"Cannot read {name}: {error.strerror}."
     except ThresholdsError as error:
@@ -170,6 +171,19 @@ def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) ->
     except (ValueError, RecursionError):
         reason = f"Cannot use {name}. It is damaged (no JSON)."
     raise ThresholdsError(f"{reason} Make a new one with `cpugpu-tui thresholds make`.")
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a file.
+
+    Raises:
+        ThresholdsError: a key stands twice in it, of which JSON would keep the last.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key in found if [each for each, _ in pairs].count(key) > 1)
+        raise ThresholdsError(f"It is damaged (the key {_shown(twice)} occurs twice).")
+    return found
 
 
 def _entry(data: Mapping[str, Any]) -> Threshold:

@@ -325,3 +325,31 @@ def test_without_names_the_whole_catalogue_is_measured(
     assert {case.dtype for case in plan.cases} == {"float32"}
     assert len({case.workload for case in plan.cases}) > 15
     assert not [case for case in plan.cases if case.workload.startswith(("transfer", "jacobian"))]
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_the_older_file_is_not_replaced_by_the_newer_one(link: bool, file: Path, cpugpu: CommandLine) -> None:
+    """It was overwritten, and then said to have none of these thresholds."""
+    before = file.read_bytes()
+    if link:
+        Path("link.json").symlink_to("thresholds.json")
+    out = "link.json" if link else "./thresholds.json"
+    done = cpugpu.here("thresholds", "make", "--run", "latest", "-o", out, "--against", "thresholds.json")
+    assert done.code == EXIT_USAGE
+    assert "--out" in done.err
+    assert file.read_bytes() == before
+
+
+def test_an_older_file_of_other_operations_leaves_the_target_as_it_is(file: Path, cpugpu: CommandLine) -> None:
+    rewritten(file, variant="other")
+    Path("new.json").write_text(file.read_text())
+    done = cpugpu.here("thresholds", "make", "--run", "latest", "-o", "new.json", "--against", "thresholds.json")
+    assert done.code == EXIT_USAGE
+    assert Path("new.json").read_text() == file.read_text()
+
+
+def test_a_search_that_ran_out_of_time_says_so(cpugpu: CommandLine, words: GoldenWords) -> None:
+    """It advised to run a search, which it was."""
+    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "pace=1", "--max-seconds", "0.2", "--no-save")
+    assert done.code == EXIT_UNFIT
+    words(done.err)

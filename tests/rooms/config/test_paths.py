@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from cpugpu_tui.config import paths
+from cpugpu_tui.errors import StoreError
 
 
 @pytest.fixture(autouse=True)
@@ -38,3 +40,14 @@ def test_a_tilde_is_expanded(home: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert paths.database_path(Path("~/x.db")) == home / "x.db"
     monkeypatch.setenv("CPUGPU_DB", "~/y.db")
     assert paths.database_path() == home / "y.db"
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_database_that_is_no_file_is_called_that(kind: str, tmp_path: Path) -> None:
+    """`CPUGPU_DB=/dev/null` ended in "disk I/O error"."""
+    path = Path("/dev/null") if kind == "device" else tmp_path / "pipe"
+    if kind == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(StoreError) as error:
+        paths.prepare_folder(path, create_parents=False)
+    assert "device or a pipe" in error.value.message

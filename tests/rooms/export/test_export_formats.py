@@ -13,8 +13,9 @@ import pytest
 from tests.helpers.runs import export_runs
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.export.formats import FORMATS, checked, rendered, required_format_of
+from cpugpu_tui.export.formats import FORMATS, SUFFIXES, checked, rendered, required_format_of
 from cpugpu_tui.export.stream import exported
+from cpugpu_tui.export.target import check_file, write
 from cpugpu_tui.model import Calibrated, RunStarted
 
 
@@ -125,6 +126,14 @@ def simulated() -> export_runs.ExportedRun:
 def test_the_same_run_gives_the_same_bytes(name: str) -> None:
     once, again = (b"".join(rendered(name, [export_runs.run()])) for _ in range(2))
     assert once == again
+
+
+@pytest.mark.parametrize("name", SUFFIXES)
+def test_an_export_of_ours_may_be_replaced(name: str, tmp_path: Path) -> None:
+    """Files of others are refused, and a nightly export must find its own again."""
+    path = tmp_path / "export"
+    write(path, rendered(name, [export_runs.run()]))
+    check_file(path)
 
 
 def test_a_name_says_its_format() -> None:

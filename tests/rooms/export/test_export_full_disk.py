@@ -20,7 +20,7 @@ RUN = ("run", "--simulate", FAST, "matmul", "--size", "16,64,256")
 @pytest.fixture
 def full_disk(small_disk: Path) -> Path:
     """A disk with an old export and no room left."""
-    (small_disk / "x.json").write_text("old")
+    (small_disk / "x.json").write_text("old cpugpu-tui export")
     with pytest.raises(OSError, match="No space"):
         write_for_ever(small_disk / "ballast")
     return small_disk
@@ -31,7 +31,7 @@ def test_an_export_that_does_not_fit_leaves_the_old_file(cpugpu: CommandLine, fu
     done = cpugpu.here("export", "-o", full_disk / "x.json")
     assert done.code == EXIT_UNFIT
     assert (done.err.count(f"{full_disk}/x.json"), done.err.count("full"), done.err.count("\n")) == (1, 1, 1)
-    assert (full_disk / "x.json").read_text() == "old"
+    assert (full_disk / "x.json").read_text() == "old cpugpu-tui export"
     assert sorted(path.name for path in full_disk.iterdir()) == ["ballast", "x.json"]
 
 
@@ -42,7 +42,7 @@ def test_a_run_whose_files_do_not_fit_is_kept_and_shown(cpugpu: CommandLine, ful
     assert done.err.count("full") == 2
     assert "Traceback" not in done.err
     assert "run 1" in done.out
-    assert (full_disk / "x.json").read_text() == "old"
+    assert (full_disk / "x.json").read_text() == "old cpugpu-tui export"
     assert cpugpu.here("show", "1").code == 0
 
 

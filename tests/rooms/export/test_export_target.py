@@ -145,3 +145,16 @@ def test_a_read_only_place_is_said(read_only: Path) -> None:
     for attempt in (lambda: check_file(read_only / "x"), lambda: check_folder(read_only)):
         with pytest.raises(UnfitError, match=r"read-only|permission denied"):
             attempt()
+
+
+@pytest.mark.parametrize("content", [b"mine", b"a,b\n1,2\n", b'{"a": 1}', b"# Notes\n| a |\n| --- |", b"\x89PNG"])
+def test_a_file_of_somebody_else_is_not_replaced(content: bytes, tmp_path: Path) -> None:
+    """`thresholds make -o keep.txt` replaced it without a word."""
+    path = tmp_path / "keep.txt"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as error:
+        check_file(path)
+    assert str(path) in error.value.message
+    assert error.value.remedy
+    path.write_bytes(b"")
+    check_file(path)

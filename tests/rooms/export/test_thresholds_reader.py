@@ -129,7 +129,10 @@ def test_a_simulated_file_is_for_tests_only(
 
 REFUSED: dict[str, object] = {
     "no json": "{", "deep": "[" * 100_000, "a list": [], "an export": changed(format="cpugpu-tui export"),
-    "future": changed(version=2), "no version": changed(version=None), "no machine": changed(machine=None),
+    "future": changed(version=2), "no version": changed(version=None), 
+    "version 1.0": changed(version=1.0), "version true": changed(version=True),
+    "key twice": json.dumps(changed()).replace('"version": 1', '"version": 1, "version": 1'),
+    "no machine": changed(machine=None),
     "a path": with_entry(operation="../matmul"), "a path in the variant": with_entry(variant="a/b"),
     "no name": with_entry(operation=7), "empty": with_entry(faster=[]),
     "fractions": with_entry(faster=[["cpu", 1.5, 2]]),

@@ -337,7 +337,7 @@ def picture(runs: Sequence[ExportedRun], name: str) -> Iterator[bytes]:
         drawn = io.BytesIO()
         figure.set_dpi(PIXELS_PER_INCH)
         canvas: Any = FigureCanvasAgg(figure)
-        canvas.print_png(drawn, metadata={"Software": None})
+        canvas.print_png(drawn, metadata={"Software": "cpugpu-tui"})
     yield drawn.getvalue()
 
 

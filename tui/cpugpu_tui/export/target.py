@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 import time
@@ -28,6 +29,12 @@ _UNFIT = {
     errno.ENXIO: ("Cannot write {path}: no program reads this pipe.", "Start its reader first, or choose a file."),
     errno.EPERM: ("Cannot write {path}: permission denied.", _ELSEWHERE),
 }
+
+_MARKS = re.compile(rb'cpugpu|\A(?:run_id,series_id,|\{"event":")|\A## [^\n]+\n(?s:.*)\n\| :?-+')
+"""What each file that this program writes has: most name it, and CSV, events and Markdown begin like this."""
+
+MARKED_BYTES = 1_000_000
+"""How much of a file is searched for it."""
 
 _NO_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP)
 """Errors of a wrong path. Other errors are about permissions or the disk."""
@@ -65,7 +72,7 @@ def check_file(path: Path) -> None:
     """Check that a file can be written at `path`, by creating and deleting an empty file beside it.
 
     Raises:
-        UsageError: the path is a folder, or its folder does not exist.
+        UsageError: the path is a folder, its folder does not exist, or it is a file that this program did not write.
         UnfitError: the file, its folder or its disk is read-only, or the disk is full.
     """
     with explained(path):
@@ -79,9 +86,24 @@ def check_file(path: Path) -> None:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "Permission denied")
         if not _is_special(path):
+            _require_ours(path)
             draft, descriptor = _draft(_behind_links(path))
             os.close(descriptor)
             draft.unlink()
+
+
+def _require_ours(path: Path) -> None:
+    """Check that a file which exists was written by this program, or is empty.
+
+    Raises:
+        UsageError: it is somebody's, who would lose it.
+    """
+    try:
+        head = paths.read_at_most(path, MARKED_BYTES)
+    except OSError:  # there is none, or it may be written but not read
+        return
+    if head and not _MARKS.search(head):
+        raise UsageError(f"{path} exists, and cpugpu-tui did not write it.", "Remove it first, or choose another file.")
 
 
 def check_folder(path: Path) -> None:

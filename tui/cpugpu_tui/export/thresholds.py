@@ -91,6 +91,7 @@ def thresholds_of(run: RunState) -> Thresholds:
             "No thresholds: no size has a clear winner.",
             run.no_gpu
             or " ".join(no_core_lines(run))
+            or _out_of_time(run)
             or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
     names, best = operations(run.run.plan.codes, [each.sweep[0] for each in found]), _best_variants(found)
@@ -100,6 +101,15 @@ def thresholds_of(run: RunState) -> Thresholds:
         for each in found
     ]  # fmt: skip
     return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
+
+
+def _out_of_time(run: RunState) -> str:
+    """Return the remedy for a search that its time limit ended; empty for another run."""
+    skipped = sum(row.status == "skipped" for row in run.rows.values())
+    if run.plan.search is None or run.plan.max_seconds is None or not skipped:
+        return ""
+    limit = f"The limit of {run.plan.max_seconds:g} s ended the search before {skipped} of {len(run.rows)} sizes."
+    return f"{limit} Allow more with --max-seconds."
 
 
 def _thresholds(machine: Mapping[str, Any], made: str, entries: Sequence[Threshold]) -> Thresholds:

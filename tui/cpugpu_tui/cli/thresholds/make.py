@@ -99,6 +99,8 @@ def make(
     if str(path) != "-":
         target.check_file(path)
     old = read(against) if against is not None else None
+    if against is not None and path.exists() and path.samefile(against):
+        raise UsageError(f"--against {against} is also the file to write.", "Write to another file with --out.")
     if run_name is not None:
         opt.refuse_beside(context, "--run", lambda name: name not in OF_THE_FILE)
         with reading(database) as store:
@@ -124,6 +126,9 @@ def make(
         raise typer.Exit(code)
     made = thresholds_of(state)
     text = rendered(format_name, made)
+    if old is not None:
+        require_machine(old, machine_of(state))
+        _require_shared(old, made)  # before a file is replaced
     if str(path) == "-":
         sys.stdout.write(text)
     else:
@@ -137,7 +142,6 @@ def make(
         print_table(made)
         print_notice(f"Wrote {path}")
     if old is not None:
-        require_machine(old, machine_of(state))
         # With `-o -` the file alone is on stdout.
         code = _compare(old, made, print_notice if str(path) == "-" else tell) or code
     raise typer.Exit(code)
@@ -147,17 +151,23 @@ OF_THE_FILE = ("run_name", "out", "format_name", "against", "database")
 """Parameters that can be used with --run."""
 
 
-def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> int:
-    """Say which thresholds of an older file have moved, and return the exit code.
+def _require_shared(old: Thresholds, new: Thresholds) -> None:
+    """Check that two files can be compared.
 
     Raises:
-        UsageError: it has none of the new ones.
+        UsageError: the older one has none of the new thresholds.
     """
     from cpugpu_tui.export.thresholds import moved
 
-    sentences, count = moved(old, new)
-    if not count:
+    if not moved(old, new)[1]:
         raise UsageError("The older file has none of these thresholds.", "Compare files of the same operations.")
+
+
+def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> int:
+    """Say which thresholds of an older file have moved, and return the exit code."""
+    from cpugpu_tui.export.thresholds import moved
+
+    sentences, count = moved(old, new)
     for sentence in sentences:
         say(plain(sentence))
     say(f"{len(sentences)} of {count} thresholds moved out of their brackets.")
