@@ -111,7 +111,7 @@ def test_ctrl_c_twice_stops_at_once(cpugpu: CommandLine) -> None:
 
 def test_ctrl_c_once_ends_a_persons_code_that_never_returns(cpugpu: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
-    file.write_text("while True: pass\n")
+    file.write_text("while True: pass\ndef f(): ...\n")
     with cpugpu.start("time", f"{file}:f", "--n", "4", "--simulate", FAST, "--json") as process:
         next_event(process, lambda event: isinstance(event, RunStarted))
         (agent,) = [Witness(pid) for pid in agents_of(process)]

@@ -173,3 +173,47 @@ def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu: CommandL
     done = cpugpu(*words, PYTHONPATH=str(tmp_path))
     assert "The code uses np, but this Python has no NumPy." in done.out
     assert "initialize NumPy" not in done.out + done.err
+
+
+DAEMON = """
+import os, time, torch
+def leaves(n=4):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            open({pids!r}, "a").write(f"{{os.getpid()}}\\n")
+            time.sleep(600)
+        os._exit(0)
+    os.wait()
+    return torch.ones(4) + 1
+"""
+
+
+def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu: CommandLine, tmp_path: Path) -> None:
+    """Two forks and setsid left 23 processes behind, and the run was a success."""
+    pids, file = tmp_path / "pids", tmp_path / "own.py"
+    file.write_text(DAEMON.format(pids=str(pids)))
+    done = cpugpu("time", f"{file}:leaves", *HERE, "--json")
+    assert done.code == EXIT_CASES_FAILED
+    assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == ["refused"]
+    assert not [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
+
+
+@pytest.mark.parametrize("in_place", [(), ("--in-place",)], ids=["plain", "in-place"])
+def test_code_that_changes_the_shape_of_its_inputs_is_refused_as_that(
+    cpugpu: CommandLine, in_place: tuple[str, ...]
+) -> None:
+    """`x.resize_(0)` emptied its input in the first call, and 545 ns were shown."""
+    done = cpugpu("time", "x.resize_(0)", "-s", "x = torch.rand(n)", "--n", "64", *in_place, *HERE, "--json")
+    assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == ["refused"]
+    assert "shape of its inputs" in next(event.message for event in done.events if isinstance(event, CaseFailed))
+
+
+def test_a_run_without_an_answer_is_no_success(cpugpu: CommandLine) -> None:
+    """`--max-seconds 0.1` skipped every row, and the exit code was 0."""
+    words = ("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "64,128", "--simulate", "pace=1")
+    done = cpugpu(*words, "--max-seconds", "0.05", "--json")
+    assert done.code == EXIT_CASES_FAILED
+    assert isinstance(done.events[-1], RunFinished)
+    assert "0.05 s" in done.events[-1].message
+    assert done.events[-1].remedy

@@ -28,6 +28,7 @@ from typing import Any
 from cpugpu_tui import __version__
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.machine import procfs
+from cpugpu_tui.machine.processes import adopt_orphans, children, kill_children
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import (
@@ -177,6 +178,7 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
 
 def main() -> None:
     """Run the agent; never returns."""
+    adopt_orphans()  # a process that code leaves behind with two forks and setsid is then found
     stdin, emit = private_stdin(), LineEmitter(private_stdout())
     control = Control()
 
@@ -278,6 +280,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
         with quiet_interpreter():
             if plan.codes and not allows_code:
                 raise UsageError(*CODE_NOT_TYPED)
+            others = frozenset(children())
             with importing_told(plan.codes, emit):
                 register(plan.codes)
             machine = _machine(plan, environment, emit, control)
@@ -293,6 +296,8 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
             watch = Stopwatch()
             status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
             machine.release()
+            if plan.codes and "controller_pid" in environment:  # the process is an agent's alone
+                kill_children(others)
             left_s = None if plan.max_seconds is None else plan.max_seconds - watch.elapsed_s()
             remark = first_ceilings(plan, machine, environment, emit, control, left_s) if status == "done" else None
     except CaseError:

@@ -23,6 +23,7 @@ from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
+from cpugpu_tui.machine.processes import adopt_orphans
 from cpugpu_tui.model import PAGEABLE, Event, Plan, RunFinished
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
@@ -172,6 +173,9 @@ def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
         state = state.apply(event)
 
     with ExitStack() as stack:
+        if subject.own is not None and not is_simulated:
+            adopt_orphans()
+            stack.callback(adopt_orphans, False)
         if subject.own is not None:
             stack.enter_context(held(subject.code, subject.own, is_simulated=is_simulated))
         outbox = stack.enter_context(saving(RunOptions(save=save)))

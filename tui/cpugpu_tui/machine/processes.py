@@ -66,6 +66,30 @@ def children() -> dict[int, str]:
     return {pid: name for pid, name in found.items() if not _is_zombie(pid)}
 
 
+_SET_CHILD_SUBREAPER = 36
+"""Of linux/prctl.h."""
+
+
+def adopt_orphans(wanted: bool = True) -> None:
+    """Make processes whose parents end children of this process, so that `children` finds daemons; Linux only."""
+    import ctypes
+
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0)
+
+
+def kill_children(kept: Collection[int]) -> None:
+    """Kill the children of this process except `kept`, and theirs, which become children of this process."""
+    for _ in range(100):  # a process may fork before it is killed
+        pids = children().keys() - set(kept)
+        if not pids:
+            break
+        for pid in pids:
+            with suppress(ProcessLookupError, PermissionError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
 def _is_zombie(pid: int) -> bool:
     with suppress(OSError), open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[:1] == ["Z"]

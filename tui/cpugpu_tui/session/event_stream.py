@@ -189,6 +189,7 @@ class EventStream:
         """The cases without a result."""
         self.failed_cases = 0
         """Number of cases that failed; skipped ones do not count."""
+        self.timed_cases = 0
         self.blame: model.Progressed | None = None
         """What the agent last reported to be doing."""
         self._seq = 0
@@ -293,6 +294,7 @@ class EventStream:
             self.blame = None
         if isinstance(event, model.CaseFailed) and event.kind != "skipped":
             self.failed_cases += 1
+        self.timed_cases += isinstance(event, model.CaseFinished)
         self._saver.settle(event)
         self.deliver(event)
 

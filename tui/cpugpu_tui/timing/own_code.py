@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 import resource
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from types import CoroutineType, GeneratorType
 from typing import Any
 
-from cpugpu_tui.machine.processes import children
+from cpugpu_tui.machine.processes import children, kill_children
 from cpugpu_tui.model import CodeTraced
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import Operation
@@ -34,22 +34,27 @@ def refused(message: str, remedy: str) -> CaseError:
     return CaseError("refused", message, remedy)
 
 
-def examine(op: Operation, workload: CodeWorkload, device: str, wait: Callable[[], None] | None) -> CodeTraced:
+def examine(
+    op: Operation, workload: CodeWorkload, device: str, wait: Callable[[], None] | None, before_code: Set[int] | None
+) -> CodeTraced:
     """Trace one call on a device, and look for traps. `wait` waits for the GPU; None for the CPU.
+
+    `before_code` are the children that this process had before it ran any of the code; None in a process of others.
 
     Raises:
         CaseError: `refused`, with the trap's name and what to do.
     """
     assert isinstance(op.inputs, CodeInputs)
     refill(op.inputs, 1)
-    with _nothing_left(), _peak_memory(device, wait) as peak:
-        versions = [each._version for each in _plain_tensors(op)]
+    with _nothing_left(before_code), _peak_memory(device, wait) as peak:
+        versions = [each._version for each in _plain_tensors(op.inputs)]
         with watched_operators(device) as seen:
             result = op.step(*op.inputs)
         if wait is not None:
             wait()
-        changed = versions != [each._version for each in _plain_tensors(op)]
+        changed = versions != [each._version for each in _plain_tensors(op.inputs)]
     _require_settings(op)
+    _require_shapes(op)
     if seen.other_gpus:  # which no clock of this device waits for
         raise refused(f"The statement worked on {' and '.join(seen.other_gpus)} while {device} was timed.",
                       "Use the name device in it, in place of a certain device.")  # fmt: skip
@@ -108,11 +113,11 @@ def _narrowest_bytes(inputs: Any) -> int:
     return min((each.element_size() for each in tensors(inputs) if each.is_floating_point()), default=0)
 
 
-def _plain_tensors(op: Operation) -> Iterator[Any]:
+def _plain_tensors(inputs: CodeInputs | tuple[Any, ...]) -> Iterator[Any]:
     """Yield inputs that are no parameters of a module: a training step may change those."""
     import torch
 
-    for each in op.inputs:
+    for each in inputs:
         if not isinstance(each, torch.nn.Module):
             yield from tensors(each)
 
@@ -122,6 +127,16 @@ def _require_settings(op: Operation) -> None:
     if changed := put_back(op.settings or {}):
         raise refused(f"The statement changes {' and '.join(changed)} of torch for all later calls.",
                       "Use an option instead, such as --threads or --dtype.")  # fmt: skip
+
+
+def _require_shapes(op: Operation) -> None:
+    """Refuse code that changes the shape of its inputs, which cannot be put back: it empties them for later calls."""
+    assert isinstance(op.inputs, CodeInputs)
+    made = CodeInputs.of(op.inputs.sets[0], op.inputs.function, ())
+    shapes = ([each.shape for each in _plain_tensors(inputs)] for inputs in (op.inputs, made))
+    if any(now != before for now, before in zip(*shapes, strict=False)):
+        raise refused("The statement changes the shape of its inputs, so later calls do other work.",
+                      "Let it work on a copy, for example x.clone().")  # fmt: skip
 
 
 def _require_numbers(result: Any) -> None:
@@ -220,8 +235,11 @@ def _sample(result: Any) -> Any:
 
 
 @contextmanager
-def _nothing_left() -> Iterator[None]:
-    """Refuse code whose work goes on after the call has returned, in a thread or another process."""
+def _nothing_left(before_code: Set[int] | None) -> Iterator[None]:
+    """Refuse code whose work goes on after the call has returned, in a thread or another process.
+
+    Processes are killed, those of earlier calls too; in a process of others only those of this call.
+    """
     threads, processes = set(threading.enumerate()), children()
     yield
     left = [thread.name for thread in threading.enumerate() if thread not in threads]
@@ -230,6 +248,7 @@ def _nothing_left() -> Iterator[None]:
                       "Wait for it inside the statement, for example with join().")  # fmt: skip
     names = [name for pid, name in children().items() if pid not in processes]
     if names:
+        kill_children(set(processes) if before_code is None else processes.keys() & before_code)
         raise refused(f"The statement leaves a process at work ({names[0]}), which no clock waits for.",
                       "Wait for it inside the statement.")  # fmt: skip
 

@@ -12,6 +12,7 @@ import cpugpu_tui.workloads as catalogue
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml.probe import GpuProbe
+from cpugpu_tui.machine.processes import children
 from cpugpu_tui.model import (
     ITEMSIZE_BYTES,
     Case,
@@ -59,6 +60,7 @@ class TorchMachine:
         Raises:
             UnfitError: a requested GPU cannot be used.
         """
+        self._before_code = frozenset(children()) if "controller_pid" in environment else None
         self._cold = plan.cache == "cold"
         self._seed = plan.seed
         self._agents = max(1, plan.turns)
@@ -200,7 +202,7 @@ class TorchMachine:
         """
         if not isinstance(operation.workload, CodeWorkload):
             return None
-        return examine(operation, operation.workload, device, synchronizer(device))
+        return examine(operation, operation.workload, device, synchronizer(device), self._before_code)
 
     def compile(self, operation: Operation, device: str, announce: Announce = unannounced) -> CodeCompiled:
         """Replace the step of an operation by its compiled form.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 DEADLINE_S = 1.5
 """How long an orderly exit may take. Everything must be over 2 s after the signal."""
@@ -141,9 +141,9 @@ def watch_signals(
 ) -> Iterator[SignalWatch | None]:
     """Call `obey` for signals. Ignored signals stay ignored (`nohup`, background jobs of a shell).
 
-    SIGTERM, SIGHUP and a second SIGINT end the process with 128 + their number after `DEADLINE_S`, whatever the main
-    thread does; `restore` is called before that. A closed `terminal` counts as SIGHUP. After a signal, the watch
-    continues beyond the block: saving and ending the agents may take too long as well.
+    SIGTERM, SIGHUP, SIGQUIT and a second SIGINT end the process with 128 + their number after `DEADLINE_S`, whatever
+    the main thread does; `restore` is called before that. A closed `terminal` counts as SIGHUP. After a signal, the
+    watch continues beyond the block: saving and ending the agents may take too long as well.
     """
     global _watch
     if threading.current_thread() is not threading.main_thread():

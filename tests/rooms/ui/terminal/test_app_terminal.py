@@ -84,7 +84,8 @@ def test_a_whole_visit_leaves_the_terminal_as_it_was_and_the_result_on_it(start:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)]
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGQUIT, 131), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow)],
 )
 def test_a_signal_ends_it_in_order(start: Start, tmp_path: Path, number: signal.Signals, code: int) -> None:
     app = start(pace=1.2)
