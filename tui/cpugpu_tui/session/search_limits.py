@@ -1,9 +1,12 @@
-"""How many sizes and rounds a search has: one of a workload, `quick`, and a survey of many workloads."""
+"""How many sizes and rounds a search has: one of a workload, `quick`, and a survey of many workloads; and the end of a limit."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cpugpu_tui import model
 from cpugpu_tui.decide.next_size import MOST_GRID
+from cpugpu_tui.errors import EXIT_CASES_FAILED
 
 SEARCH_BUDGET_S = 1.5
 """Time for a case on one device in a search: 40 rounds of a short operation take 0.8 s."""
@@ -44,3 +47,16 @@ def most_rounds(search: model.Search) -> int:
 def most_first(limit_s: float | None) -> int:
     """Return the most first sizes of a workload in a preset with this time limit."""
     return SURVEY_GRID if limit_s is not None else MOST_GRID
+
+
+def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float) -> model.RunFinished:
+    """Return the end of a run that has no result; one whose time limit was over before it is no success."""
+    if plan.max_seconds is None:
+        return finished
+    devices = 1 if plan.devices == ("cpu",) else 2
+    needed_s = elapsed_s + devices * plan.budget_s
+    return replace(
+        finished, exit_code=EXIT_CASES_FAILED,
+        message=f"No size was timed within {plan.max_seconds:g} s (--max-seconds).",
+        remedy=f"A size takes up to {plan.budget_s:g} s on each device: allow {needed_s:.0f} s.",
+    )  # fmt: skip

@@ -15,6 +15,7 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuG
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
+from cpugpu_tui.session.search_limits import out_of_time
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S, no_agent
@@ -176,19 +177,8 @@ class Session:
         if finished.status == "done" and self._stream.failed_cases:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         elif finished.status == "done" and self._plan.cases and not self._stream.timed_cases and self._saved is None:
-            finished = self._out_of_time(finished, time.monotonic() - started)
+            finished = out_of_time(self._plan, finished, time.monotonic() - started)
         return self._stream.end(finished)
-
-    def _out_of_time(self, finished: model.RunFinished, elapsed_s: float) -> model.RunFinished:
-        """Return the end of a run whose time limit was over before any case had a result: that is no success."""
-        limit_s, budget_s = self._plan.max_seconds, self._plan.budget_s
-        if limit_s is None:
-            return finished
-        devices = 1 if self._plan.devices == ("cpu",) else 2
-        return replace(
-            finished, exit_code=EXIT_CASES_FAILED, message=f"No size was timed within {limit_s:g} s (--max-seconds).",
-            remedy=f"A size takes up to {budget_s:g} s on each device: allow {elapsed_s + devices * budget_s:.0f} s.",
-        )  # fmt: skip
 
     def _run_agents(self, started: float) -> model.RunFinished:
         """Give the plan to an agent; if it dies give the remaining cases to another one."""
