@@ -1,4 +1,4 @@
-"""How many sizes and rounds a search has: one of a workload, `quick`, and a survey of many workloads; and the end of a limit."""
+"""How many sizes and rounds a search has: one of a workload, `quick`, and a survey of many. What a limit left out."""
 
 from __future__ import annotations
 
