@@ -1,10 +1,14 @@
-"""Fuzz test of the app: 10,000 random keys and 500 sizes. It must not crash, lose a run or refuse to quit.
+"""Fuzz test of all surfaces: texts, options, Python objects, files, agents, and the app. Nothing may crash or hang.
 
-Then 10,000 random bytes, sequences and pastes on a pseudo-terminal, in every place of the app.
+- Inside this process: sizes and other values, own code, the Python API by type, config files, thresholds, the lines of
+  an agent, command lines, imports with exports. Then own code that runs, and hostile agents, in processes.
+- The app: 10,000 random keys and 500 sizes. It must not crash, lose a run or refuse to quit. Then 10,000 random bytes,
+  sequences and pastes on a pseudo-terminal, in every place of the app.
 
-BENCH_SEED sets the first of ten seeds; the default is random. A failure is printed with its seed and the shortest part
-of its script that still fails. After half of BENCH_SECONDS no further thousand keys starts, after all of it no further
-place; the first of each always runs.
+BENCH_SEED sets the first seed; the default is random. BENCH_TRY=NAME:NUMBER repeats one try of the first part. A
+failure of the app is printed with the shortest part of its script that still fails. Of BENCH_SECONDS (usually ten
+minutes) half belongs to the first part. After three quarters no further thousand keys starts, after all of it no
+further place; the first of each always runs. PART=quick leaves out the app.
 """
 
 from __future__ import annotations
@@ -17,33 +21,112 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeVar
+from unittest.mock import patch
 
+from tests.bench.faults.hostile_hosts import Bench
 from tests.helpers.app.byte_fuzz import PLACES, inputs, prepare, visit
 from tests.helpers.app.byte_fuzz import FuzzError as PlaceError
 from tests.helpers.app.byte_fuzz import Outcome as Bytes
 from tests.helpers.app.fuzz import FuzzError, Outcome, Step, play, script, shortest
 from tests.helpers.bench.ratios import cap_seconds, table
+from tests.helpers.fleet.hostile_run import record
+from tests.helpers.fuzz.surfaces import Files
+from tests.helpers.fuzz.trying import (
+    MOST_EXAMPLES,
+    Surface,
+    Tally,
+    WrongError,
+    adopt_orphans,
+    limited_memory,
+    one_try,
+    tries_of,
+)
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
 BYTE_INPUTS = 10_000
 Part = TypeVar("Part")
 
 
+SHARES = {"sizes": 1, "own code": 1, "types": 1, "config": 1, "thresholds": 1, "agent lines": 1, "options": 2,
+          "imports": 2, "runs": 3, "hostile agents": 3}  # fmt: skip
+"""Surface → its part of the time, in relation to the others."""
+USUAL_S = 600.0
+
+
 def main() -> None:
-    """Print a row per thousand keys; exit 1 after a failure."""
+    """Print a row for each surface, thousand keys and place of the app; exit 1 after a failure."""
     first = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     failures: list[str] = []
-    began_s, most_s = time.monotonic(), cap_seconds(float("inf"))
-    seeds = before(began_s + most_s / 2, range(first, first + PARTS))
-    header = ("seed", "visits", "ended by a key", "runs, all saved", "screens seen", "seconds of CPU", "outcome")
-    table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(seed, failures) for seed in seeds))
-    byte_part(first, failures, began_s + most_s)
+    began_s, most_s = time.monotonic(), cap_seconds(USUAL_S)
+    print(f"\nSeed {first}", flush=True)
+    only, is_quick = os.environ.get("BENCH_TRY", ""), os.environ.get("PART") == "quick"
+    surfaces_part(first, failures, most_s if is_quick else most_s / 2, only)
+    if not only and not is_quick:
+        seeds = before(began_s + 0.75 * most_s, range(first, first + PARTS))
+        header = ("seed", "visits", "ended by a key", "runs, all saved", "screens seen", "seconds of CPU", "outcome")
+        table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(seed, failures) for seed in seeds))
+        byte_part(first, failures, began_s + most_s)
     for failure in failures:
         print(f"\n{failure}")
     if failures:
         sys.exit(1)
+
+
+def surfaces_part(seed: int, failures: list[str], most_s: float, only: str) -> None:
+    """Print a row for each surface; with `only`, a name and a number, make that try alone."""
+    adopt_orphans()
+    with tempfile.TemporaryDirectory() as name:
+        folder, before = Path(name), Path.cwd()
+        homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), name)
+        os.chdir(folder)
+        try:
+            with patch.dict(os.environ, homes):
+                recorded = record(folder / "recorded.ndjson")
+                surfaces = (*Files(folder, recorded).surfaces(), agents(folder, recorded))
+                header = ("surface", "tries", "outcomes", "failed", "seconds")
+                table("Tries of each surface", header, surface_rows(surfaces, seed, failures, most_s, only))
+        finally:
+            os.chdir(before)
+
+
+def surface_rows(
+    surfaces: Sequence[Surface], seed: int, failures: list[str], most_s: float, only: str
+) -> Iterator[tuple[str, ...]]:
+    """Yield the row of each surface, and of all together."""
+    name, _, number = only.rpartition(":")
+    total, total_failed, total_s = 0, 0, 0.0
+    for surface in surfaces:
+        if only and surface.name != name:
+            continue
+        tally = Tally(tries=1)
+        with nullcontext() if surface.starts_processes else limited_memory():
+            if only:
+                one_try(surface, seed, int(number), tally)
+            else:
+                share_s = most_s * SHARES[surface.name] / sum(SHARES.values())
+                tally = tries_of(surface, seed, time.monotonic() + share_s)
+        failures += [f"{surface.name}: {text}" for text in list(tally.failures.values())[:MOST_EXAMPLES]]
+        total, total_failed, total_s = total + tally.tries, total_failed + tally.failed, total_s + tally.elapsed_s
+        outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
+        yield surface.name, f"{tally.tries:,}", outcomes, f"{tally.failed:,}", f"{tally.elapsed_s:.0f}"
+    yield "all", f"{total:,}", "", f"{total_failed:,}", f"{total_s:.0f}"
+
+
+def agents(folder: Path, recorded: Path) -> Surface:
+    """Return the surface of agents whose stream has random faults, in a run and in a fleet."""
+    bench = Bench(folder, recorded)
+
+    def attempt(chance: random.Random) -> str:
+        play = chance.choice((bench.mutated_agent, bench.mutated_host))
+        ended, wrong = play(f"mutation:{chance.randrange(10**9)}")
+        if wrong:
+            raise WrongError(f"{wrong}\n{ended.err[-1000:]}")
+        return f"exit {ended.code}"
+
+    return Surface("hostile agents", attempt, starts_processes=True)
 
 
 def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:

@@ -34,7 +34,7 @@ def main() -> None:
     seed = int(os.environ.get("BENCH_SEED", random.SystemRandom().randrange(10**6)))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bench = _Bench(folder, record(folder / "recorded.ndjson"))
+        bench = Bench(folder, record(folder / "recorded.ndjson"))
         mutations = [f"mutation:{seed + number}" for number in range(MUTATIONS)]
         # A local run skips any amount of output of its agent.
         printing = [each for each in BAD if each.startswith("stderr")]
@@ -55,7 +55,7 @@ def main() -> None:
         sys.exit(1)
 
 
-class _Bench:
+class Bench:
     """Runs variants and collects failures."""
 
     def __init__(self, folder: Path, recorded: Path) -> None:
