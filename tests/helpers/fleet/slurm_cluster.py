@@ -1,4 +1,4 @@
-"""A Slurm of one test: a controller, two virtual nodes, and four GPUs that are device files of nothing."""
+"""A Slurm of one test: a controller, three virtual nodes, and six GPUs that are device files of nothing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scontrol")
-NODES, GPUS_EACH = ("cpugpu-n1", "cpugpu-n2"), 2
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo", "scontrol", "scancel")
+NODES, GPUS_EACH = ("cpugpu-n1", "cpugpu-n2", "cpugpu-n3"), 2
 READY_WITHIN_S = 40.0
 
 

@@ -93,7 +93,7 @@ OPTIONS = {
              "--repeat", "--max-seconds", "--find-crossover", "--cache", "--startup", "--json", "--worker", "--export"),
     "list": ("--json",), "show": ("--json", "--samples"), "rm": ("--yes", "--older-than", "--keep"), "tag": (),
     "history": ("--json", "--filter", "--limit"), "compare": ("--json", "--band"), "baseline": ("--json",),
-    "export": ("--format", "-o", "--samples"), "claims": ("--json",), "config": (), "thresholds": (), "devices": (),
+    "export": ("--format", "-o", "--samples"), "claims": ("--json",), "config": (), "thresholds": (),
     "gate": ("--new", "--max-slowdown", "--junit", "--json"),
 }  # fmt: skip
 """Command → options, most of which exist. What starts runs is stopped once its plan is made."""

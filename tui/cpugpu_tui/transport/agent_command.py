@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -119,8 +120,8 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
 
 
 UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH = "unreachable", "auth", "no python", "no torch"
-VERSION, CRASHED, TIMEOUT, MISBEHAVING = "version", "crashed", "timeout", "misbehaving"
-KINDS = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, MISBEHAVING)
+VERSION, CRASHED, TIMEOUT, MISBEHAVING, CANCELLED = "version", "crashed", "timeout", "misbehaving", "cancelled"
+KINDS = (UNREACHABLE, AUTH, NO_PYTHON, NO_TORCH, VERSION, CRASHED, TIMEOUT, MISBEHAVING, CANCELLED)
 """Why a host fails, `HostError.kind`."""
 
 _AUTH = re.compile(r"Permission denied|Too many authentication failures|No supported authentication", re.IGNORECASE)
@@ -191,6 +192,12 @@ def _connection(host: Host, gone: Gone, *, is_reached: bool) -> HostError | None
         )  # fmt: skip
     if host.launcher == "srun" and re.search(r"Node failure|NODE FAIL|lost contact", text, re.IGNORECASE):
         return HostError(UNREACHABLE, f"Slurm lost the node {host.host}.{_last_line(gone)}", "Check it with `sinfo`.")
+    if host.launcher == "srun" and is_reached and gone.exit_code == -signal.SIGTERM:
+        # Slurm sends it after scancel and at a time limit. A further agent would be the job that nobody wants.
+        return HostError(
+            CANCELLED, f"Slurm ended the job on {host.host}.{_last_line(gone)}",
+            "Somebody cancelled it, or its time was over. Finished cases are saved. Run again for the others.",
+        )  # fmt: skip
     return None
 
 

@@ -1,9 +1,10 @@
-"""Two virtual nodes with two GPUs each under a real Slurm, started here."""
+"""Three virtual nodes with two GPUs each under a real Slurm, started here."""
 
 from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,18 @@ import psutil
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, Witness
 from tests.helpers.fleet import slurm_cluster
-from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, objects, states
+from tests.helpers.fleet.fleet_command import (
+    LONG,
+    QUICK,
+    all_timing,
+    ends,
+    fleet,
+    inventory,
+    lines_of,
+    objects,
+    states,
+    until,
+)
 from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -22,7 +34,7 @@ pytestmark = [
     pytest.mark.slow, pytest.mark.skipif(bool(slurm_cluster.why_not()), reason=slurm_cluster.why_not()),
 ]  # fmt: skip
 
-BOTH = ("-w", "cpugpu-n[1-2]", "--launcher", "srun", "--python", sys.executable)
+ALL = ("-w", "cpugpu-n[1-3]", "--launcher", "srun", "--python", sys.executable)
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +55,20 @@ def agents_of_slurm() -> list[int]:
 
 
 def test_every_gpu_of_every_node_exactly_once(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
-    outcome = fleet(cpugpu, *BOTH, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}")
+    outcome = fleet(cpugpu, *ALL, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}")
     assert outcome.code == EXIT_OK
     started = {each["host"]: each for each in objects(outcome.out) if each["event"] == "RunStarted"}
     assert set(started) == set(NODES)
     visible = {host: each["environment"]["cuda_visible_devices"] for host, each in started.items()}
     assert visible == dict.fromkeys(NODES, "0,1")  # what Slurm gave: all of the node's, and no more
-    table = cpugpu("fleet", "run", *BOTH, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}").out
+    table = cpugpu("fleet", "run", *ALL, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}").out
     rows = [tuple(line.split()[1:3]) for line in table.splitlines() if line.split()[:1] == ["64"]]
     assert rows == [(node, gpu) for node in NODES for gpu in "01"]
 
 
 def test_a_node_gives_all_its_cpus(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
     """Slurm's default of one CPU a task would make every GPU look fast."""
-    told = cpugpu("fleet", "hosts", *BOTH, "--json").objects
+    told = cpugpu("fleet", "hosts", *ALL, "--json").objects
     for host in told:
         assert host["argv"][host["argv"].index("-c") + 1] == "2"
         assert f"--gres=gpu:{GPUS_EACH}" in host["argv"]
@@ -74,9 +86,48 @@ def test_a_node_that_is_none_is_told_apart(cpugpu: CommandLine, slurm: dict[str,
     assert "Slurm" in ends(outcome)["nobody"]["message"]
 
 
+def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
+    busy = NODES[-1]
+    job = ["srun", f"--nodelist={busy}", "--exclusive", "sh", "-c", "echo begun; exec sleep 600"]
+    with (
+        subprocess.Popen(job, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as other,
+        cpugpu.start("fleet", "run", *ALL, *QUICK, "--json") as process,
+    ):
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"begun\n"
+        ended, over = dict[str, str](), {}
+        for told in lines_of(process):
+            if told["event"] == "HostChanged" and told["state"] == "done":
+                ended[told["host"]] = told["state"]
+                if len(ended) == len(NODES) - 1:
+                    assert busy not in ended
+                    other.terminate()
+            over = told
+    assert (over["event"], over["exit_code"]) == ("FleetFinished", EXIT_OK)
+    assert set(ended) == set(NODES)
+
+
+def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(
+    cpugpu: CommandLine, slurm: dict[str, str]
+) -> None:
+    cancelled = NODES[1]
+    with cpugpu.start("fleet", "run", *ALL, *LONG, "--json") as process:
+        all_timing(process, NODES)
+        subprocess.run(["scancel", "--name=cpugpu-tui", f"--nodelist={cancelled}"], check=True)
+        until(process, lambda told: told["event"] == "HostChanged" and told["host"] == cancelled)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout is not None
+        last = objects(process.stdout.read())[-1]
+    hosts = {each["host"]: each for each in last["hosts"]}
+    assert {name: each["state"] for name, each in hosts.items()} == {
+        **dict.fromkeys(NODES, "stopped"), cancelled: "cancelled",
+    }  # fmt: skip
+    assert (hosts[cancelled]["failed"], bool(hosts[cancelled]["message"])) == (0, True)
+
+
 @pytest.mark.parametrize("whom", ["controller", "srun"])
 def test_no_agent_outlives_its_controller(cpugpu: CommandLine, slurm: dict[str, str], whom: str) -> None:
-    with cpugpu.start("fleet", "run", *BOTH, *LONG, "--json") as process:
+    with cpugpu.start("fleet", "run", *ALL, *LONG, "--json") as process:
         all_timing(process, NODES)
         agents = [Witness(pid) for pid in agents_of_slurm()]
         assert len(agents) == len(NODES)
