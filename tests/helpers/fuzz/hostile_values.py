@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -69,11 +69,11 @@ VALUES: tuple[Any, ...] = (
 
 def changed_json(random: Random, document: Any) -> Any:
     """Return a document with one to three values, at any depth, left out, exchanged, or put under another key."""
-    document = json.loads(json.dumps(document))
+    document = deepcopy(document)
     for _ in range(random.randint(1, 3)):
         places = list(_places(document))
         if not places:
-            return random.choice(VALUES)
+            return deepcopy(random.choice(VALUES))
         holder, key = random.choice(places)
         kind = random.random()
         if kind < 0.2:
@@ -82,9 +82,9 @@ def changed_json(random: Random, document: Any) -> Any:
             holder[random.choice(("", "event", "x", key + "x"))] = holder.pop(key)
         elif kind < 0.45:
             other, where = random.choice(places)
-            holder[key] = json.loads(json.dumps(other[where])) if where in _keys(other) else None
+            holder[key] = deepcopy(other[where]) if where in _keys(other) else None
         else:
-            holder[key] = random.choice(VALUES)
+            holder[key] = deepcopy(random.choice(VALUES))
     return document
 
 
