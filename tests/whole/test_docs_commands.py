@@ -33,6 +33,7 @@ NOT_RUN = {
             "cpugpu-tui run mnist-mlp --max-seconds 540",
             "cpugpu-tui run jacobian --max-seconds 540",
             "cpugpu-tui survey --export survey.html --export survey.svg",
+            "cpugpu-tui survey --all",
         ),
         "takes minutes on two busy cores; other pages have it in small",
     ),

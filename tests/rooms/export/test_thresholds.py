@@ -130,6 +130,25 @@ def test_a_shell_program_switches_where_python_does(made: Path, tmp_path: Path) 
     assert done.stdout.split() == [found.choose("matmul", size) for size in sizes] == ["cpu", "cuda", "cpu", "cuda"]
 
 
+def doubles(*faster: tuple[list[list[object]], bool]) -> Thresholds:
+    """Return a file of float64 products."""
+    return file_of(*(
+        {"operation": "matmul", "dtype": "float64", "faster": parts, "resident": resident} for parts, resident in faster
+    ))  # fmt: skip
+
+
+def test_float64_products_set_the_variable_of_scilib_accel() -> None:
+    """It offloads unless the cube root of m·n·k is below the variable; its mode 1 copies, mode 3 does not."""
+    up: list[list[object]] = [["cuda", 16, 30], ["cpu", 40, 132], ["cuda", 140, 2048]]
+    late: list[list[object]] = [["cpu", 16, 800], ["cuda", 819, 2048]]
+    lines = rendered("env", doubles((up, True), (late, False))).splitlines()
+    assert "SCILIB_MATRIX_OFFLOAD_SIZE=819" in lines
+    assert "# SCILIB_MATRIX_OFFLOAD_SIZE=140" in lines
+    never = rendered("env", doubles((up, True), ([["cpu", 16, 2048]], False)))
+    assert not any(line.startswith("SCILIB") for line in never.splitlines())
+    assert "SCILIB" not in rendered("env", file_of({"operation": "matmul", "faster": up}))
+
+
 def test_every_form_has_a_name_of_its_own(words: GoldenWords) -> None:
     found = file_of(
         {"operation": "matmul", "faster": [["cpu", 16, 162], ["cuda", 177, 2048]]},

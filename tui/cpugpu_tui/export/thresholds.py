@@ -20,6 +20,7 @@ from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
+from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
 from cpugpu_tui.render.answers import usable, world
@@ -385,7 +386,7 @@ def _variables(names: Mapping[str, Threshold], thresholds: Thresholds) -> str:
     return "\n".join([
         f"# Made by cpugpu-tui {__version__} thresholds. The GPU is faster from MIN_N to MAX_N.",
         *(f"# {name}: {text}" for name, text in _facts(thresholds).items()),
-        *(line for name, each in names.items() for line in _lines(name, each)), "",
+        *(line for name, each in names.items() for line in _lines(name, each)), *variables(thresholds.entries), "",
     ])  # fmt: skip
 
 
