@@ -121,13 +121,25 @@ def trials(seed: int, count: int) -> Iterator[Trial]:
     draw = random.Random(seed)
     pairs = [(command, option) for command, options in COMMANDS.items() for option in options]
     for index in range(count):
-        command, option = pairs[index] if index < len(pairs) else draw.choice(pairs)
-        words = [*(word.encode() for word in command), *([option.encode()] if option else []), draw.choice(VALUES)]
-        if draw.random() < 0.2:
-            words += [b"--json"]
-        config = draw.choice(CONFIGS) if draw.random() < 0.1 else ""
-        streams = draw.choice(STREAMS) if draw.random() < 0.4 else ""
-        yield Trial(tuple(words), streams, config, is_gone=draw.random() < 0.03)
+        yield drawn(draw, *(pairs[index] if index < len(pairs) else draw.choice(pairs)))
+
+
+def drawn(draw: random.Random, command: tuple[str, ...], option: str) -> Trial:
+    """Return a command with an option, whose value and surroundings are random."""
+    words = [*(word.encode() for word in command), *([option.encode()] if option else []), draw.choice(VALUES)]
+    if draw.random() < 0.2:
+        words += [b"--json"]
+    config = draw.choice(CONFIGS) if draw.random() < 0.1 else ""
+    streams = draw.choice(STREAMS) if draw.random() < 0.4 else ""
+    return Trial(tuple(words), streams, config, is_gone=draw.random() < 0.03)
+
+
+def try_one(draw: random.Random, folder: Path) -> str:
+    """Run a random command line below a folder with a history; return its fault with the line, or an empty text."""
+    command = draw.choice(list(COMMANDS))
+    trial = drawn(draw, command, draw.choice(COMMANDS[command]))
+    fault = attempt(trial, folder)
+    return f"{trial}: {fault}" if fault else ""
 
 
 def furnish(folder: Path) -> None:

@@ -1,14 +1,20 @@
-"""The tools of our tests: golden words belong to a test, and the lines of `make gpu` appear as tests end, once."""
+"""The tools of our tests: golden words belong to a test, lines of `make gpu` appear as tests end, faults are found."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
+from tests.helpers.fuzz import trying
+from tests.helpers.fuzz.surfaces import own_code, sizes, types
+from tests.helpers.fuzz.trying import Surface, Tally, WrongError, one_try, tries_of
 from tests.helpers.golden import WORDS, GoldenWords, sections_of
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -83,3 +89,39 @@ def test_each_test_has_one_line_as_it_ends(workers: str, tmp_path: Path) -> None
     }
     assert done.stdout.count(" s  ") == 3
     assert any("the cause" in line for each in found for line in each["cause"])
+
+
+def test_the_fuzzer_names_the_try_that_repeats_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback, a wrong end, a hang and a left-over process, each in the third try of a seed."""
+    monkeypatch.setattr(trying, "TRY_S", 0.2)
+    monkeypatch.setattr(trying, "left_over", lambda: ["77 sleep"] if faults == ["process"] else [])
+    third = Random("5 planted 2").random()
+    for faults, word in ((["crash"], "ZeroDivisionError"), (["wrong"], "exit code 9"), (["hang"], "no end within"),
+                         (["process"], "77 sleep")):  # fmt: skip
+
+        def attempt(random: Random, fault: str = faults[0]) -> str:
+            if random.random() == third:
+                match fault:
+                    case "crash":
+                        return str(1 / 0)
+                    case "wrong":
+                        raise WrongError("exit code 9")
+                    case "hang":
+                        signal.pause()
+            return "fine"
+
+        tally = Tally()
+        one_try(Surface("planted", attempt, starts_processes=faults == ["process"]), 5, 2, tally)
+        (text,) = tally.failures.values()
+        assert text.startswith("BENCH_SEED=5 BENCH_TRY='planted:2': ")
+        assert word in text
+    assert tries_of(Surface("planted", lambda _: "fine"), 5, 0.0).tries == 1
+
+
+@pytest.mark.parametrize("attempt", [sizes, own_code, types])
+def test_a_few_thousand_hostile_values_are_taken_or_refused(attempt: Callable[[Random], str]) -> None:
+    tally = Tally()
+    for number in range(700):
+        one_try(Surface(attempt.__name__, attempt), 33, number, tally)
+    assert not tally.failures
+    assert set(tally.outcomes) == {"taken", "refused"}

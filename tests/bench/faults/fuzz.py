@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
 
+from tests.bench.command_lines import try_one
 from tests.bench.faults.hostile_hosts import Bench
 from tests.helpers.app.byte_fuzz import PLACES, inputs, prepare, visit
 from tests.helpers.app.byte_fuzz import FuzzError as PlaceError
@@ -51,7 +52,7 @@ Part = TypeVar("Part")
 
 
 SHARES = {"sizes": 1, "own code": 1, "types": 1, "config": 1, "thresholds": 1, "agent lines": 1, "options": 2,
-          "imports": 2, "runs": 3, "hostile agents": 3}  # fmt: skip
+          "imports": 2, "runs": 3, "command lines": 3, "hostile agents": 3}  # fmt: skip
 """Surface → its part of the time, in relation to the others."""
 USUAL_S = 600.0
 
@@ -85,7 +86,7 @@ def surfaces_part(seed: int, failures: list[str], most_s: float, only: str) -> N
         try:
             with patch.dict(os.environ, homes):
                 recorded = record(folder / "recorded.ndjson")
-                surfaces = (*Files(folder, recorded).surfaces(), agents(folder, recorded))
+                surfaces = (*Files(folder, recorded).surfaces(), lines(folder), agents(folder, recorded))
                 header = ("surface", "tries", "outcomes", "failed", "seconds")
                 table("Tries of each surface", header, surface_rows(surfaces, seed, failures, most_s, only))
         finally:
@@ -113,6 +114,18 @@ def surface_rows(
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
         yield surface.name, f"{tally.tries:,}", outcomes, f"{tally.failed:,}", f"{tally.elapsed_s:.0f}"
     yield "all", f"{total:,}", "", f"{total_failed:,}", f"{total_s:.0f}"
+
+
+def lines(folder: Path) -> Surface:
+    """Return the surface of command lines with odd values, streams, configs and folders, in processes."""
+    (folder / "history.db").write_bytes((folder / "results.db").read_bytes())
+
+    def attempt(chance: random.Random) -> str:
+        if wrong := try_one(chance, folder):
+            raise WrongError(wrong)
+        return "as designed"
+
+    return Surface("command lines", attempt, starts_processes=True)
 
 
 def agents(folder: Path, recorded: Path) -> Surface:

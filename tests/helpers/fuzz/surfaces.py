@@ -21,6 +21,7 @@ from cpugpu_tui.api import arguments
 from cpugpu_tui.cli.running import modes
 from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.config import config_file, parsing
+from cpugpu_tui.config import sizes as size_texts
 from cpugpu_tui.config.hosts import hosts_of, read_hosts
 from cpugpu_tui.errors import ProtocolError, UsageError
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -29,7 +30,7 @@ from cpugpu_tui.transport.guard import MisbehavedError, StreamGuard
 from cpugpu_tui.transport.wire import Garbage
 
 PARSERS: tuple[Callable[[str], object], ...] = (
-    parsing.parse_size, parsing.parse_threads, parsing.parse_percent, parsing.parse_simulation, parsing.check_device,
+    size_texts.parse_size, parsing.parse_threads, parsing.parse_percent, parsing.parse_simulation, parsing.check_device,
     parsing.full_dtype, lambda text: parsing.parse_bands(text, BANDS), lambda text: hosts_of([text]),
 )  # fmt: skip
 
@@ -54,9 +55,9 @@ def sizes(random: Random) -> str:
         return refused(lambda: random.choice(PARSERS)(text))
 
     def round_trip() -> None:
-        found = parsing.parse_sizes(text)
-        if len(found) < 2_000 and parsing.parse_sizes(parsing.sizes_text(found)) != found:
-            raise WrongError(f"{text!r} is printed as {parsing.sizes_text(found)!r}, which means other sizes")
+        found = size_texts.parse_sizes(text)
+        if len(found) < 2_000 and size_texts.parse_sizes(size_texts.sizes_text(found)) != found:
+            raise WrongError(f"{text!r} is printed as {size_texts.sizes_text(found)!r}, which means other sizes")
 
     return refused(round_trip)
 
@@ -80,7 +81,7 @@ def types(random: Random) -> str:
 
     def call() -> None:
         asked = arguments.checked(what, n, **{**usual, **wrong})
-        parsing.parse_sizes(asked.sizes)
+        size_texts.parse_sizes(asked.sizes)
 
     return refused(call)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -51,6 +52,12 @@ def test_a_full_disk_behind_stderr_leaves_the_exit_code(cpugpu: CommandLine, wor
 
 def test_a_full_disk_behind_stdout_is_said(cpugpu: CommandLine) -> None:
     assert_said(in_shell(cpugpu, ("config", "path"), ">/dev/full"), EXIT_UNFIT)
+
+
+def test_an_export_is_written_though_the_table_cannot_be_printed(cpugpu: CommandLine, tmp_path: Path) -> None:
+    exported = tmp_path / "run.json"
+    assert_said(in_shell(cpugpu, (*RUN, "--export", str(exported)), ">/dev/full"), EXIT_UNFIT)
+    assert json.loads(exported.read_text())
 
 
 @pytest.mark.parametrize("words", [("list", "--workloads", "w.py"), (*RUN, "--mnist", "m"), ("history",), ()])
