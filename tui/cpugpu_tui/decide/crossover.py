@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.decide.verdict import GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
+from cpugpu_tui.decide.verdict import GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, word
 
 NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
     "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
@@ -78,7 +78,7 @@ def judged(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
 
     Of a repeated size the point with most rounds counts. Points without a finite speedup above 0 are left out.
     """
-    return _sure(_usable(points))
+    return _sure(_over_starts(_usable(points)))
 
 
 def changes_of(points: Sequence[SweepPoint]) -> tuple[Change, ...]:
@@ -119,6 +119,35 @@ def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
         if point.size not in best or _weight(point) > _weight(best[point.size]):
             best[point.size] = point
     return tuple(best[size] for size in sorted(best))
+
+
+def _over_starts(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
+    """Return the points, without winners of one start that another start could refute.
+
+    Further starts time a part of the sizes. A size of one start keeps its winner only if its interval still decides
+    when it is widened by the widest interval over starts of the sweep, for a single start: √k times as wide.
+    """
+    reach = max((_reach(point.comparison) for point in points if point.comparison.covers_starts), default=0.0)
+    return tuple(
+        point if point.comparison.covers_starts or point.comparison.faster is None
+        or _survives(point.comparison, reach) else _open(point)
+        for point in points
+    )  # fmt: skip
+
+
+def _reach(comparison: Comparison) -> float:
+    low, high = comparison.low, comparison.high
+    known = low is not None and high is not None and 0 < low <= high < math.inf
+    return math.sqrt(comparison.starts) * math.log(high / low) / 2 if known and low and high else 0.0
+
+
+def _survives(comparison: Comparison, reach: float) -> bool:
+    if not reach:
+        return True
+    log = math.log(comparison.speedup)
+    ends = (math.log(end) - log if end and 0 < end < math.inf else 0.0 for end in (comparison.low, comparison.high))
+    low, high = (math.copysign(math.hypot(end, reach), sign) for end, sign in zip(ends, (-1, 1), strict=True))
+    return word(log + low, log + high) == comparison.faster
 
 
 def _sure(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:

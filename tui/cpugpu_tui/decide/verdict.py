@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cpugpu_tui.decide.interval import LEVEL, NONE, TAIL, Correlation, Interval, correlation, median_interval
+from cpugpu_tui.decide.starts import NO_SPREAD, Spread, starts_interval
 from cpugpu_tui.decide.stats import median, quantile
 
 EQUIVALENCE = 0.02
@@ -47,6 +48,14 @@ class Comparison(NamedTuple):
     """Rounds in which both devices were timed."""
     verdict: str
     """One of `GPU`, `CPU`, `tie`, `undecided`, `GPU, no interval`, `CPU, no interval`, `too few rounds`."""
+    starts: int = 1
+    """Starts of the process in which both devices were timed. With one, the interval holds within this start only,
+    unless `earlier` is above 0."""
+    degrees: int = 0
+    """Degrees of freedom of an interval that covers starts; 0 for an interval within one start."""
+    within_low: float | None = None
+    """If earlier starts gave the interval of one start: the lower end of what was seen within this start."""
+    within_high: float | None = None
 
     @property
     def plus_minus(self) -> float | None:
@@ -76,12 +85,17 @@ class Comparison(NamedTuple):
         if self.winner is None or max(self.speedup, 1 / self.speedup) >= SURE_RATIO:
             return self.winner is not None
         low, high = self.low or 0.0, self.high or math.inf
-        if self.rounds < SURE_ROUNDS or not 0 < low <= high < math.inf:
+        if not (self.degrees or self.rounds >= SURE_ROUNDS) or not 0 < low <= high < math.inf:
             return False
-        degrees, center = (self.rounds - 1) / TAIL, math.log(self.speedup)
+        degrees, center = self.degrees or (self.rounds - 1) / TAIL, math.log(self.speedup)
         factor = quantile(LEVEL / (LOOKS * sizes), degrees) / quantile(LEVEL, degrees)
         low, high = (center + factor * (math.log(end) - center) for end in (low, high))
         return word(low, high) == self.faster
+
+    @property
+    def covers_starts(self) -> bool:
+        """Whether the interval is about other starts of the process too, not only about the one that was timed."""
+        return self.degrees > 0
 
     @property
     def is_judged(self) -> bool:
@@ -92,13 +106,20 @@ class Comparison(NamedTuple):
 _FASTER = {GPU_WINS: GPU_WINS, GPU_OBSERVED: GPU_WINS, CPU_WINS: CPU_WINS, CPU_OBSERVED: CPU_WINS}
 
 
-def typical_ns(round_ns: Mapping[int, float]) -> float | None:
-    """Return the median of a device's rounds, ns; None without rounds.
+Starts = Sequence[tuple[Mapping[int, float], Mapping[int, float]]]
+"""For each start of the process, the rounds of both devices: round index → ns."""
+
+
+def typical_ns(round_ns: Mapping[int, float], later: Sequence[Mapping[int, float]] = ()) -> float | None:
+    """Return the median of a device's rounds, ns; None without rounds. With `later` starts, their geometric mean.
 
     Every time, speedup and interval that is shown comes from here and from `_interval`.
     """
-    usable = [ns for ns in round_ns.values() if ns > 0]
-    return median(usable) if usable else None
+    starts = [[ns for ns in rounds.values() if ns > 0] for rounds in (round_ns, *later)]
+    medians = [median(usable) for usable in starts if usable]
+    if len(medians) < 2:
+        return medians[0] if medians else None
+    return math.exp(math.fsum(map(math.log, medians)) / len(medians))
 
 
 def _interval(logs: Sequence[float], center: float, others: Correlation) -> Interval | None:
@@ -113,9 +134,16 @@ def _interval(logs: Sequence[float], center: float, others: Correlation) -> Inte
     return Interval(center, min(found.low, center), max(found.high, center))
 
 
-def plus_minus(round_ns: Mapping[int, float], others: Correlation = NONE) -> float | None:
-    """Return the relative half-width of the 95 % interval of one device's time, 0.01 for ± 1 %; None if too few."""
-    interval = _own_interval(round_ns, others)
+def plus_minus(
+    round_ns: Mapping[int, float], others: Correlation = NONE, later: Sequence[Mapping[int, float]] = ()
+) -> float | None:
+    """Return the relative half-width of the 95 % interval of one device's time, 0.01 for ± 1 %; None if too few.
+
+    With `later` starts it is that of the mean over starts.
+    """
+    known = [typical for each in (round_ns, *later) if (typical := typical_ns(each)) is not None]
+    over_starts = starts_interval([math.log(ns) for ns in known]) if len(known) > 1 else None
+    interval = over_starts or _own_interval(round_ns, others)
     return math.expm1(interval.half_width) if interval is not None else None
 
 
@@ -144,12 +172,42 @@ def case_correlation(round_ns: Sequence[Mapping[int, float]], *, is_compared: bo
     return found
 
 
-def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Correlation = NONE) -> Comparison | None:
+def compare(
+    cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Correlation = NONE, later: Starts = (),
+    earlier: Spread = NO_SPREAD,
+) -> Comparison | None:  # fmt: skip
     """Compare two devices; each mapping is round index → median ns of that round.
 
     The speedup is the quotient of the shown times. Its interval comes from the rounds of both devices: the halves of a
-    round follow each other, so that common drift cancels in ln(cpu/gpu). None if no round has both devices.
+    round follow each other, so that common drift cancels in ln(cpu/gpu). With `later` starts, or the spread of
+    `earlier` ones, it is that of the mean over starts. None if no round has both devices.
     """
+    starts = [pair for pair in ((cpu_ns, gpu_ns), *later) if _paired(*pair)]
+    if not later and not earlier.degrees:
+        return _within(cpu_ns, gpu_ns, others)
+    within = _within(*starts[0], others) if starts else None
+    if within is None or not (len(starts) > 1 or earlier.degrees):
+        return within
+    interval = starts_interval([median(_paired(*pair)) for pair in starts], earlier)
+    assert interval is not None  # its variance has degrees of freedom
+    log = math.fsum(math.log(typical_ns(cpu) or 1) - math.log(typical_ns(gpu) or 1) for cpu, gpu in starts)
+    log /= len(starts)
+    low, high = min(interval.low, log), max(interval.high, log)
+    is_alone = len(starts) == 1
+    return Comparison(
+        _ratio(log), _ratio(low), _ratio(high), sum(len(_paired(*pair)) for pair in starts),
+        _word_of(log, low, high), len(starts), len(starts) - 1 + earlier.degrees,
+        within.low if is_alone else None, within.high if is_alone else None,
+    )  # fmt: skip
+
+
+def start_logs(starts: Starts) -> list[float]:
+    """Return the median of ln(cpu/gpu) of each start with both devices, which is what an interval over starts uses."""
+    return [median(logs) for pair in starts if (logs := _paired(*pair))]
+
+
+def _within(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Correlation) -> Comparison | None:
+    """Compare two devices by the rounds of one start."""
     logs = _paired(cpu_ns, gpu_ns)
     cpu, gpu = typical_ns(cpu_ns), typical_ns(gpu_ns)
     if not logs or cpu is None or gpu is None:
@@ -158,12 +216,19 @@ def compare(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Co
     interval = _interval(logs, log, others)
     if interval is None:
         return Comparison(_ratio(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
-    low, high, half = interval.low, interval.high, interval.half_width
-    verdict = word(low, high)
-    # The shown half-width must agree with the verdict: on an H200 `1.05× ± 11 %` was shown beside a winner.
+    low, high = interval.low, interval.high
+    return Comparison(_ratio(log), _ratio(low), _ratio(high), len(logs), _word_of(log, low, high))
+
+
+def _word_of(log: float, low: float, high: float) -> str:
+    """Return the verdict for an interval around `log`, with which its shown half-width must agree.
+
+    On an H200 `1.05× ± 11 %` was shown beside a winner.
+    """
+    verdict, half = word(low, high), (high - low) / 2
     if verdict in (GPU_WINS, CPU_WINS) and word(log - half, log + half) != verdict:
-        verdict = UNDECIDED
-    return Comparison(_ratio(log), _ratio(low), _ratio(high), len(logs), verdict)
+        return UNDECIDED
+    return verdict
 
 
 def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[float]:

@@ -51,7 +51,17 @@ class Simulation:
     drift: float = 0.007
     """Standard deviation of ln(time) from run to run, as real machines drift; 0 for none (exact repetition)."""
     drift_seed: int = 0
-    """Seed of `drift`; the session draws it from the run's id. 0 for no drift."""
+    """Seed of `drift` and of what differs between starts; the session draws it from the run's id. 0 for neither."""
+    cpu_start: float = 0.0
+    """Standard deviation of ln(CPU time) from start to start of the process; a GPU server showed 0.05 to 0.14."""
+    gpu_start: float = 0.0
+    """The same for the GPU; a server showed 0.02 to 0.12."""
+    slow_starts: float = 0.0
+    """Share of starts in which the CPU takes `slow_start_factor` as long, as if memory lay badly."""
+    slow_start_factor: float = 2.0
+    """Factor of these starts."""
+    start: int = 0
+    """Number of the start of this process within its run, from 0; the session sets it."""
     cpu_drift: float = 0.0
     """Standard deviation of the drift of ln(CPU time) between half-rounds; 0 for none."""
     gpu_drift: float = 0.0

@@ -257,16 +257,31 @@ def moving_ns(size_bytes: float, bytes_per_ns: float) -> float:
 
 
 def run_factor(laws: Simulation, device: str, case: Case) -> float:
-    """Return how many times as long a case takes on a device in this run, because machines drift between runs.
+    """Return how many times as long a case takes on a device in this start, because runs and starts differ.
 
-    The factor is log-normal with the standard deviation `drift`. Half of its variance is shared by all cases of the
-    device, half belongs to the case. Equal `drift_seed`s give equal factors.
+    The factor is log-normal with the standard deviation `drift`, and that of `cpu_start` or `gpu_start` on top. Half of
+    its variance is shared by all cases of the device, half belongs to the case. Equal `drift_seed`s and numbers of the
+    start give equal factors.
     """
-    if not laws.drift or not laws.drift_seed:
+    if not laws.drift_seed:
         return 1.0
+    is_cpu = device == "cpu"
+    start = f"{laws.drift_seed}/start {laws.start}"
+    run = start if laws.start else f"{laws.drift_seed}/run"
+    log = _draw(laws.drift, run, device, case) + _draw(laws.cpu_start if is_cpu else laws.gpu_start, f"{start}/memory",
+                                                       device, case)  # fmt: skip
+    is_slow = (
+        is_cpu and laws.slow_starts > 0 and random.Random(f"{start}/slow/{case.workload}").random() < laws.slow_starts
+    )
+    return math.exp(log) * (laws.slow_start_factor if is_slow else 1.0)
+
+
+def _draw(deviation: float, seed: str, device: str, case: Case) -> float:
+    """Return a normal number, half of whose variance is shared by all cases of the device."""
+    if not deviation:
+        return 0.0
     names = (device, f"{device}/{case.key}")
-    draws = (random.Random(f"{laws.drift_seed}/run/{name}").gauss(0.0, laws.drift) for name in names)
-    return math.exp(sum(draws) / math.sqrt(2))
+    return sum(random.Random(f"{seed}/{name}").gauss(0.0, deviation) for name in names) / math.sqrt(2)
 
 
 GAUGE_DRAWS = 25

@@ -130,18 +130,21 @@ class Rounds(Packed[str, Mapping[int, float]]):
 class Comparisons(Packed[str, Comparison]):
     """Name → comparison."""
 
-    __slots__ = ("_numbers", "_rest")
+    __slots__ = ("_numbers", "_rest", "_within")
 
     def __init__(self, comparisons: Mapping[str, Comparison]) -> None:
         found = comparisons.values()
         self._keys = _order(tuple(comparisons))
         self._numbers = array("d", [_number(value) for c in found for value in (c.speedup, c.low, c.high)])
-        self._rest = same(tuple((c.rounds, c.verdict) for c in found))
+        self._rest = same(tuple((c.rounds, c.verdict, c.starts, c.degrees) for c in found))
+        within = [(c.within_low, c.within_high) for c in found]
+        self._within = within if any(each != (None, None) for each in within) else None
 
     def __getitem__(self, name: str) -> Comparison:
         place = self._keys[name]
         speedup, low, high = self._numbers[3 * place : 3 * place + 3]
-        return Comparison(speedup, _known(low), _known(high), *self._rest[place])
+        within = self._within[place] if self._within is not None else ()
+        return Comparison(speedup, _known(low), _known(high), *self._rest[place], *within)
 
 
 def _number(value: float | None) -> float:

@@ -1,0 +1,75 @@
+"""Trials of intervals on a machine whose starts differ: what they hold of its mean and of the next run."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from cpugpu_tui.decide.starts import earlier_spread
+from cpugpu_tui.decide.stats import median
+from cpugpu_tui.decide.verdict import compare, start_logs
+
+FIRST_ROUNDS, LATER_ROUNDS = 12, 4
+"""Rounds of the start that searches, and of each further one."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How much a machine's times differ, as standard deviations of ln(time)."""
+
+    cpu_start: float = 0.0
+    gpu_start: float = 0.0
+    slow_share: float = 0.0
+    """Share of starts in which the CPU takes twice as long."""
+    rounds: float = 0.12
+    """Of ln(cpu/gpu) from round to round within a start."""
+    correlation: float = 0.3
+
+    @property
+    def mean(self) -> float:
+        """The mean of ln(cpu/gpu) over starts; the devices are equal but for slow starts."""
+        return self.slow_share * math.log(2)
+
+    def start(self, noise: random.Random, count: int) -> tuple[dict[int, float], dict[int, float]]:
+        """Return the rounds of one start on both devices."""
+        at = noise.gauss(0, self.cpu_start) - noise.gauss(0, self.gpu_start)
+        at += math.log(2) if noise.random() < self.slow_share else 0.0
+        wander, rho = noise.gauss(0, self.rounds), self.correlation
+        cpu: dict[int, float] = {}
+        for index in range(1, count + 1):
+            cpu[index] = 1e6 * math.exp(at + wander)
+            wander = rho * wander + math.sqrt(1 - rho**2) * noise.gauss(0, self.rounds)
+        return cpu, dict.fromkeys(cpu, 1e6)
+
+
+class Held(NamedTuple):
+    """Shares of intervals, and their size."""
+
+    mean: float
+    """That contain the machine's mean."""
+    next_run: float
+    """That contain the speedup of the next run, which is as long."""
+    half_width: float
+    """Median of exp(half-width) − 1."""
+
+
+def held(machine: Machine, *, starts: int, earlier: int, trials: int, seed: int) -> Held:
+    """Run pairs of runs of `starts` starts each, with so many `earlier` starts in the history."""
+    noise, means, nexts, halves = random.Random(seed), 0, 0, []
+    for _ in range(trials):
+        past = start_logs([machine.start(noise, LATER_ROUNDS) for _ in range(earlier)])
+        run, following = (
+            [machine.start(noise, LATER_ROUNDS if index else FIRST_ROUNDS) for index in range(starts)] for _ in range(2)
+        )
+        found = compare(*run[0], later=run[1:], earlier=earlier_spread(past))
+        after = compare(*following[0], later=following[1:])
+        assert found is not None
+        assert after is not None
+        assert found.low is not None
+        assert found.high is not None
+        means += found.low <= math.exp(machine.mean) <= found.high
+        nexts += found.low <= after.speedup <= found.high
+        halves.append(math.sqrt(found.high / found.low) - 1)
+    return Held(means / trials, nexts / trials, median(halves))

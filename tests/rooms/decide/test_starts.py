@@ -1,0 +1,117 @@
+"""Intervals over starts of the process: coverage of the machine's mean and of the next run, and sizes to repeat."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from tests.helpers.bench.start_trials import Machine, held
+
+from cpugpu_tui.decide.crossover import SweepPoint, crossover
+from cpugpu_tui.decide.starts import Spread, earlier_spread, sizes_to_repeat, spread, starts_interval
+from cpugpu_tui.decide.stats import quantile
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, UNDECIDED, Comparison, compare
+
+
+def rounds(log: float, count: int = 8) -> dict[int, float]:
+    """Rounds of e^log µs, which differ by 1 %."""
+    return {index: 1e3 * math.exp(log + 0.01 * (index % 2)) for index in range(1, count + 1)}
+
+
+def test_the_interval_is_that_of_student() -> None:
+    from scipy.stats import t
+
+    values = [0.1, 0.3, -0.2, 0.05, 0.4]
+    found = starts_interval(values)
+    low, high = t.interval(0.95, 4, 0.13, math.sqrt(spread(values).squares / 4 / 5))
+    assert found == pytest.approx((0.13, low, high), rel=1e-4)
+
+
+def test_earlier_starts_moderate_the_variance() -> None:
+    found = starts_interval([0.0, 0.2], Spread(0.9, 9))
+    assert found is not None
+    assert found.half_width == pytest.approx(quantile(0.05, 10) * math.sqrt((0.9 + 0.02) / 10 / 2))
+
+
+def test_one_start_has_the_spread_of_earlier_starts_and_none_without_them() -> None:
+    earlier = [0.1, 0.3, -0.2, 0.05]
+    found = starts_interval([0.5], earlier_spread(earlier))
+    assert found is not None
+    assert found.center == 0.5
+    assert found.half_width == pytest.approx(quantile(0.05, 3) * math.sqrt(spread(earlier).squares / 3))
+    assert starts_interval([0.5]) is None
+    assert earlier_spread(earlier[:2]).degrees == 0
+
+
+def test_only_the_newest_earlier_starts_count() -> None:
+    assert earlier_spread([9.0] * 50 + [0.0, 1.0] * 10) == spread([0.0, 1.0] * 10)
+
+
+@pytest.mark.parametrize(("starts", "earlier"), [(3, 0), (5, 0), (1, 10)])
+def test_intervals_hold_the_mean_of_a_machine_whose_starts_differ(starts: int, earlier: int) -> None:
+    machine = Machine(cpu_start=0.14, gpu_start=0.10)
+    found = held(machine, starts=starts, earlier=earlier, trials=400, seed=3)
+    assert found.mean >= 0.92
+    assert found.next_run >= 0.80
+
+
+def test_an_interval_within_one_start_does_not() -> None:
+    found = held(Machine(cpu_start=0.14, gpu_start=0.10, rounds=0.03), starts=1, earlier=0, trials=100, seed=4)
+    assert found.mean <= 0.5
+
+
+def test_starts_that_disagree_have_no_winner() -> None:
+    """Within the first start the GPU is 20 % faster; over all starts nobody knows."""
+    first = rounds(0.2), rounds(0.0)
+    later = [(rounds(-0.2), rounds(0.0)), (rounds(0.1), rounds(0.0))]
+    alone, over_starts = compare(*first), compare(*first, later=later)
+    assert alone is not None
+    assert over_starts is not None
+    assert (alone.verdict, alone.covers_starts) == (GPU_WINS, False)
+    assert (over_starts.verdict, over_starts.starts, over_starts.covers_starts) == (UNDECIDED, 3, True)
+    assert over_starts.speedup == pytest.approx(math.exp(0.1 / 3))
+    assert over_starts.rounds == 24
+
+
+def test_one_start_with_a_history_keeps_what_was_seen_within_it() -> None:
+    alone = compare(rounds(0.2), rounds(0.0))
+    found = compare(rounds(0.2), rounds(0.0), earlier=spread([0.0, 0.3, -0.1, 0.2]))
+    assert alone is not None
+    assert found is not None
+    assert (found.within_low, found.within_high) == (alone.low, alone.high)
+    assert found.low is not None
+    assert alone.low is not None
+    assert found.low < alone.low
+    assert found.verdict == UNDECIDED
+
+
+def judged(size: int, log: float, half: float, starts: int = 1) -> SweepPoint:
+    low, high = math.exp(log - half), math.exp(log + half)
+    verdict = GPU_WINS if low > 1.02 else CPU_WINS if high < 1 / 1.02 else UNDECIDED
+    return SweepPoint(size, Comparison(math.exp(log), low, high, 20, verdict, starts, starts - 1))
+
+
+def test_a_size_of_one_start_decides_only_if_another_start_could_not_refute_it() -> None:
+    timed = [judged(100, -1.4, 0.05), judged(180, -0.2, 0.02), judged(200, -0.05, 0.3, 5), judged(210, 0.1, 0.3, 5)]
+    timed += [judged(240, 0.3, 0.02), judged(500, 2.0, 0.3, 5)]
+    found = crossover(timed)
+    assert (found.low, found.high) == (100, 500)
+    once = crossover([point._replace(comparison=point.comparison._replace(starts=1, degrees=0)) for point in timed])
+    assert (once.low, once.high) == (180, 240)
+
+
+def test_further_starts_time_the_sizes_that_decide() -> None:
+    logs = [(50, -2.0), (100, -1.0), (170, -0.35), (190, -0.1), (210, 0.1), (250, 0.4), (500, 1.5), (2000, 3.0)]
+    copies = [(size, log - 1.2) for size, log in logs]
+    assert sizes_to_repeat(logs, copies) == [170, 190, 210, 250, 500, 2000]
+    assert sizes_to_repeat(logs) == [50, 170, 190, 210, 250, 2000]
+
+
+def test_without_a_change_they_are_spread_over_the_sweep() -> None:
+    logs = [(size, 0.1 + 0.1 * random.Random(size).random()) for size in range(10, 200, 10)]
+    found = sizes_to_repeat(logs)
+    assert {10, 190} <= set(found)
+    assert len(found) == 6
+    assert sizes_to_repeat([]) == []
+    assert sizes_to_repeat([(7, 1.0)]) == [7]
