@@ -37,6 +37,30 @@ def typed(context: typer.Context) -> dict[str, str]:
     }
 
 
+def starts_of(context: typer.Context, starts: int | None) -> int:
+    """Return the number of starts of a run.
+
+    Raises:
+        UsageError: it is typed beside what has one start.
+    """
+    from cpugpu_tui.session.planning import STARTS
+
+    beside = typed(context)
+    several = (
+        len(context.params.get("python") or ()) > 1 if not isinstance(context.params.get("python"), str) else False
+    )
+    has_one = {
+        "--repeat": (context.params.get("repeat") or 1) > 1, "several interpreters": several,
+        "--worker thread": context.params.get("worker") == "thread",
+    }  # fmt: skip
+    for option, is_given in has_one.items():
+        if is_given and "starts" in beside and starts != 1:
+            raise UsageError(
+                f"--starts cannot be combined with {option}.", "Leave one out: each of these runs has one start."
+            )
+    return STARTS if starts is None else starts
+
+
 def refuse_beside(
     context: typer.Context, flag: str, is_refused: Callable[[str], bool], remedy: str = "Leave one of them out."
 ) -> None:
@@ -96,6 +120,13 @@ Rounds = Annotated[
     typer.Option(
         metavar="COUNT", help="Exact number of rounds per case.",
         show_default="8 to 40, in a search 6 to 24",
+    ),
+]  # fmt: skip
+Starts = Annotated[
+    int | None,
+    typer.Option(
+        "--starts", metavar="COUNT", envvar="CPUGPU_STARTS", show_default="5",
+        help="Starts of the process to time in: times differ from start to start. Fewer are used if the time is short.",
     ),
 ]  # fmt: skip
 FindCrossover = Annotated[

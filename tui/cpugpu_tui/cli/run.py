@@ -24,6 +24,7 @@ def run(
     max_size: opt.MaxSize = None,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
+    starts: opt.Starts = None,
     repeat: opt.Repeat = None,
     max_seconds: opt.MaxSeconds = None,
     case_timeout: opt.CaseTimeout = None,
@@ -64,7 +65,7 @@ def run(
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
         repeat=1 if repeat is None else repeat, cache=cache, scale=scale, mnist=absolute(str(mnist)) if mnist else None,
         simulation=simulation(simulate), find_crossover=find_crossover, max_size=max_size, full=full,
-        parallel=parallel, energy=energy,
+        parallel=parallel, energy=energy, starts=opt.starts_of(context, starts),
     )  # fmt: skip
     options = run_options(
         worker=worker, python=python[0] if python and not several else None, simulation=request.simulation,

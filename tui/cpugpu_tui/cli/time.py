@@ -95,6 +95,7 @@ def time(
     find_crossover: opt.FindCrossover = False,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
+    starts: opt.Starts = None,
     repeat: CodeRepeat = 1,
     max_seconds: opt.MaxSeconds = None,
     case_timeout: opt.CaseTimeout = None,
@@ -143,7 +144,7 @@ def time(
     request = PlanRequest(
         names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads, variant=variant,
         devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
-        repeat=repeat, cache=cache, simulation=simulation(simulate),
+        repeat=repeat, cache=cache, simulation=simulation(simulate), starts=opt.starts_of(context, starts),
         find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
     )  # fmt: skip
     options = run_options(

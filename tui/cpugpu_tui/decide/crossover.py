@@ -138,7 +138,7 @@ def _over_starts(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
 def _reach(comparison: Comparison) -> float:
     low, high = comparison.low, comparison.high
     known = low is not None and high is not None and 0 < low <= high < math.inf
-    return math.sqrt(comparison.starts) * math.log(high / low) / 2 if known and low and high else 0.0
+    return math.sqrt(max(1, comparison.starts)) * math.log(high / low) / 2 if known and low and high else 0.0
 
 
 def _survives(comparison: Comparison, reach: float) -> bool:

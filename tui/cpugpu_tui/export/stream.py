@@ -278,6 +278,8 @@ def kept(events: Iterable[model.Event]) -> list[model.Event]:
                 finished = event
             case model.CaseStarted():
                 open_cases[event.case] = [event]
+            case model.DeviceSampled(start=start) if start and event.case in cases:
+                cases[event.case].append(event)
             case model.Calibrated() | model.DeviceSampled():
                 open_cases.setdefault(event.case, []).append(event)
             case model.CaseFinished() | model.CaseFailed():

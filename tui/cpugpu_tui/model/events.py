@@ -140,6 +140,8 @@ class DeviceSampled(Event):
     """Time between the two readings of these counters, ns; the denominator of throttled shares."""
     power_mw: float | None = None
     """Power at the end of the half-round, mW; None on a CPU, or if the half-round is too short for the sensor."""
+    start: int = 0
+    """Start of the process that took the samples: 0 for the first one of the run. Rounds are counted in each start."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -258,6 +258,8 @@ class Plan:
     """Code that a person typed, a workload each. An agent runs it only if its command line allows that."""
     own_files: tuple[OwnFile, ...] = ()
     """Files that define the plan's own workloads; a record that is never loaded from."""
+    starts: int = 1
+    """Starts of the process in which the cases are timed, at most; the first one runs the whole plan."""
     turns: int = 0
     """In a duet, the number of agents that still load the cases, this one included: memory must suffice for all. The
     agent waits for its turn before each case and each round. 0 for a run of its own."""

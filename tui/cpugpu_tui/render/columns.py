@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, PAGEABLE, Case
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, LATENCY, PAGEABLE, Case
 from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_text
 from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
@@ -116,7 +116,8 @@ def alone_plus_minus(row: Row) -> float | None:
     if len(row.times) != 1 or row.status == "mismatch":
         return None
     (times,) = row.times.values()
-    return verdict.plus_minus(times.round_ns, row.others)
+    later = [metrics.get(LATENCY, {}) for metrics in times.later.values()]
+    return verdict.plus_minus(times.round_ns, row.others, later)
 
 
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:

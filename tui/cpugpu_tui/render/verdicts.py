@@ -221,4 +221,4 @@ def end_to_end(row: Row, metric: str) -> Comparison | None:
     """Return the GPU's speedup including copies (`PAGEABLE` or `PINNED`); None if it was not measured."""
     if row.cpu is None or row.gpu is None or row.status == "mismatch" or row.comparison is None:
         return None
-    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}), row.others)
+    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}), row.others, row.later(metric))

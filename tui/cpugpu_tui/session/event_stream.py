@@ -135,6 +135,11 @@ class Saver:
         """Drop the events of cases that a dead agent did not finish."""
         self._cases.clear()
 
+    def later(self, events: Sequence[model.Event]) -> None:
+        """Save the half-rounds of a further start of the process."""
+        if events:
+            self._put(lambda store, _beside: store.add_later(self._run_id, events))
+
     def settle(self, event: model.CaseFinished | model.CaseFailed) -> None:
         """Commit a case that is over."""
         self.settle_all([event])
@@ -194,6 +199,7 @@ class EventStream:
         """What the agent last reported to be doing."""
         self._seq = 0
         self._early: list[model.TelemetryRead] = []
+        self._later: list[model.Event] = []
         self._devices_known = False
         for event in saved.events if saved is not None else ():
             self.left.note(replace(event, plan=plan) if isinstance(event, model.RunStarted) else event)
@@ -286,6 +292,19 @@ class EventStream:
                 return
         self.left.note(event)
         self.deliver(event)
+
+    def add_later(self, event: model.DeviceSampled) -> None:
+        """Number and deliver a half-round of a further start; `end_start` saves them."""
+        self._seq += 1
+        event = replace(event, seq=self._seq)
+        self._later.append(event)
+        self.left.note(event)
+        self.deliver(event)
+
+    def end_start(self) -> None:
+        """Save the half-rounds of a further start."""
+        self._saver.later(self._later)
+        self._later = []
 
     def _settle(self, event: model.CaseFinished | model.CaseFailed) -> None:
         self._reopen()

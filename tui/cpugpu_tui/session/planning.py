@@ -30,6 +30,9 @@ SMALL_BUDGET_S = 0.2
 COMMAND_BUDGET_S = 3600.0
 """Time for a command on one device: its rounds end with a narrow interval. A call that takes longer is timed once."""
 
+STARTS, MOST_STARTS = 5, 20
+"""Usual and most starts of the process in a run (method.md, "Starts")."""
+
 
 @dataclass(frozen=True)
 class PlanRequest:
@@ -50,6 +53,8 @@ class PlanRequest:
     case_timeout_s: float | None = None
     repeat: int = 1
     """Number of runs in the series."""
+    starts: int = 1
+    """Most starts of the process in a run."""
     cache: str = "cold"
     scale: str = "full"
     mnist: str | None = None
@@ -105,6 +110,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds,
+        starts=_starts(request, presets),
         cache=request.cache,
         scale=request.scale,
         mnist=request.mnist,
@@ -150,6 +156,12 @@ def _rounds(request: PlanRequest, search: model.Search | None) -> tuple[int, int
     if search is None:
         return least, model.Plan.max_rounds
     return least, most_rounds(search)
+
+
+def _starts(request: PlanRequest, presets: list[Preset]) -> int:
+    """Return the starts of a run: one for a survey, a run of a series, and for commands, whose calls are all starts."""
+    is_alone = request.repeat != 1 or request.own.has_commands or any(preset.device_s for preset in presets)
+    return 1 if is_alone else request.starts
 
 
 def _blocks(request: PlanRequest, *, searched: bool) -> int:
@@ -377,6 +389,8 @@ def check_settings(request: PlanRequest) -> None:
     """
     if request.rounds is not None and not 1 <= request.rounds <= 1000:
         raise FieldError("rounds", f"Invalid number of rounds: {request.rounds}.", "Use a number from 1 to 1000.")
+    if not 1 <= request.starts <= MOST_STARTS:
+        raise FieldError("starts", f"Invalid number of starts: {request.starts}.", f"Use 1 to {MOST_STARTS}.")
     if not 1 <= request.repeat <= 1000:
         raise FieldError("repeat", f"Invalid number of runs: {request.repeat}.", "Use a number from 1 to 1000.")
     for name in ("max_seconds", "case_timeout_s"):

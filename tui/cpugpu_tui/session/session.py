@@ -5,20 +5,22 @@ from __future__ import annotations
 import queue
 import threading
 import time
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
+from cpugpu_tui.session.endings import given_up, without_ceilings
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
+from cpugpu_tui.session.further_starts import FurtherStarts
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.resume import Unfinished, require_environment
 from cpugpu_tui.session.search_limits import out_of_time
+from cpugpu_tui.session.visits import drifting
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents
-from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S, no_agent
+from cpugpu_tui.transport.agent_process import LOAD_LIMIT_S
 
 if TYPE_CHECKING:
     from cpugpu_tui.store.outbox import Outbox
@@ -91,6 +93,7 @@ class Session:
         self._paused = False
         self._plan_sent = False
         self._stream = EventStream(plan, self.saver, saved)
+        self._further = FurtherStarts(self, self._stream, plan, agents)
 
     @classmethod
     def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None) -> Session:
@@ -163,6 +166,8 @@ class Session:
         started = time.monotonic()
         try:
             finished = self._run_agents(started)
+            if finished.status == "done" and self._plan.starts > 1 and self._agents.worker != "thread":
+                finished = self._further.run(finished, started)
         except CpuGpuError as error:
             self.error = error
             finished = model.RunFinished(
@@ -193,11 +198,11 @@ class Session:
             else:
                 if not self._stream.has_begun:
                     self._begin(hello)
-                outcome = self._follow(self._remaining(started))
+                outcome = self.follow(self._remaining(started))
             if isinstance(outcome, model.RunFinished):
                 return outcome
             if self._measures_ceilings:
-                return self._without_ceilings(outcome)
+                return without_ceilings(None if self._kill.is_set() else outcome)
             if outcome.error is not None and not self._kill.is_set():
                 raise outcome.error  # no case caused it, and another agent would fail too
             if self._kill.is_set():
@@ -205,7 +210,7 @@ class Session:
             self._stream.settle_crash(outcome)
             fruitless = fruitless + 1 if len(self._stream.left.settled) == settled_before else 0
             if fruitless > FRUITLESS_AGENTS:
-                raise self._given_up(hello, outcome)
+                raise given_up(self._plan, self._agents.python, hello, outcome)
             if not fruitless and not self._stream.left.cases and self._plan.search is None:
                 return model.RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
@@ -217,29 +222,6 @@ class Session:
         plan, blame = self._plan, self._stream.blame
         return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == model.CALIBRATION
 
-    def _without_ceilings(self, gone: Gone) -> model.RunFinished:
-        """Return the end of a run whose agent died after the last case."""
-        if self._kill.is_set():
-            return model.RunFinished(status="done", exit_code=EXIT_OK)
-        return model.RunFinished(
-            status="done",
-            message=f"The agent {gone.manner} while it measured the peak rates of this machine.",
-            remedy="Try `cpugpu-tui machine --measure`, or switch this off with --no-ceilings.",
-            exit_code=EXIT_OK,
-        )
-
-    def _given_up(self, hello: model.Hello | Gone, gone: Gone) -> CpuGpuError:
-        """Return the error for agents that died before they had a result."""
-        if isinstance(hello, Gone):
-            return no_agent(self._agents.python or "This interpreter", gone)
-        if self._plan.codes:
-            message = f"The process {gone.manner} while it prepared or ran your code. {gone.last_words}"
-            return CpuGpuError(message.strip(), "Remove what ends the process from the code, such as os._exit.")
-        return CpuGpuError(
-            f"The agent {gone.manner} before its first case. {gone.last_words}".strip(),
-            "Try `cpugpu-tui devices`, or another interpreter with --python.",
-        )
-
     def _start_agent(self) -> model.Hello | Gone | None:
         """Take an agent and wait for its hello or its end; None if a stop was requested meanwhile.
 
@@ -247,12 +229,23 @@ class Session:
             NoTorchError: its interpreter lacks torch, which the plan needs.
             ProtocolError: it speaks another protocol version.
         """
+        self.use(claim_agent(self._plan, self._agents))
+        return self.hello()
+
+    def use(self, agent: Agent) -> None:
+        """Listen to this agent from now on. Readings that wait elsewhere are handled."""
         self._plan_sent = False
-        self._agent = agent = claim_agent(self._plan, self._agents)
+        self._agent = agent
         old, self._inbox = self._inbox, agent.messages
-        while not old.empty():  # readings are handled, messages of a dead agent are dropped
-            if isinstance(early := old.get(), model.TelemetryRead):
+        waiting = [old.get() for _ in range(old.qsize())]
+        for early in waiting:
+            if isinstance(early, model.TelemetryRead):
                 self._stream.add_telemetry(early)
+            else:
+                old.put(early)  # of an agent that may be used again
+
+    def hello(self) -> model.Hello | Gone | None:
+        """Wait for the hello of the agent in use or for its end; None if a stop was requested meanwhile."""
         while not self._stop.is_set():
             message = self._next(0.1)
             if isinstance(message, Gone):
@@ -298,14 +291,11 @@ class Session:
         plan = self._stream.left.plan(time.monotonic() - started)
         # Without a writable history they would be measured after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
-        simulation = plan.simulation
-        if simulation is not None and not simulation.drift_seed:
-            # The agents of a duet run on one machine at one time.
-            seed = str(self._facts.get(model.DUET) or self.run_id)
-            simulation = replace(simulation, drift_seed=zlib.crc32(seed.encode()) or 1)
-        return replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None, simulation=simulation)
+        plan = replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)
+        # The agents of a duet run on one machine at one time.
+        return drifting(plan, str(self._facts.get(model.DUET) or self.run_id))
 
-    def _follow(self, plan: model.Plan) -> model.RunFinished | Gone:
+    def follow(self, plan: model.Plan) -> model.RunFinished | Gone:
         """Send the plan and handle events until the agent is done or dead."""
         assert self._agent is not None
         self._stream.blame = None
@@ -341,6 +331,8 @@ class Session:
             if isinstance(message, model.Progressed) and message.phase == model.TURN:
                 self._paused = True
                 self.on_turn(message)
+            elif self._further.start:
+                self._further.take(message)
             else:
                 self._stream.add(message)
 
@@ -376,12 +368,19 @@ class Session:
         elif limit_s is None or blame is None or not blame.case or silent_s < limit_s:
             is_hung = False
         else:
-            self._stream.fail(blame.case, "timeout", f"No answer for {limit_s:g} s ({blame.phase} on {blame.device}).",
-                              "Raise --case-timeout, or leave this case out.", blame.device)  # fmt: skip
+            self._blame_silence(blame, limit_s)
             is_hung = True
         if is_hung and self._agent is not None:
             self._agent.end(at_once=True)
         return is_hung
+
+    def _blame_silence(self, blame: model.Progressed, limit_s: float) -> None:
+        if self._further.start:  # its case has a result
+            self._further.lost.append(f"No answer for {limit_s:g} s.")
+            return
+        why = f"No answer for {limit_s:g} s ({blame.phase} on {blame.device})."
+        remedy = "Raise --case-timeout, or leave this case out."
+        self._stream.fail(blame.case, "timeout", why, remedy, blame.device)
 
     def _next(self, timeout_s: float) -> Message | None:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from sys import intern
 from types import MappingProxyType
@@ -11,12 +11,15 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import typical_ns
+from cpugpu_tui.decide.verdict import Starts, typical_ns
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 
 ROUND_METRICS = (model.PAGEABLE, model.PINNED, model.DEVICE)
 """Metrics besides latency that are compared between devices, round by round."""
+Metrics = Mapping[str, Mapping[int, float]]
+"""Metric → round index → median of that round, ns."""
+
 ENOUGH_FOR_TAILS = 200
 """Single calls needed for p90 and p99 (method.md)."""
 
@@ -33,6 +36,8 @@ class DeviceTimes:
     """Metric → all raw samples so far, ns."""
     other_round_ns: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
+    later: Mapping[int, Metrics] = field(default_factory=dict)
+    """Further start of the process → metric → round index → median of that round, ns. All else is of the first."""
     marked_ns: Sequence[float] = ()
     """Latency of blocks in half-rounds with a mark, ns."""
     marks: tuple[str, ...] = ()
@@ -68,6 +73,11 @@ class DeviceTimes:
     """Device and shape of its tensors."""
 
     @property
+    def starts(self) -> int:
+        """Number of starts of the process in which it was timed."""
+        return 1 + len(self.later)
+
+    @property
     def kernels_ns(self) -> float | None:
         """Sum of the kernel times of one call, ns."""
         return self.kernels.elapsed_ns if self.kernels is not None else None
@@ -88,13 +98,13 @@ class DeviceTimes:
         return self.median_ns(model.LATENCY)
 
     def median_ns(self, metric: str) -> float | None:
-        """Median of a metric, ns; None without samples.
+        """Median of a metric, ns; None without samples. With several starts, the geometric mean of their medians.
 
         For metrics compared between devices it is the median of rounds, so that the shown times give the shown speedup.
         For others it is the median of samples.
         """
         rounds = self.round_ns if metric == model.LATENCY else self.other_round_ns.get(metric, {})
-        typical = typical_ns(rounds)
+        typical = typical_ns(rounds, [metrics.get(metric, {}) for metrics in self.later.values()])
         samples = self.samples.get(metric)
         return typical if typical is not None else median(samples) if samples else None
 
@@ -128,6 +138,8 @@ class DeviceTimes:
 
     def with_half_round(self, event: model.DeviceSampled) -> DeviceTimes:
         """Add a half-round."""
+        if event.start:
+            return self._with_later(event)
         samples = dict(self.samples)
         for metric, values in event.samples.items():
             samples[metric] = samples.get(metric, ()) + tuple(values)
@@ -155,6 +167,16 @@ class DeviceTimes:
             watched_ns=self.watched_ns + (event.watched_ns if event.throttled_ns is not None else 0.0),
         )  # fmt: skip
 
+    def _with_later(self, event: model.DeviceSampled) -> DeviceTimes:
+        """Add a half-round of a further start, unless its threads lacked a core: other starts are a result then."""
+        if event.round_index <= 0 or model.NO_CORE in event.marks:
+            return self
+        metrics: dict[str, Mapping[int, float]] = dict(self.later.get(event.start, {}))
+        for name in (model.LATENCY, *ROUND_METRICS):
+            if event.samples.get(name):
+                metrics[name] = {**metrics.get(name, {}), event.round_index: median(event.samples[name])}
+        return replace(self, later={**self.later, event.start: metrics})
+
     def packed(self) -> DeviceTimes:
         """Return a copy that needs a third of the memory and can still grow."""
         edges = {edge: replace(read, readings=Readings(read.readings)) for edge, read in self.edges.items()}
@@ -164,6 +186,7 @@ class DeviceTimes:
             calibrated=replace(known, case=intern(known.case), device=intern(known.device)) if known else None,
             samples=Series(self.samples), round_ns=Numbers(self.round_ns),
             other_round_ns=Rounds(self.other_round_ns) if self.other_round_ns else NOTHING,
+            later=self.later,
             clocks_mhz=_in_array(self.clocks_mhz), end_clocks_mhz=_in_array(self.end_clocks_mhz),
             powers_mw=_in_array(self.powers_mw), mark_counts=self.mark_counts or NOTHING,
             throttled_ns=self.throttled_ns or NOTHING, edges=edges or NOTHING,
@@ -171,6 +194,17 @@ class DeviceTimes:
 
 
 prime(DeviceTimes("cpu"))
+
+
+def later_rounds(
+    cpu: DeviceTimes | None, gpu: DeviceTimes | None, gpu_rounds: Callable[[Metrics], Mapping[int, float]]
+) -> Starts:
+    """Return the latency of the CPU, and rounds made of a GPU's metrics, in each further start that both had."""
+    if cpu is None or gpu is None:
+        return []
+    both = [start for start in cpu.later if start in gpu.later]
+    return [(cpu.later[start].get(model.LATENCY, {}), gpu_rounds(gpu.later[start])) for start in both]
+
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 """Shared by all objects, because an empty dictionary takes 64 bytes."""

@@ -76,8 +76,13 @@ class Remaining:
             self._cases.update(dict.fromkeys(event.cases))
         elif isinstance(event, (model.CaseFinished, model.CaseFailed)):
             self.settled.add(event.case)
-        if self._plan.search is not None:
+        if self._plan.search is not None or self._plan.starts > 1:
             self._state = self._state.apply(event)
+
+    @property
+    def state(self) -> RunState:
+        """The state of a run that searches or has several starts; that of other runs is empty."""
+        return self._state
 
     @property
     def cases(self) -> tuple[model.Case, ...]:

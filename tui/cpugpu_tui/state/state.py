@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, gpu_rounds
 from cpugpu_tui.decide.interval import NONE, Correlation
-from cpugpu_tui.decide.verdict import Comparison, case_correlation, compare
-from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.decide.verdict import Comparison, Starts, case_correlation, compare
+from cpugpu_tui.state.device_times import DeviceTimes, later_rounds
 from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
 T = TypeVar("T")
 
 UNSAVED = "not saved"
 """Mark of a settled case that is not in the history."""
-
 HISTORY = 240
 """Telemetry points kept per value: four minutes at 1 Hz."""
 HELD_S = 12.5
@@ -85,7 +84,16 @@ class Row:
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
             return None
-        return compare(self.cpu.round_ns, self.gpu.round_ns, self.others)
+        return compare(self.cpu.round_ns, self.gpu.round_ns, self.others, self.later(model.LATENCY))
+
+    def later(self, metric: str) -> Starts:
+        """Return the rounds of CPU and first GPU in each further start of the process, with this metric of the GPU."""
+        return later_rounds(self.cpu, self.gpu, lambda metrics: metrics.get(metric, {}))
+
+    @property
+    def starts(self) -> int:
+        """Number of starts of the process in which the case was timed."""
+        return max((times.starts for times in self.times.values()), default=1)
 
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
@@ -96,7 +104,8 @@ class Row:
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for what_if in WHAT_IFS:
             if what_if.key not in found:
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if, rounds), self.others)
+                later = later_rounds(self.cpu, self.gpu, partial(gpu_rounds, what_if))
+                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if, rounds), self.others, later)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -188,6 +197,11 @@ class RunState:
     def threads(self) -> int:
         """Largest number of CPU threads in force; 0 if not known yet."""
         return max(map(threads_of, self.sweeps.values()), default=0)
+
+    @cached_property
+    def starts(self) -> int:
+        """Largest number of starts of the process in which a case was timed."""
+        return max((row.starts for row in self.rows.values()), default=1)
 
     @cached_property
     def sweeps(self) -> Mapping[model.SweepKey, tuple[Row, ...]]:

@@ -12,7 +12,15 @@ from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, EventClock, Plan, RunFinished, RunStarted
 from cpugpu_tui.store import row_mapping, schema
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
-from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
+from cpugpu_tui.store.insertion import (
+    Owner,
+    insert_beside,
+    insert_case,
+    insert_later,
+    insert_run,
+    number_of,
+    put_devices,
+)
 from cpugpu_tui.store.saved_runs import SavedRuns
 
 MEMORY = ":memory:"
@@ -193,6 +201,11 @@ class Store(SavedRuns):
             for attempt, result in zip(attempts, results, strict=True):
                 insert_case(connection, number, known.get(result["case_key"]), attempt, result)
             insert_beside(connection, number, beside)
+
+    def add_later(self, run_id: str, events: Sequence[Event]) -> None:
+        """Save the half-rounds of a further start of the process, whose cases are saved already."""
+        with self._writing() as connection:
+            insert_later(connection, number_of(connection, run_id), events)
 
     def finish_run(self, run_id: str, finished: RunFinished, beside: Sequence[Event] = ()) -> None:
         """Save the end of a run, and the events outside cases since the last commit."""

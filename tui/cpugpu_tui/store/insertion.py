@@ -104,6 +104,22 @@ def insert_case(
         insert(connection, table, {"case_result_id": case_result_id, **row})
 
 
+def insert_later(connection: sqlite3.Connection, number: int, events: Sequence[Event]) -> None:
+    """Insert half-rounds of a further start behind those of their cases; without a result of its case, one is lost."""
+    by_case: dict[str, list[Event]] = {}
+    for event in events:
+        by_case.setdefault(str(getattr(event, "case", "")), []).append(event)
+    for key, sampled in by_case.items():
+        known = connection.execute(
+            "SELECT case_result_id, (SELECT ifnull(max(position), 0) FROM measurement "
+            "WHERE measurement.case_result_id = case_result.case_result_id) "
+            "FROM case_result WHERE run_number = ? AND case_key = ?", (number, key),
+        ).fetchone()  # fmt: skip
+        for table, row in row_mapping.detail_rows(sampled) if known else ():
+            position = known[1] + 1 + row["position"]
+            insert(connection, table, {"case_result_id": known[0], **row, "position": position})
+
+
 def insert_beside(connection: sqlite3.Connection, number: int, events: Iterable[Event]) -> None:
     """Insert events that have no table of their own."""
     for event in events:

@@ -61,6 +61,7 @@ _LATENCIES = """
     SELECT result.case_key, measurement.device, measurement.round_index, measurement.marks, measurement.samples
     FROM case_result AS result JOIN measurement USING (case_result_id)
     WHERE result.run_number = ? AND result.status = 'ok' AND measurement.metric = ? AND measurement.round_index > 0
+        AND measurement.start = 0
 """
 
 _EARLIER = """

@@ -133,7 +133,14 @@ def case_events(
         details.append((position, _half_round(case, list(rows))))
     details.sort(key=lambda detail: detail[0])
     started = [] if result["started_seq"] is None else [_started(case, result)]
-    return [*started, *(event for _, event in details), _outcome(result)]
+    # Further starts of the process time a case after the first one has finished it.
+    first, later = ([event for _, event in details if is_later(event) == late] for late in (False, True))
+    return [*started, *first, _outcome(result), *later]
+
+
+def is_later(event: model.Event) -> bool:
+    """Return whether an event is a half-round of a further start, which comes after the end of its case."""
+    return isinstance(event, model.DeviceSampled) and event.start > 0
 
 
 def _started(case: str, result: sqlite3.Row) -> model.CaseStarted:
@@ -160,7 +167,10 @@ def _calibrated(case: str, row: sqlite3.Row) -> model.Calibrated:
 
 
 def _half_round(case: str, rows: Sequence[sqlite3.Row]) -> model.DeviceSampled:
-    names = ("device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw")
+    names = (
+        "device", "round_index", "calls_per_block", "sm_clock_mhz", "sm_clock_end_mhz", "watched_ns", "power_mw",
+        "start",
+    )  # fmt: skip
     throttled = rows[0]["throttled_ns"]
     times = ("started_wall_ns", "ended_wall_ns", "started_mono_ns", "ended_mono_ns")
     stored = {row["metric"]: from_blob(row["samples"]) for row in rows if row["metric"] is not None}

@@ -11,7 +11,15 @@ from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.store import row_mapping
 from cpugpu_tui.store.connection import explained
-from cpugpu_tui.store.insertion import Owner, insert_beside, insert_case, insert_run, number_of, put_devices
+from cpugpu_tui.store.insertion import (
+    Owner,
+    insert_beside,
+    insert_case,
+    insert_later,
+    insert_run,
+    number_of,
+    put_devices,
+)
 from cpugpu_tui.store.reading import LIST_THEM, Reading
 
 _NOT_KEPT = (model.RunStarted, model.DevicesFound, model.RunFinished, model.Hello, model.Gap, model.Progressed)
@@ -174,7 +182,10 @@ def _insert_stream(
 ) -> None:
     cases: dict[str, model.Case] = {case.key: case for case in started.plan.cases}
     open_cases: dict[str, list[model.Event]] = {}
+    insert_last = [event for event in events if row_mapping.is_later(event)]
     for event in events:
+        if row_mapping.is_later(event):
+            continue
         if isinstance(event, model.CaseStarted | model.Calibrated | model.DeviceSampled):
             open_cases.setdefault(event.case, []).append(event)
         elif isinstance(event, model.CaseFinished | model.CaseFailed):
@@ -186,6 +197,7 @@ def _insert_stream(
             if isinstance(event, model.CasesChosen):
                 cases.update((case.key, case) for case in event.cases)
             insert_beside(connection, number, [event])
+    insert_later(connection, number, insert_last)
 
 
 def _forget_unused(connection: sqlite3.Connection) -> None:

@@ -178,7 +178,11 @@ _VERSION_4: tuple[Step, ...] = (
     share_surroundings,
 )
 
-MIGRATIONS: tuple[tuple[Step, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+_VERSION_5 = (
+    "ALTER TABLE measurement ADD COLUMN start INTEGER NOT NULL DEFAULT 0 /* start of the process within the run */",
+)
+
+MIGRATIONS: tuple[tuple[Step, ...], ...] = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)
 """Steps from `user_version` k to k + 1, at index k. Released steps never change, except their comments."""
 
 
