@@ -68,9 +68,12 @@ class CommandLine:
         self.database = database
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return this environment without CPUGPU_ variables, and with the test's history."""
+        """Return this environment without CPUGPU_ variables, with the test's history and one start a run.
+
+        Five would take five agents in each of hundreds of tests; those of starts ask for them.
+        """
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("CPUGPU_")}
-        return {**inherited, "CPUGPU_DB": str(self.database), "PYTHONUNBUFFERED": "1", **more}
+        return {**inherited, "CPUGPU_DB": str(self.database), "PYTHONUNBUFFERED": "1", "CPUGPU_STARTS": "1", **more}
 
     def __call__(self, *arguments: object, **environment: str) -> Outcome:
         """Run to the end: inside this process, or in one of its own that begins with this environment."""

@@ -150,6 +150,9 @@ class ListStore:
         else:
             self._note("cases", [list(events) for events in cases], list(telemetry))
 
+    def add_later(self, run_id: str, events: Sequence[Event]) -> None:
+        self._note("later", list(events))
+
     def keep_ceilings(self, found: Ceilings) -> None:
         self._note("ceilings", found)
 

@@ -79,11 +79,20 @@ def sentences(run: RunState) -> list[str]:
 
 def notes(run: RunState) -> list[str]:
     """Return warnings about a run: small scale, failure, variables that slow the CPU down."""
-    lines = [small_scale(run), inherited(run), *clock_sentences(run.clocks)]
+    lines = [starts_sentence(run), small_scale(run), inherited(run), *clock_sentences(run.clocks)]
     if run.finished is not None and run.finished.message:
         status = "" if run.finished.status == "done" else f"{run.finished.status}: "
         lines.insert(1, f"{status}{run.finished.message} {run.finished.remedy}".strip())
     return [line for line in lines if line]
+
+
+def starts_sentence(run: RunState) -> str:
+    """Return how many starts of the process the intervals cover; empty for a run of one start."""
+    if run.starts < 2:
+        return ""
+    rest = sum(row.starts < 2 for row in run.rows.values() if row.status == "ok")
+    once = f" {count_of(rest, 'row')} of one start: ± holds within this start." if rest else ""
+    return f"{run.starts} starts of the process: ± holds for the mean of other starts too.{once}"
 
 
 def small_scale(run: RunState) -> str:

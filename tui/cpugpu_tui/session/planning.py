@@ -95,6 +95,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
     check_settings(request)
+    is_survey = search is not None and search.is_survey
     least, most = _rounds(request, search)
     return model.Plan(
         name="+".join(request.names),
@@ -110,7 +111,8 @@ def build_plan(request: PlanRequest) -> model.Plan:
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds,
-        starts=_starts(request, presets),
+        # Each call of a command is a start, and the runs of a series have one each.
+        starts=1 if request.repeat > 1 or request.own.has_commands or is_survey else request.starts,
         cache=request.cache,
         scale=request.scale,
         mnist=request.mnist,
@@ -156,12 +158,6 @@ def _rounds(request: PlanRequest, search: model.Search | None) -> tuple[int, int
     if search is None:
         return least, model.Plan.max_rounds
     return least, most_rounds(search)
-
-
-def _starts(request: PlanRequest, presets: list[Preset]) -> int:
-    """Return the starts of a run: one for a survey, a run of a series, and for commands, whose calls are all starts."""
-    is_alone = request.repeat != 1 or request.own.has_commands or any(preset.device_s for preset in presets)
-    return 1 if is_alone else request.starts
 
 
 def _blocks(request: PlanRequest, *, searched: bool) -> int:

@@ -1,0 +1,219 @@
+"""Runs of several starts of the process: what each times, what is saved, and what happens if one fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from tests.helpers.command_line import CommandLine
+from tests.helpers.runs.recorder import QUICK, plan_of
+from tests.helpers.runs.scripted import (
+    ListStore,
+    Script,
+    ScriptedAgent,
+    dead,
+    dies_at,
+    session_of,
+    three_cases,
+    well,
+)
+
+from cpugpu_tui.decide.verdict import UNDECIDED
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.export.stream import kept
+from cpugpu_tui.model import DeviceSampled, Event, Plan, RunFinished
+from cpugpu_tui.session.own_workloads import OwnWorkloads
+from cpugpu_tui.session.planning import PlanRequest, build_plan
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store import Store
+from cpugpu_tui.workloads.own_command import own_command
+
+VARIED = replace(QUICK, cpu_start=0.14, gpu_start=0.10, drift_seed=5)
+
+
+def starting(plan: Plan, starts: int) -> Plan:
+    return replace(plan, starts=starts)
+
+
+def run(plan: Plan, *agents: ScriptedAgent | Script, store: ListStore | None = None) -> tuple[RunFinished, list[Event]]:
+    session, _ = session_of(plan, *agents, store=store)
+    delivered: list[Event] = []
+    return session.run(delivered.append), delivered
+
+
+def starts_of(events: Sequence[Event]) -> dict[int, set[int]]:
+    """Start → sizes that it timed."""
+    found: dict[int, set[int]] = {}
+    for event in events:
+        if isinstance(event, DeviceSampled):
+            found.setdefault(event.start, set()).add(int(event.case.split("/")[2]))
+    return found
+
+
+def state_of(events: Sequence[Event]) -> RunState:
+    state = RunState()
+    for event in events:
+        state = state.apply(event)
+    return state
+
+
+def test_each_start_times_the_cases_in_a_process_of_its_own() -> None:
+    plan = starting(plan_of(32, 64, simulation=VARIED), 4)
+    finished, events = run(plan, well, well, well, well)
+    assert finished.status == "done"
+    assert starts_of(events) == {start: {32, 64} for start in range(4)}
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    state = state_of(events)
+    assert (state.starts, state.settled) == (4, 2)
+    for row in state.rows.values():
+        assert row.comparison is not None
+        assert (row.comparison.starts, row.comparison.degrees) == (4, 3)
+        assert row.cpu is not None
+        assert row.gpu is not None
+        assert row.cpu.latency_ns is not None
+        assert row.gpu.latency_ns is not None
+        assert row.comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns)
+        medians = [sorted(row.cpu.later[start]["latency"].values())[1] for start in (1, 2, 3)]
+        assert max(medians) / min(medians) > 1.02  # starts differ
+
+
+def test_one_start_is_what_it_was() -> None:
+    plan = plan_of(32, simulation=VARIED)
+    _, events = run(plan, well)
+    assert starts_of(events) == {0: {32}}
+    row = state_of(events).rows[plan.cases[0].key]
+    assert row.comparison is not None
+    assert (row.comparison.starts, row.comparison.covers_starts) == (1, False)
+
+
+def test_a_folded_run_and_a_kept_one_are_the_same() -> None:
+    _, events = run(starting(plan_of(32, 64, simulation=VARIED), 3), well, well, well)
+    for copy in (folded(events), folded(kept(events))):
+        for key, row in state_of(events).rows.items():
+            assert copy.rows[key].comparison == row.comparison
+
+
+def test_a_search_repeats_the_sizes_that_decide(cpugpu: CommandLine) -> None:
+    outcome = cpugpu("run", "matmul", "--size", "16:2048", "--simulate", "cpu_start=0.14,gpu_start=0.1", "--starts", 3,
+                     "--json")  # fmt: skip
+    assert outcome.code == EXIT_OK, outcome.err
+    sizes = starts_of(outcome.events)
+    assert sizes[1] == sizes[2]
+    assert 4 <= len(sizes[1]) <= 6
+    assert sizes[1] < sizes[0]
+    assert max(sizes[0]) in sizes[1]
+    state = state_of(outcome.events)
+    # The history returns the same run, and so does what is imported from an export.
+    with closing(Store.open(cpugpu.database)) as store:
+        saved = store.load(store.find("latest"))
+        rows = store._connection.execute("SELECT start, count(*) FROM measurement GROUP BY start").fetchall()
+    assert {start for start, _ in rows} == {0, 1, 2}
+    with closing(Store.in_memory()) as other:
+        other.import_run(saved)
+        again = other.load(other.find("latest"))
+    for events in (saved, again):
+        copy = state_of(events)
+        assert {key: row.comparison for key, row in copy.rows.items()} == {
+            key: row.comparison for key, row in state.rows.items()
+        }
+
+
+def test_a_start_that_dies_takes_only_its_own_times_along() -> None:
+    plan = starting(three_cases(), 4)
+    finished, events = run(plan, well, well, dies_at(64), well)
+    assert (finished.status, finished.exit_code) == ("done", EXIT_OK)
+    assert "not timed completely" in finished.message
+    state = state_of(events)
+    assert all(row.status == "ok" for row in state.rows.values())
+    assert {0, 1, 3} <= starts_of(events).keys()
+
+
+def test_starts_that_cannot_begin_leave_the_first_one() -> None:
+    agents = [ScriptedAgent(well), *(ScriptedAgent(dead, ()) for _ in range(2))]
+    for agent in agents[1:]:
+        agent.say(*dead(three_cases()))
+    finished, events = run(starting(three_cases(), 3), *agents)
+    assert finished.status == "done"
+    assert finished.message
+    assert starts_of(events).keys() == {0}
+
+
+def test_a_case_that_fails_in_a_later_start_keeps_its_result() -> None:
+    """As code whose side effect allows only one call, such as creating a folder."""
+
+    def fails(plan: Plan) -> list[Event]:
+        assert plan.simulation is not None
+        return list(well(replace(plan, simulation=replace(plan.simulation, error_size=64))))  # type: ignore[arg-type]
+
+    finished, events = run(starting(three_cases(), 3), well, fails, well)
+    state = state_of(events)
+    assert (finished.status, finished.exit_code, state.failed) == ("done", EXIT_OK, 0)
+    assert Counter(row.starts for row in state.rows.values()) == {3: 2, 2: 1}
+    assert finished.message
+
+
+def test_a_stop_in_a_later_start_keeps_what_is_complete() -> None:
+    log: list[object] = []
+    session, _ = session_of(starting(three_cases(), 3), well, well, well, store=ListStore(log))
+    delivered: list[Event] = []
+
+    def deliver(event: Event) -> None:
+        delivered.append(event)
+        if isinstance(event, DeviceSampled) and event.start == 1:
+            session.stop()
+
+    finished = session.run(deliver)
+    assert (finished.status, finished.exit_code) == ("stopped", EXIT_INTERRUPTED)
+    assert starts_of(delivered).keys() == {0, 1}
+    assert [entry[1] for entry in log if isinstance(entry, tuple)][-2:] == ["later", "end"]
+    assert all(row.status == "ok" for row in state_of(delivered).rows.values())
+
+
+def test_what_has_one_start() -> None:
+    asked = PlanRequest(("matmul",), sizes="16,32", starts=5)
+    assert build_plan(asked).starts == 5
+    assert build_plan(replace(asked, repeat=2)).starts == 1
+    assert build_plan(PlanRequest(("survey",), starts=5)).starts == 1
+    command = own_command(("true",), ())
+    assert build_plan(PlanRequest((command.name,), own=OwnWorkloads(codes=(command,)), starts=5)).starts == 1
+    assert build_plan(PlanRequest(("matmul",))).starts == 1  # fleets, gates and thresholds do not ask
+
+
+@pytest.mark.parametrize("words", [("--repeat", 2), ("--worker", "thread"), ("--python", "a", "--python", "b")])
+def test_starts_are_refused_beside_what_has_one(words: tuple[object, ...], cpugpu: CommandLine) -> None:
+    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", 2, *words)
+    assert outcome.code == EXIT_USAGE
+    assert "--starts" in outcome.err
+
+
+@pytest.mark.parametrize("count", [0, 21])
+def test_a_number_out_of_range_is_refused(count: int, cpugpu: CommandLine) -> None:
+    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", count)
+    assert outcome.code == EXIT_USAGE
+    assert str(count) in outcome.err
+
+
+def test_a_thread_has_one_start(cpugpu: CommandLine) -> None:
+    outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--worker", "thread", "--json",
+                     CPUGPU_STARTS="3")  # fmt: skip
+    assert outcome.code == EXIT_OK, outcome.err
+    assert starts_of(outcome.events).keys() == {0}
+
+
+def test_within_one_start_a_difference_is_judged_that_other_starts_refute() -> None:
+    """The devices are equal; the first start says otherwise."""
+    equal = replace(QUICK, cpu_overhead_ns=1e6, launch_ns=0.5e6, sync_ns=0.5e6, cpu_start=0.14, gpu_start=0.1)
+    words = Counter[str]()
+    for seed in range(1, 9):
+        plan = plan_of(16, simulation=replace(equal, drift_seed=seed))
+        for starts in (1, 5):
+            _, events = run(starting(plan, starts), *[well] * starts)
+            found = state_of(events).rows[plan.cases[0].key].comparison
+            assert found is not None
+            words[f"{starts} {'undecided' if found.verdict == UNDECIDED else 'winner'}"] += 1
+    assert words["1 winner"] >= 6
+    assert words["5 undecided"] >= 7
