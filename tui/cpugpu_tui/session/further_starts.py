@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_INTERRUPTED
@@ -14,8 +14,26 @@ from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.event_stream import EventStream
-    from cpugpu_tui.session.session import Session
     from cpugpu_tui.transport.agent_pool import Agents
+
+
+class Listener(Protocol):
+    """What further starts use of a session."""
+
+    run_id: str
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop was requested."""
+
+    def use(self, agent: Agent) -> None:
+        """Listen to this agent from now on."""
+
+    def hello(self) -> model.Hello | Gone | None:
+        """Wait for its hello or its end; None if a stop was requested meanwhile."""
+
+    def follow(self, plan: model.Plan) -> model.RunFinished | Gone:
+        """Send it the plan, and hand its events to `take` until it is done or dead."""
 
 
 class FurtherStarts:
@@ -25,7 +43,7 @@ class FurtherStarts:
     one after the other, so that what changes from second to second is in the interval as well.
     """
 
-    def __init__(self, session: Session, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
+    def __init__(self, session: Listener, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
         self._session, self._stream, self._plan, self._agents = session, stream, plan, agents
         self.start = 0
         """Number of the start in progress; 0 for the first one, which runs the whole plan."""
