@@ -43,7 +43,7 @@ def starts_of(context: typer.Context, starts: int | None) -> int:
     Raises:
         UsageError: it is typed beside what has one start.
     """
-    from cpugpu_tui.session.planning import STARTS
+    from cpugpu_tui.session.search_limits import STARTS
 
     beside = typed(context)
     several = (

@@ -14,12 +14,14 @@ from cpugpu_tui.decide.next_size import grid
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.session.search_limits import (
+    MOST_STARTS,
     SEARCH_BLOCKS,
     SEARCH_BUDGET_S,
     SEARCH_METRICS,
     most_first,
     most_rounds,
     search_of,
+    starts_of,
 )
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.presets import SURVEY, SURVEY_ALL
@@ -29,9 +31,6 @@ SMALL_BUDGET_S = 0.2
 
 COMMAND_BUDGET_S = 3600.0
 """Time for a command on one device: its rounds end with a narrow interval. A call that takes longer is timed once."""
-
-STARTS, MOST_STARTS = 5, 20
-"""Usual and most starts of the process in a run (method.md, "Starts")."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,7 @@ class PlanRequest:
     case_timeout_s: float | None = None
     repeat: int = 1
     """Number of runs in the series."""
-    starts: int = 1
-    """Most starts of the process in a run."""
+    starts: int = 1  # of the process in a run, at most
     cache: str = "cold"
     scale: str = "full"
     mnist: str | None = None
@@ -95,7 +93,6 @@ def build_plan(request: PlanRequest) -> model.Plan:
     if len(cases) > MAX_CASES:
         raise FieldError("sizes", f"Too many cases: {len(cases):,}. The limit is {MAX_CASES:,}.", "Use a larger step.")
     check_settings(request)
-    is_survey = search is not None and search.is_survey
     least, most = _rounds(request, search)
     return model.Plan(
         name="+".join(request.names),
@@ -111,8 +108,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds,
-        # Each call of a command is a start, and the runs of a series have one each.
-        starts=1 if request.repeat > 1 or request.own.has_commands or is_survey else request.starts,
+        starts=starts_of(request.starts, search) if request.repeat == 1 and not request.own.has_commands else 1,
         cache=request.cache,
         scale=request.scale,
         mnist=request.mnist,
@@ -383,12 +379,10 @@ def check_settings(request: PlanRequest) -> None:
     Raises:
         FieldError: one of them is out of range or unknown, or a command would be simulated.
     """
-    if request.rounds is not None and not 1 <= request.rounds <= 1000:
-        raise FieldError("rounds", f"Invalid number of rounds: {request.rounds}.", "Use a number from 1 to 1000.")
-    if not 1 <= request.starts <= MOST_STARTS:
-        raise FieldError("starts", f"Invalid number of starts: {request.starts}.", f"Use 1 to {MOST_STARTS}.")
-    if not 1 <= request.repeat <= 1000:
-        raise FieldError("repeat", f"Invalid number of runs: {request.repeat}.", "Use a number from 1 to 1000.")
+    for name, noun, most in (("rounds", "rounds", 1000), ("starts", "starts", MOST_STARTS), ("repeat", "runs", 1000)):
+        count = getattr(request, name)
+        if count is not None and not 1 <= count <= most:
+            raise FieldError(name, f"Invalid number of {noun}: {count}.", f"Use a number from 1 to {most}.")
     for name in ("max_seconds", "case_timeout_s"):
         seconds = getattr(request, name)
         if seconds is not None and not 0 < seconds < 1e9:

@@ -9,6 +9,7 @@ from itertools import product
 from cpugpu_tui import model
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.model.event import to_plain
+from cpugpu_tui.session.search_limits import STARTS
 from cpugpu_tui.workloads import PRESETS
 from cpugpu_tui.workloads.caller_code import CALLER
 
@@ -112,6 +113,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
         "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
         "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
         "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
+        "--starts": plan.starts if plan.starts not in (1, STARTS) else None,
         "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
         "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),

@@ -1,4 +1,4 @@
-"""How many sizes and rounds a search has: one of a workload, `quick`, and a survey of many. What a limit left out."""
+"""How many starts a run has, how many sizes and rounds a search, and what a limit left out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import replace
 from cpugpu_tui import model
 from cpugpu_tui.decide.next_size import MOST_GRID
 from cpugpu_tui.errors import EXIT_CASES_FAILED
+
+STARTS, MOST_STARTS = 5, 20
+"""Usual and most starts of the process in a run (method.md, "Starts"). A run of a series has one, and so has one of
+commands, each call of which is a process."""
 
 SEARCH_BUDGET_S = 1.5
 """Time for a case on one device in a search: 40 rounds of a short operation take 0.8 s."""
@@ -60,3 +64,8 @@ def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float)
         message=f"No size was timed within {plan.max_seconds:g} s (--max-seconds).",
         remedy=f"A size takes up to {plan.budget_s:g} s on each device: allow {needed_s:.0f} s.",
     )  # fmt: skip
+
+
+def starts_of(asked: int, search: model.Search | None) -> int:
+    """Return the starts of a run that is no series: one for a survey, which takes 40 s a start."""
+    return 1 if search is not None and search.is_survey else asked
