@@ -189,13 +189,11 @@ def _without_options(command: Registered) -> Registered:
 def _usage_error(error: Any) -> UsageError:
     """Return an error of typer in the form of all others: the value, then the remedy."""
     context, parameter = getattr(error, "ctx", None), getattr(error, "param", None)
-    for problem in getattr(error.__cause__, "errors", list)():  # pydantic's: typer leaves the value out of its message
-        if problem["type"] in _WANTED and context is not None and parameter is not None:
-            source = context.get_parameter_source(parameter.name)
-            is_variable = source is not None and source.name == "ENVIRONMENT"
-            name = parameter.envvar if is_variable else max(parameter.opts, key=len)
-            wanted = _WANTED[problem["type"]].format(**problem.get("ctx", {}))
-            return UsageError(f"Invalid {name} {str(problem['input'])!r}.", f"Use a {wanted}.")
+    if isinstance(error, opt.NotANumber) and context is not None and parameter is not None:
+        source = context.get_parameter_source(parameter.name)
+        is_variable = source is not None and source.name == "ENVIRONMENT"
+        option = parameter.envvar if is_variable else max(parameter.opts, key=len)
+        return UsageError(f"Invalid {option} {error.value!r}.", f"Use a {error.wanted}.")
     text = " ".join(error.format_message().split())
     command = context.command_path if context is not None else "cpugpu-tui"
     remedy = f"See `{command} --help`."
@@ -205,16 +203,6 @@ def _usage_error(error: Any) -> UsageError:
 
         remedy = f"To change a setting, edit {config.path()}."
     return UsageError(text if text.endswith((".", "?")) else f"{text}.", remedy)
-
-
-_WANTED = {
-    "int_parsing": "whole number",
-    "int_from_float": "whole number",
-    "float_parsing": "number",
-    "greater_than_equal": "number of at least {ge:g}",
-    "less_than_equal": "number of at most {le:,g}",
-}
-"""What is allowed instead of a wrong value, by pydantic's type of the error."""
 
 
 def _defaults(arguments: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range
+from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range, number
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, CpuGpuError, shown
 
@@ -46,7 +46,10 @@ def doctor(
         ),
     ] = False,
     max_seconds: Annotated[
-        float, typer.Option(callback=in_range(1), metavar="SECONDS", help="Time limit of --telemetry-cost, at least 1.")
+        float,
+        typer.Option(
+            parser=number, callback=in_range(1), metavar="SECONDS", help="Time limit of --telemetry-cost, at least 1."
+        ),
     ] = 60.0,
     simulate: Simulate = None,
 ) -> None:

@@ -11,6 +11,38 @@ import typer
 from cpugpu_tui.errors import UsageError
 
 
+class NotANumber(typer.BadParameter):
+    """The value of an option or variable is no number."""
+
+    def __init__(self, value: object, wanted: str) -> None:
+        super().__init__(f"{value!r} is not a {wanted}.")
+        self.value, self.wanted = str(value), wanted
+
+
+def whole_number(text: str) -> int:
+    """Return the whole number in a text. A parser of our own, because the errors of typer's differ by version.
+
+    Raises:
+        NotANumber: it is none.
+    """
+    try:
+        return int(text)
+    except ValueError:
+        raise NotANumber(text, "whole number") from None
+
+
+def number(text: str) -> float:
+    """Return the number in a text.
+
+    Raises:
+        NotANumber: it is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise NotANumber(text, "number") from None
+
+
 def in_range(low: int, high: int | None = None) -> Callable[..., float | None]:
     """Return a callback that refuses numbers out of a range. typer's own `min` puts `x>=1` into the help.
 
@@ -117,8 +149,7 @@ Parallel = Annotated[
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option(
-        metavar="COUNT", help="Exact number of rounds per case.",
+    typer.Option(parser=whole_number, metavar="COUNT", help="Exact number of rounds per case.",
         show_default="8 to 40, in a search 6 to 24",
     ),
 ]  # fmt: skip
@@ -158,19 +189,18 @@ Resume = Annotated[
 REPEAT_HELP = "Repeat the whole run this many times."
 Repeat = Annotated[
     int | None,
-    typer.Option(metavar="COUNT", help=REPEAT_HELP, show_default="1"),
+    typer.Option(parser=whole_number, metavar="COUNT", help=REPEAT_HELP, show_default="1"),
 ]
 MaxSeconds = Annotated[
     float | None,
-    typer.Option(
-        metavar="SECONDS", help="Time limit of the whole run. Cases not started by then are skipped.",
+    typer.Option(parser=number, metavar="SECONDS",
+        help="Time limit of the whole run. Cases not started by then are skipped.",
         show_default="no limit",
     ),
 ]  # fmt: skip
 CaseTimeout = Annotated[
     float | None,
-    typer.Option(
-        metavar="SECONDS", envvar="CPUGPU_CASE_TIMEOUT",
+    typer.Option(parser=number, metavar="SECONDS", envvar="CPUGPU_CASE_TIMEOUT",
         help="Fail a case that makes no progress for this long.", show_default="no limit",
     ),
 ]  # fmt: skip
@@ -342,6 +372,7 @@ NodePython = Annotated[
 StartTimeout = Annotated[
     float,
     typer.Option(
+        parser=number,
         callback=in_range(1),
         metavar="SECONDS",
         help="Time limit for a host to start, at least 1 s, not counting the wait in Slurm's queue.",
@@ -350,6 +381,9 @@ StartTimeout = Annotated[
 AtOnce = Annotated[
     int,
     typer.Option(
-        callback=in_range(1, 1024), metavar="COUNT", help="Number of hosts that run at the same time, 1 to 1,024."
+        parser=whole_number,
+        callback=in_range(1, 1024),
+        metavar="COUNT",
+        help="Number of hosts that run at the same time, 1 to 1,024.",
     ),
 ]

@@ -28,8 +28,8 @@ ResumeSurvey = Annotated[
 ]
 SurveySeconds = Annotated[
     float | None,
-    typer.Option(
-        metavar="SECONDS", help="Time limit of the whole survey. Sizes not started by then are skipped.",
+    typer.Option(parser=opt.number, metavar="SECONDS",
+        help="Time limit of the whole survey. Sizes not started by then are skipped.",
         show_default="280 s after the agent has started, with --all 460 s; without a GPU 112 and 184 s",
     ),
 ]  # fmt: skip

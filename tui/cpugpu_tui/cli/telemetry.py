@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Json, Replay, Simulate
+from cpugpu_tui.cli.options import Json, Replay, Simulate, number, whole_number
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import CpuGpuError, UsageError
 
@@ -37,13 +37,15 @@ def telemetry(
     interval: Annotated[
         float | None,
         typer.Option(
+            parser=number,
             metavar="SECONDS",
             help="Time between two readings, at least 0.1.",
             show_default="1, or with --replay as recorded",
         ),
     ] = None,
     count: Annotated[
-        int | None, typer.Option(metavar="COUNT", help="Number of readings.", show_default="until ctrl+c")
+        int | None,
+        typer.Option(parser=whole_number, metavar="COUNT", help="Number of readings.", show_default="until ctrl+c"),
     ] = None,
     gpm: Annotated[
         bool,
@@ -272,8 +274,8 @@ def recorded(
     """Write each reading to the recorder, then yield it."""
     from cpugpu_tui.telemetry.recording import header_of
 
-    for number, read in enumerate(sweeps):
-        if number == 0:
+    for index, read in enumerate(sweeps):
+        if index == 0:
             origin = origin_of(read)
             recorder.header(header_of(read, origin.source, interval_s, (origin.driver, origin.nvml)))
         recorder.sample(read)

@@ -71,7 +71,7 @@ CodeVariant = Annotated[
         help="default, compiled (by torch.compile), or both: default,compiled.",
     ),
 ]  # fmt: skip
-CodeRepeat = Annotated[int, typer.Option("--repeat", metavar="COUNT", help=opt.REPEAT_HELP)]
+CodeRepeat = Annotated[int, typer.Option("--repeat", parser=opt.whole_number, metavar="COUNT", help=opt.REPEAT_HELP)]
 InPlace = Annotated[
     bool,
     typer.Option("--in-place", help="Allow the statement to change its inputs. They are restored before each call."),

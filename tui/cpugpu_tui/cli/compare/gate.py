@@ -46,6 +46,7 @@ def gate(
     repeat: Annotated[
         int,
         typer.Option(
+            parser=opt.whole_number,
             callback=opt.in_range(1),
             metavar="COUNT",
             help="Number of runs in the new series. A verdict needs at least 5.",

@@ -36,7 +36,12 @@ commands = typer.Typer()
 def noise(
     repeat: Annotated[
         int,
-        typer.Option(callback=opt.in_range(2, 20), metavar="COUNT", help="Number of runs, each in a new process."),
+        typer.Option(
+            parser=opt.whole_number,
+            callback=opt.in_range(2, 20),
+            metavar="COUNT",
+            help="Number of runs, each in a new process.",
+        ),
     ] = 5,
     json: opt.Json = False,
     database: opt.Database = None,

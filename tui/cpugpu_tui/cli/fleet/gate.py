@@ -40,6 +40,7 @@ def gate(
     repeat: Annotated[
         int,
         typer.Option(
+            parser=opt.whole_number,
             callback=opt.in_range(1),
             metavar="COUNT",
             help="Number of runs on each host. A verdict needs at least 5.",

@@ -58,7 +58,9 @@ def run(
     max_size: opt.MaxSize = None,
     full: opt.Full = False,
     rounds: opt.Rounds = None,
-    repeat: Annotated[int, typer.Option(metavar="COUNT", help="Repeat the whole run this many times.")] = 1,
+    repeat: Annotated[
+        int, typer.Option(parser=opt.whole_number, metavar="COUNT", help="Repeat the whole run this many times.")
+    ] = 1,
     max_seconds: opt.MaxSeconds = None,
     case_timeout: opt.CaseTimeout = None,
     start_timeout: opt.StartTimeout = 120.0,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, in_range
+from cpugpu_tui.cli.options import Database, Json, in_range, whole_number
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError
 
@@ -38,7 +38,9 @@ def history(
     ] = None,
     json: Json = False,
     database: Database = None,
-    limit: Annotated[int, typer.Option(callback=in_range(1), metavar="COUNT", help="Maximum number of runs.")] = 20,
+    limit: Annotated[
+        int, typer.Option(parser=whole_number, callback=in_range(1), metavar="COUNT", help="Maximum number of runs.")
+    ] = 20,
 ) -> None:
     """List saved runs, newest first."""
     if context.invoked_subcommand is not None:
@@ -78,7 +80,8 @@ def history(
 @commands.command()
 def prune(
     keep: Annotated[
-        int | None, typer.Option(callback=in_range(0), metavar="COUNT", help="Number of newest runs to keep.")
+        int | None,
+        typer.Option(parser=whole_number, callback=in_range(0), metavar="COUNT", help="Number of newest runs to keep."),
     ] = None,
     older_than: Annotated[
         str | None, typer.Option(metavar="AGE", help="List or delete only runs older than AGE, such as 30d, 12h or 2w.")
