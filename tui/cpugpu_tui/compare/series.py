@@ -61,11 +61,10 @@ def series_named(store: Store, text: str) -> Series:
     try:
         return series_of_id(store, store.series_of(store.find(text)), "")
     except UsageError as error:
-        # Tags are searched last, because that reads the whole list of runs.
-        tagged = next((run.series_id for run in store.runs() if text in run.tags), None)
-        if tagged is None:
+        tagged = store.runs(1, tags=[text])
+        if not tagged:
             raise _unknown(store, text, error) from error
-    return series_of_id(store, tagged, f"tag {text}")
+    return series_of_id(store, tagged[0].series_id, f"tag {text}")
 
 
 def _unknown(store: Store, text: str, error: UsageError) -> UsageError:

@@ -48,6 +48,12 @@ _SELECT = """
 LAST = 2**63 - 1
 """Above every run number."""
 
+_EXACT = "SELECT number, run_id FROM run WHERE number = :number OR run_id = :id ORDER BY number DESC"
+
+_BEGINNING = "SELECT number, run_id FROM run WHERE run_id >= :id AND run_id < :end ORDER BY number DESC"
+
+_TAGGED = " AND number IN (SELECT run_number FROM tag WHERE tag = ?)"
+
 _RUN = """
     SELECT run.*, machine.facts AS machine_facts, environment.facts AS environment_facts
     FROM run LEFT JOIN machine USING (machine_id) LEFT JOIN environment USING (environment_id)
@@ -146,12 +152,12 @@ class Reading(Connected):
         Raises:
             UsageError: the filter is invalid.
         """
-        matches, wanted = parse_filter(text), set(tags)
+        matches = parse_filter(text)
         with self._reading() as connection:
-            rows = connection.execute(_SELECT.format(which="number < ?"), (LAST if before is None else before,))
+            which = "number < ?" + _TAGGED * len(tags)
+            rows = connection.execute(_SELECT.format(which=which), (LAST if before is None else before, *tags))
             runs = (RunSummary.of_row(tuple(row)) for row in rows)
-            found = (run for run in runs if wanted.issubset(run.tags) and matches(run))
-            return list(islice(found, None if limit is None else min(limit, LAST)))
+            return list(islice(filter(matches, runs), None if limit is None else min(limit, LAST)))
 
     def summary(self, run_id: str) -> RunSummary:
         """Return the current summary of a run.
@@ -178,13 +184,17 @@ class Reading(Connected):
             UsageError: no run or several runs match, or the history is empty.
         """
         with self._reading() as connection:
-            known = connection.execute("SELECT number, run_id FROM run ORDER BY number DESC").fetchall()
-        if not known:
-            raise UsageError("The history is empty.", "Start a run with `cpugpu-tui run quick`.")
-        if text == LATEST:
-            return str(known[0]["run_id"])
-        exact = [row for row in known if text in (str(row["number"]), row["run_id"])]
-        matches = exact or [row for row in known if text and row["run_id"].startswith(text)]
+            newest = connection.execute("SELECT run_id FROM run ORDER BY number DESC LIMIT 1").fetchone()
+            if newest is None:
+                raise UsageError("The history is empty.", "Start a run with `cpugpu-tui run quick`.")
+            if text == LATEST:
+                return str(newest["run_id"])
+            # Both use an index: reading every number and id took longer, the more runs there are.
+            is_number = text.isdecimal() and len(text) < len(str(LAST)) and text == str(int(text))
+            known = {"number": int(text) if is_number else None, "id": text, "end": f"{text}\U0010ffff"}
+            matches = connection.execute(_EXACT, known).fetchall()
+            if text and not matches:
+                matches = connection.execute(_BEGINNING, known).fetchall()
         if len(matches) == 1:
             return str(matches[0]["run_id"])
         if not matches:
