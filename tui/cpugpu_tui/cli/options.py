@@ -12,7 +12,7 @@ from cpugpu_tui.errors import UsageError
 
 
 class NotANumber(typer.BadParameter):
-    """The value of an option or variable is no number."""
+    """The value of an option or variable cannot be read as a number."""
 
     def __init__(self, value: object, wanted: str) -> None:
         super().__init__(f"{value!r} is not a {wanted}.")
@@ -23,7 +23,7 @@ def whole_number(text: str) -> int:
     """Return the whole number in a text. A parser of our own, because the errors of typer's differ by version.
 
     Raises:
-        NotANumber: it is none.
+        NotANumber: it cannot be read as one.
     """
     try:
         return int(text)
@@ -35,7 +35,7 @@ def number(text: str) -> float:
     """Return the number in a text.
 
     Raises:
-        NotANumber: it is none.
+        NotANumber: it cannot be read as one.
     """
     try:
         return float(text)
