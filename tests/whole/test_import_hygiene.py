@@ -51,7 +51,7 @@ def test_the_commands_help_loads_nothing_heavy_either() -> None:
 def test_a_light_command_loads_no_validator(tmp_path: Path) -> None:
     """typer 0.29 loads pydantic for the first option of any command, a third of the time of `history`."""
     loaded = after_command("history", "--db", str(tmp_path / "none.db"), "--limit", "3")
-    assert not loaded & {"pydantic", "pydantic_core", "torch", "textual", "pynvml", "numpy"}
+    assert not loaded & {"pydantic", "pydantic_core", "rich", "torch", "textual", "pynvml", "numpy"}
 
 
 def test_importing_the_package_loads_no_other() -> None:

@@ -47,7 +47,6 @@ def history(
         return
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading
-    from cpugpu_tui.cli.output.table_style import console
     from cpugpu_tui.model.quantities import count_of, megabytes
 
     with reading(database) as store:
@@ -63,6 +62,8 @@ def history(
             print_json(run._asdict())
         return
     if runs:
+        from cpugpu_tui.cli.output.table_style import console
+
         console().print(history_table(runs, results))
     if len(results) < len(runs):
         tell(f"Answers of the newest {len(results):,} runs only. `cpugpu-tui show RUN` tells those of the others.")

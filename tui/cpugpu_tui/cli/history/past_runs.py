@@ -11,9 +11,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from cpugpu_tui.cli.output.table_style import table_of
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.machine.text import printable
@@ -21,6 +18,8 @@ from cpugpu_tui.model.quantities import counted, duration
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from cpugpu_tui.compare.series import Series
     from cpugpu_tui.render.outcomes import Outcome
 
@@ -98,6 +97,8 @@ def _file_and_name(text: str) -> tuple[Path | None, str]:
 
 def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
     """Return a table with one row per run, in the given order; `results` adds answers and changes of some."""
+    from cpugpu_tui.cli.output.table_style import table_of  # loads rich, which an empty list does without
+
     words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
     with_hosts, with_tags = any(run.fleet_host for run in runs), any(words)
     columns: list[str | tuple[str, bool]] = [("run", False), "started", "what", "dtype", "sizes", "status"]
