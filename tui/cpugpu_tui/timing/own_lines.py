@@ -14,7 +14,7 @@ import math
 import os
 import sys
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -104,7 +104,7 @@ class LineClock:
     def __init__(self, named: frozenset[str]) -> None:
         import torch
 
-        self.spent_ns: Counter[Place] = Counter()
+        self.spent_ns: dict[Place, float] = defaultdict(float)
         self.visits: Counter[Place] = Counter()
         self.stretches: dict[Place, Durations] = {}
         """Times between two reports of Python; a visit that calls other own code has several."""
@@ -244,6 +244,10 @@ def profile_lines(op: Operation, workload: CodeWorkload, device: str, wait: Wait
         unprofiled_ns = min(call() for _ in range(repeats))
     traces = [_traced(call, named) for _ in range(repeats)]
     profiled_ns, traced = min(traces, key=lambda found: found[0])
+    for place, spent_ns in traced.spent_ns.items():
+        shortest_ns = undisturbed_ns([clock.stretches.get(place) for _, clock in traces])
+        traced.spent_ns[place] = min(spent_ns, shortest_ns if shortest_ns is not None else spent_ns)
+        profiled_ns -= spent_ns - traced.spent_ns[place]
     _, lines = min((_watched(call, kind, named) for _ in range(repeats)), key=lambda found: found[0])
     if wait is not None:
         synchronised = [_synchronised(call, kind, named, wait) for _ in range(repeats)]
@@ -252,8 +256,7 @@ def profile_lines(op: Operation, workload: CodeWorkload, device: str, wait: Wait
             lines.setdefault(place, LineOperators()).device_ns = undisturbed_ns(each) or 0.0
     small_ns = max(SMALL_NS, SMALL_TRIVIAL * _trivial_ns(device, wait))
     costs = [
-        _cost(place, traced, lines[place], workload.code, profiled_ns, small_ns,
-              undisturbed_ns([clock.stretches.get(place) for _, clock in traces]) or 0.0, on_gpu=wait is not None)
+        _cost(place, traced, lines[place], workload.code, profiled_ns, small_ns, on_gpu=wait is not None)
         for place in lines
         if not (workload.code.target and place[0] == STATEMENT)  # which the person did not write
     ]  # fmt: skip
@@ -302,12 +305,12 @@ def _trivial_ns(device: str, wait: Wait | None) -> float:
 
 
 def _cost(
-    place: Place, traced: LineClock, seen: LineOperators, code: OwnCode, profiled_ns: float, small_ns: float,
-    undisturbed_ns: float, *, on_gpu: bool,
+    place: Place, traced: LineClock, seen: LineOperators, code: OwnCode, profiled_ns: float, small_ns: float, *,
+    on_gpu: bool,
 ) -> LineCost:  # fmt: skip
     elapsed_ns, visits = float(traced.spent_ns[place]), traced.visits[place]
     file, text = _named(place, code)
-    reason = reason_of(seen, undisturbed_ns, visits, small_ns, on_gpu=on_gpu)
+    reason = reason_of(seen, elapsed_ns, visits, small_ns, on_gpu=on_gpu)
     return LineCost(
         file=file[-LONGEST_LINE:], line=place[1], source_line=text[:LONGEST_LINE], reason=reason,
         elapsed_ns=elapsed_ns, device_ns=seen.device_ns, share=max(elapsed_ns, seen.device_ns) / max(profiled_ns, 1.0),
