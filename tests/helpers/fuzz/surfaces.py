@@ -153,7 +153,7 @@ class Files:
             raise WrongError(f"exit code {done.code} of {shown!r}: {done.err[-300:]}")
         if "Traceback" in done.err or "\x1b" in done.err:
             raise WrongError(f"a traceback or an escape sequence of {shown!r}: {done.err[-600:]}")
-        if done.code == 2 and not done.err.strip() and "--json" not in words:
+        if done.code == 2 and not (done.err + done.out).strip():
             raise WrongError(f"exit code 2 without a word of {shown!r}")
         return f"exit {done.code}"
 
