@@ -17,6 +17,8 @@ from tests.helpers.bench.interval_study import (
     study,
 )
 from tests.helpers.bench.ratios import table
+from tests.helpers.bench.start_trials import Machine, held
+from tests.helpers.bench.start_trials import brackets as start_brackets
 from tests.helpers.bench.trust_trials import clopper_pearson, coverage, false_winners, observed, wrongly_observed
 from tests.helpers.runs.drawn_machines import CONDITIONS, SPOKEN, judged
 from tests.helpers.runs.planted_crossover import DRIFT, NOISE, record
@@ -39,6 +41,8 @@ def main() -> None:
     covered()
     ties()
     brackets()
+    over_starts()
+    brackets_over_starts()
     observations()
     candidates()
     recorded()
@@ -93,6 +97,41 @@ def brackets() -> None:
         f"{searches} searches each, noise {NOISE:.0%}, independent drift of {DRIFT:.0%} on both devices",
         ("autocorrelation", "bracket contains crossover", "median U/L", "|error| p95", "most cases"),
         [*rows, ("required", "≥ 95 %", "≤ 1.15", "≤ 3 %", "≤ 20")],
+    )
+
+
+def over_starts() -> None:
+    """Measure what intervals hold of a machine whose starts differ, and of its next run."""
+    machines = {
+        "none": Machine(), "5 %": Machine(0.05, 0.05), "14 % CPU, 10 % GPU": Machine(0.14, 0.10),
+        "the same, CPU 2× in 30 %": Machine(0.14, 0.10, 0.3),
+    }  # fmt: skip
+    kinds = ((1, 0), (3, 0), (5, 0), (1, 10), (5, 20))
+    rows = [
+        (name, *(f"{100 * found.mean:.1f} %, {100 * found.next_run:.1f} %, ± {100 * found.half_width:.0f} %"
+                 for found in (held(machine, starts=k, earlier=e, trials=CASES, seed=3) for k, e in kinds)))
+        for name, machine in machines.items()
+    ]  # fmt: skip
+    table(
+        f"Machines whose starts differ: intervals that hold the mean, that contain the next run, half-width; {CASES}",
+        ("starts differ by", *(f"{k} starts, {e} earlier" for k, e in kinds)),
+        [*rows, ("required", "", "", "≥ 93 %, ≥ 80 %", "", "")],
+    )
+
+
+def brackets_over_starts() -> None:
+    """Measure the brackets of searches on such machines, through the whole session."""
+    searches = max(2, CASES // 25)
+    rows = []
+    for name, slow_share in (("14 % CPU, 10 % GPU", 0.0), ("the same, CPU 2× in 30 %", 0.3)):
+        for starts in (1, 5):
+            found = start_brackets(starts=starts, searches=searches, slow_share=slow_share)
+            rows.append((name, str(starts), f"{found.held} of {searches}", str(found.next_inside),
+                         str(found.disjoint), f"{found.median_ratio:.2f}"))  # fmt: skip
+    table(
+        f"{searches} searches each on machines whose starts differ, rounds by 12 %",
+        ("starts differ by", "starts", "hold the crossover", "next point inside", "disjoint from the next", "U/L"),
+        [*rows, ("required", "5", "≥ 95 %", "", "", "")],
     )
 
 

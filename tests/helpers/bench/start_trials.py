@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
+from tests.helpers.runs.planted_crossover import machine, search_plan, true_crossings
+from tests.helpers.runs.scripted import session_of, well
+
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare, start_logs
+from cpugpu_tui.model import Event, Plan
+from cpugpu_tui.state.folding import folded
 
 FIRST_ROUNDS, LATER_ROUNDS = 12, 4
 """Rounds of the start that searches, and of each further one."""
@@ -73,3 +80,59 @@ def held(machine: Machine, *, starts: int, earlier: int, trials: int, seed: int)
         nexts += found.low <= after.speedup <= found.high
         halves.append(math.sqrt(found.high / found.low) - 1)
     return Held(means / trials, nexts / trials, median(halves))
+
+
+# ------------------------------------------------------------------ brackets
+
+RHO, CPU_ROUNDS, GPU_ROUNDS = 0.3, 0.10, 0.066
+"""Correlation of half-rounds, and how much each device varies between them: 12 % together."""
+
+
+class Brackets(NamedTuple):
+    """What the brackets of searches held."""
+
+    held: int
+    """Those that contain the crossover of the mean machine."""
+    next_inside: int
+    """Those that contain the point of the next search."""
+    disjoint: int
+    """Those that have no size in common with the next one."""
+    median_ratio: float
+    """Upper end / lower end."""
+    missing: int
+    """Searches without a bracket."""
+
+
+def brackets(*, starts: int, searches: int, slow_share: float = 0.0) -> Brackets:
+    """Search for a planted crossover, each time in fresh starts, through the whole session."""
+    found: list[Crossover] = []
+    held = 0
+    for seed in range(searches):
+        simulation = replace(
+            machine(seed, RHO), cpu_start=0.14, gpu_start=0.10, slow_starts=slow_share, drift_seed=seed + 1,
+            cpu_drift=CPU_ROUNDS, gpu_drift=GPU_ROUNDS,
+        )  # fmt: skip
+        plan = replace(search_plan(simulation), starts=starts)
+        slower = 2.0**slow_share
+        mean = replace(
+            simulation, cpu_overhead_ns=slower * simulation.cpu_overhead_ns,
+            cpu_ns_per_flop=slower * simulation.cpu_ns_per_flop,
+        )  # fmt: skip
+        each = _bracket(plan)
+        if each.low is not None and each.high is not None:
+            held += any(each.low <= size <= each.high for size in true_crossings(replace(plan, simulation=mean)))
+            found.append(each)
+    ends = [(each.low or 0, each.high or 0, each.point or 0.0) for each in found]
+    return Brackets(
+        held, sum(low <= point <= high for (low, high, _), (_, _, point) in pairwise(ends)),
+        sum(a[0] > b[1] or a[1] < b[0] for a, b in pairwise(ends)), median([high / low for low, high, _ in ends]),
+        searches - len(found),
+    )  # fmt: skip
+
+
+def _bracket(plan: Plan) -> Crossover:
+    events: list[Event] = []
+    session, _ = session_of(plan, *[well] * plan.starts)
+    session.run(events.append)
+    rows = folded(events).rows.values()
+    return crossover([SweepPoint(row.case.size, row.comparison) for row in rows if row.comparison is not None])

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from tests.helpers.bench.start_trials import Machine, held
+from tests.helpers.bench.start_trials import Machine, brackets, held
 
 from cpugpu_tui.decide.crossover import SweepPoint, crossover
 from cpugpu_tui.decide.starts import Spread, earlier_spread, sizes_to_repeat, spread, starts_interval
@@ -115,3 +115,10 @@ def test_without_a_change_they_are_spread_over_the_sweep() -> None:
     assert len(found) == 6
     assert sizes_to_repeat([]) == []
     assert sizes_to_repeat([(7, 1.0)]) == [7]
+
+
+def test_brackets_of_five_starts_hold_the_crossover_and_those_of_one_do_not() -> None:
+    five, one = (brackets(starts=starts, searches=6) for starts in (5, 1))
+    assert (five.held, five.disjoint, five.missing) == (6, 0, 0)
+    assert five.median_ratio < 3
+    assert one.held <= 5
