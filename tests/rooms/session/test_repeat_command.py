@@ -71,15 +71,15 @@ def environment(request: PlanRequest) -> dict[str, Any]:
 
 def test_a_range_is_named_only_where_a_person_named_one() -> None:
     plans = map(build_plan, (
-        PlanRequest(("matmul", "vector-dot"), find_crossover=True),
-        PlanRequest(("mnist-mlp",), find_crossover=True, max_size="256"),
-        PlanRequest(("vector-dot",), sizes="7,9", variant="dot"),
+        PlanRequest(("matmul", "vector-dot"), find_crossover=True, starts=5),
+        PlanRequest(("mnist-mlp",), find_crossover=True, max_size="256", starts=5),
+        PlanRequest(("vector-dot",), sizes="7,9", variant="dot", starts=3),
     ))  # fmt: skip
     said = [repeat_text(RunStarted(run_id="r", series_id="s", plan=plan, environment={})) for plan in plans]
     assert said == [
         "cpugpu-tui run matmul vector-dot --find-crossover",
         "cpugpu-tui run mnist-mlp --find-crossover --max-size 256",
-        "cpugpu-tui run vector-dot --size 7,9 --variant dot",
+        "cpugpu-tui run vector-dot --size 7,9 --variant dot --starts 3",
     ]
 
 

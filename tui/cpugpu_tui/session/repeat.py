@@ -105,6 +105,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     command, *rest = words
     # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
+    has_starts = not fleet and command != "survey" and not (codes and codes[0].argv)
     line = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else [command])]
     line += _code_words(codes) if codes else []
     line += ["--n" if codes and word == "--size" else word for word in rest]
@@ -113,7 +114,7 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
         "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
         "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
         "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
-        "--starts": plan.starts if plan.starts not in (1, STARTS) else None,
+        "--starts": plan.starts if plan.starts != STARTS and has_starts else None,
         "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
         "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
