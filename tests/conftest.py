@@ -64,6 +64,8 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("markexpr") == "not gpu":
         hypothesis.settings.load_profile("thorough")
+    # One start a run, as in `CommandLine`: five would start five agents in each of hundreds of tests.
+    os.environ.setdefault("CPUGPU_STARTS", "1")
     if config.getoption("markexpr") not in ("gpu", "gpu and alone"):
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 

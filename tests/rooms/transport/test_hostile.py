@@ -257,7 +257,7 @@ def test_an_agent_of_this_machine_is_guarded_too(
     tmp_path: Path, stream: Path, variant: str, code: int, status: str
 ) -> None:
     python = python_of(tmp_path, variant, stream)
-    words = ["run", "matmul", "--size", SIZES, "--simulate", FAST, "--json", "--python", str(python)]
+    words = ["run", "matmul", "--size", SIZES, "--simulate", FAST, "--json", "--starts", "1", "--python", str(python)]
     ended = watch(words, tmp_path / "history.db")
     assert (ended.code, ended.last["status"]) == (code, status)
     assert bool(ended.last["message"]) == (status == "failed")
