@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from tests.helpers.runs.recorder import Recorder, state_of
 
-from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import Plan, Simulation
-from cpugpu_tui.render.answers import answers
+from cpugpu_tui.report.report import report
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.laws import cpu_work_ns, gpu_work_ns, tiled
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
@@ -90,9 +89,9 @@ def record(rho: float, seeds: range) -> Record:
     for seed in seeds:
         plan = search_plan(machine(seed, rho))
         state, _ = searched(plan)
-        found: Crossover = answers(state)[0].evidence.measured
+        found = report(state).sweeps[0].resident.crossover
         most_cases = max(most_cases, len(state.rows))
-        if found.low is None or found.high is None or found.point is None:
+        if found is None:
             continue
         covered += any(found.low <= each <= found.high for each in truth)
         ratios.append(found.high / found.low)

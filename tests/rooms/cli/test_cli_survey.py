@@ -16,7 +16,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.workloads.presets import MORE, SURVEY_ALL, SURVEYED
 
 SOME = "matmul,svd,fft,sort"
-BAR = re.compile("[░▓█│]{20,}")
+BAR = re.compile("[░▓█?·]{20,}")
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,9 @@ def test_it_prints_a_bar_for_each_workload_the_one_in_which_the_gpu_wins_first_o
     assert "█" in bars["matmul"]  # with copies too
     assert "█" not in bars["sort"]
     # The sentences are last; no row of a case is printed.
-    assert re.search("^No workload is faster on this GPU at every size", out, re.MULTILINE)
-    assert re.search(
-        "^No workload is slower on it at every size; never faster including copies: .*sort", out, re.MULTILINE
-    )
-    assert re.search("^Depends on the size: .*matmul from ≈ ", out, re.MULTILINE)
+    assert re.search(r"^Faster on this GPU from a size on: .*matmul \(≈ ", out, re.MULTILINE)
+    assert re.search("^Every workload is faster on it at some size", out, re.MULTILINE)
+    assert re.search("^Including copies, .*not faster at any size timed: .*sort", out, re.MULTILINE)
     assert not re.search("^ *matmul 16 ", out, re.MULTILINE)
     assert f"survey --only {SOME}" in out
 
@@ -84,16 +82,16 @@ def test_a_survey_of_two_models_has_sentences_for_each(cpugpu: CommandLine, tmp_
 
 def test_a_terminal_without_unicode_shows_it_too(history: CommandLine) -> None:
     out = history("show", "1", PYTHONIOENCODING="ascii", LC_ALL="C", PYTHONUTF8="0").out
-    assert re.search(r"^matmul +\.+\|+=+#+ ", out, re.MULTILINE)
+    assert re.search(r"^matmul +\.[^ ]*=[^ ]*# ", out, re.MULTILINE)
 
 
 def test_a_slow_gpu_has_bars_and_sentences_of_its_own(cpugpu: CommandLine) -> None:
     simulate = f"{FAST},drift=0,gpus=3,slow_gpu=2,slow_factor=2"
     done = cpugpu.here("survey", "--only", "matmul,fft", "--simulate", simulate, "--device", "cpu", "--device", "cuda")
     assert done.code == EXIT_OK, done.err
-    bars = {line.partition("  ")[0] for line in done.out.splitlines() if "▓" in line and "░ CPU" not in line}
+    bars = {line.partition("  ")[0] for line in done.out.splitlines() if BAR.search(line)}
     assert bars == {f"{name} on {gpu}" for name in ("matmul", "fft") for gpu in ("cuda:0", "cuda:2")}
-    assert "cuda:2: Depends on the size" in done.out
+    assert "cuda:2: Faster on this GPU from a size on" in done.out
 
 
 def test_a_size_that_does_not_fit_is_a_row_with_need_and_free(cpugpu: CommandLine) -> None:
@@ -117,8 +115,8 @@ def test_report_and_pictures_show_one_bar_for_each_workload(history: CommandLine
     assert "GPU wins with copies too" in picture
     assert re.search(r">2,048 · from n ≈ \d+, with copies from ≈ \d+<", picture)
     assert svg.count("<svg") == 1
-    assert "Depends on the size" in html
-    assert "Depends on the size" in markdown
+    assert "Faster on this GPU from a size on" in html
+    assert "Faster on this GPU from a size on" in markdown
 
 
 def test_equal_devices_have_no_winner_in_any_face(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -126,9 +124,9 @@ def test_equal_devices_have_no_winner_in_any_face(cpugpu: CommandLine, tmp_path:
     equal = "cpu_overhead_ns=200000,launch_ns=200000,sync_ns=0,kernel_overhead_ns=0,gpu_bytes_per_ns=20,drift=0"
     done = cpugpu("survey", "--only", "fft,sort", "--simulate", equal, "--export", tmp_path / "x.html")
     assert done.code == EXIT_OK
-    assert {*"".join(rows_of(done.out).values())} == {"│"}
-    assert "no winner: " in done.out
-    open_words = "(equally fast|too close to call)"
+    assert {*"".join(rows_of(done.out).values())} <= {"?", "·"}
+    assert "Faster on this GPU at no size." in done.out
+    open_words = "(equal at every size timed|not decided)"
     assert len(re.findall(f"^(?:fft|sort) .*{open_words}", done.out, re.MULTILINE)) == 2
     assert len(re.findall(rf">(?:4,096|4M) · {open_words}<", (tmp_path / "x.html").read_text())) == 2
 

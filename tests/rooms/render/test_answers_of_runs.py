@@ -15,7 +15,6 @@ from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 
 from cpugpu_tui.analysis.costs import WHAT_IFS
-from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.model import (
@@ -29,9 +28,10 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
-from cpugpu_tui.render.answers import answers, as_data, crossover_data, row_with_threads
+from cpugpu_tui.render.answers import answer_lines, answers, as_data, condition_data, row_with_threads
 from cpugpu_tui.render.sentences import table_lines
 from cpugpu_tui.render.verdicts import end_to_end
+from cpugpu_tui.report.segments import FROM, TOO_FEW
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.wire import decode, encode
 
@@ -49,7 +49,7 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
         again = decode(encode(event))
         assert again is not None
         replayed = replayed.apply(again)
-    assert answers(replayed) == answers(live)
+    assert answer_lines(replayed) == answer_lines(live)
     assert as_data(replayed) == as_data(live)
 
     done = cpugpu("run", "matmul", "--simulate", FAST, "--size", "16,64,256", "--threads", "1,2", "--json")
@@ -79,7 +79,7 @@ def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> No
     assert 64 < found["point"] < 256
     assert "points" not in found
     (answer,) = answers(run_of(CASES, *ALL_WELL))
-    assert data["what_if"] == {key: crossover_data(world) for key, world in answer.evidence.worlds.items()}
+    assert data["what_if"] == {key: condition_data(found) for key, found in answer.report.conditions.items()}
 
 
 def rounds_of(case: Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[Event]:
@@ -95,11 +95,11 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() ->
     run = run_of((*CASES, huge, failing), *events)
     (data,) = as_data(run)
     assert data["crossover"]["judged"] == {
-        "smallest": 16, "largest": 256, "not_judged": [{"size": 1024, "reason": "2 rounds"}],
+        "smallest": 16, "largest": 256, "not_judged": [{"size": 1024, "reason": "only 2 rounds", "code": TOO_FEW}],
     }  # fmt: skip
     assert data["not_compared"] == [{"size": 4096, "reason": "oom"}]
     assert (data["crossover"]["low"], data["crossover"]["high"]) == (64, 256)
-    assert "30.0× faster (timed this way in only 2 rounds" in data["sentences"][0]
+    assert "30.0× faster in 2 rounds, too few to judge" in data["sentences"][0]
 
 
 def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:
@@ -147,8 +147,8 @@ def test_several_sweeps_are_a_table(words: GoldenWords) -> None:
 def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -> None:
     head, *rows = table_lines(two_sweeps(), width)
     assert all(len(line) <= width for line in (head, *rows))
-    assert "GPU wins from" in head
-    assert ("≈ 79" in rows[0], "no size" in rows[1]) == (True, True)
+    assert "GPU wins" in head
+    assert ("≈ 79" in rows[0], "at no size" in rows[1]) == (True, True)
     assert ("speedup" in head, "% at 256" in rows[0]) in {(True, True), (False, False)}, "nothing is cut"
 
 
@@ -156,7 +156,7 @@ def test_a_range_that_does_not_fit_a_narrow_terminal_is_left_out_as_a_whole() ->
     half = [replace(case, dtype="float64") for case in CASES]
     events = [event for case in (*CASES, *half) for event in timed(case, 1e9, 1e3)]
     run = run_of((*CASES, *half), *events, RunFinished(status="done"))
-    wide, narrow = table_lines(run, 60)[1], table_lines(run, len("matmul float32  every size") + 2)[1]
+    wide, narrow = table_lines(run, 60)[1], table_lines(run, len("matmul float32  at every size timed") + 2)[1]
     assert narrow
     assert wide.startswith(narrow)
     assert "(" in wide
@@ -197,10 +197,10 @@ def test_20_000_samples_are_compared_a_few_times_a_row_and_a_second_look_costs_n
     run = fresh(large_run())
     assert samples_of(run) >= 20_000
     first = answers(run)
-    assert first[0].evidence.measured.kind == RISES
+    assert first[0].report.resident.kind == FROM
     assert compared["compare"] <= MOST_COMPARISONS * len(run.rows)
     compared.clear()
-    assert answers(run) == first
+    assert [each.sentences for each in answers(run)] == [each.sentences for each in first]
     assert not compared
 
 

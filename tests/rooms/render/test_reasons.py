@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
-from tests.rooms.decide.test_crossover import POINTS, SIZES, point, sweep
-from tests.rooms.render.test_answer_sentences import AXIS
+from tests.helpers.runs.planted_report import AXIS, planted
+from tests.rooms.decide.test_crossover import POINTS, SIZES
 
-from cpugpu_tui.analysis.answer import Evidence, Printed
+from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import (
     END_TO_END,
     NO_LAUNCH,
@@ -23,12 +23,8 @@ from cpugpu_tui.analysis.costs import (
     Decomposition,
     decompose,
 )
-from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
-from cpugpu_tui.decide.verdict import (
-    CPU_WINS,
-    GPU_WINS,
-    Comparison,
-)
+from cpugpu_tui.decide.crossover import SweepPoint
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison
 from cpugpu_tui.render.answer_sentences import (
     cause_sentence,
     clock_sentence,
@@ -36,7 +32,8 @@ from cpugpu_tui.render.answer_sentences import (
     sentences,
     verdict_sentence,
 )
-from cpugpu_tui.render.crossover_words import where
+from cpugpu_tui.render.sweep_words import where
+from cpugpu_tui.report.report import SweepReport
 
 # ------------------------------------------------------------------ why not before
 
@@ -56,9 +53,9 @@ CALLS = {
 
 
 def cause(resident: Decomposition | None, moved: Decomposition | None) -> str:
-    evidence = Evidence(crossover(sweep("CCG")), 4, resident=resident, moved=moved)
-    found = cause_sentence(evidence)
-    assert (found in sentences(evidence)) == bool(found)
+    report = planted("CCG", calls=(resident, moved))
+    found = cause_sentence(report)
+    assert (found in sentences(report)) == bool(found)
     return found
 
 
@@ -70,8 +67,7 @@ def test_a_call_that_was_not_taken_apart_has_no_cause() -> None:
 
 
 def counterfactual(letters: str, worlds: dict[str, str]) -> str:
-    found = {key: crossover(sweep(world)) for key, world in worlds.items()}
-    return counterfactual_sentence(Evidence(crossover(sweep(letters)), 4, found, axis=AXIS))
+    return counterfactual_sentence(planted(letters, worlds))
 
 
 TOLD_WORLDS: dict[str, tuple[str, dict[str, str]]] = {
@@ -135,8 +131,8 @@ def test_a_clock_that_is_right_within_a_factor_of_two_is_not_mentioned(printed: 
 
 
 def test_the_verdict_comes_first_then_cause_worlds_and_clock() -> None:
-    worlds = {END_TO_END: crossover(sweep("CCC")), NO_LAUNCH: crossover(sweep("GGG"))}
-    lines = sentences(Evidence(crossover(sweep("CCG")), 4, worlds, RESIDENT_CALL, MOVED_CALL, PRINTED))
+    worlds = {END_TO_END: "CCC", NO_LAUNCH: "GGG"}
+    lines = sentences(planted("CCG", worlds, calls=(RESIDENT_CALL, MOVED_CALL), clock=PRINTED))
     assert [line.split(" ")[:4] for line in lines] == [
         ["The", "GPU", "wins", "from"], ["At", "10", "the", "GPU"], ["Without", "launch", "and", "wait"],
         ["Timed", "the", "paper's", "way,"],
@@ -145,30 +141,26 @@ def test_the_verdict_comes_first_then_cause_worlds_and_clock() -> None:
 
 
 def test_without_any_size_there_is_only_the_verdict_sentence(words: GoldenWords) -> None:
-    nothing = Evidence(Crossover("nothing timed"), 4, {}, RESIDENT_CALL, MOVED_CALL, PRINTED)
-    (sentence,) = sentences(nothing)
+    (sentence,) = sentences(planted("", calls=(RESIDENT_CALL, MOVED_CALL), clock=PRINTED))
     words(sentence)
 
 
 ANY_NS = st.none() | st.floats() | st.floats(1.0, 1e9)
 ANY_CALL = st.builds(decompose, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS, ANY_NS)
-EVIDENCE = st.builds(
-    Evidence,
-    measured=POINTS.map(crossover),
-    threads=st.integers(0, 4096),
-    worlds=st.dictionaries(
-        st.sampled_from([*(what_if.key for what_if in WHAT_IFS), "another world"]), POINTS.map(crossover)
-    ),
-    resident=ANY_CALL,
-    moved=ANY_CALL,
-    printed=st.lists(st.builds(Printed, SIZES, st.floats(), st.floats(), st.floats()), max_size=5).map(tuple),
-    axis=st.sampled_from(["", AXIS, "hidden units"]),
+REPORTS = st.builds(
+    planted,
+    POINTS,
+    st.dictionaries(st.sampled_from([what_if.key for what_if in WHAT_IFS if what_if.key != RESIDENT]), POINTS),
+    st.integers(0, 4096),
+    st.sampled_from(["", AXIS, "hidden units"]),
+    st.tuples(ANY_CALL, ANY_CALL),
+    st.lists(st.builds(Printed, SIZES, st.floats(), st.floats(), st.floats()), max_size=5).map(tuple),
 )
 
 
-@given(EVIDENCE)
-def test_any_evidence_has_an_answer_in_whole_sentences(evidence: Evidence) -> None:
-    lines = sentences(evidence)
+@given(REPORTS)
+def test_any_evidence_has_an_answer_in_whole_sentences(report: SweepReport) -> None:
+    lines = sentences(report)
     assert lines
     for line in lines:
         assert line.endswith(".")
@@ -177,33 +169,10 @@ def test_any_evidence_has_an_answer_in_whole_sentences(evidence: Evidence) -> No
         assert not re.search(r"\bnan\b|\bNone\b", line)
 
 
-@given(EVIDENCE)
-def test_the_answer_is_at_most_three_sentences(evidence: Evidence) -> None:
-    text = verdict_sentence(evidence)
+@given(REPORTS)
+def test_the_answer_is_at_most_three_sentences(report: SweepReport) -> None:
+    text = verdict_sentence(report)
     assert len(re.findall(r"\.(?: |$)", text)) <= 3
-
-
-@given(POINTS)
-def test_a_win_from_a_size_on_is_never_against_a_larger_sizes_number(points: list[SweepPoint]) -> None:
-    small = [point(1, CPU_WINS), point(2, GPU_WINS), point(3, GPU_WINS)]
-    beyond = [each for each in points if each.size > 3 and each.comparison.verdict not in (CPU_WINS, GPU_WINS)]
-    found = crossover([*small, *beyond])
-    against = [each for each in found.points if each.size > 3 and each.comparison.speedup <= 1]
-    place = where(found)
-    assert place.startswith("from 2")
-    assert place.endswith(" to 3") or not against
-
-
-@given(st.lists(st.builds(SweepPoint, SIZES, st.just(Comparison(2.0, 1.9, 2.1, 8, GPU_WINS))), max_size=9))
-def test_where_always_wins_from_the_first_win(points: list[SweepPoint]) -> None:
-    found = crossover(points)
-    sizes = [point.size for point in found.points]
-    if not sizes:
-        assert where(found) == "undecided"
-    elif len(sizes) == 1:
-        assert where(found) == f"at {sizes[0]:,}"
-    else:
-        assert re.findall(r"[\d,]+", where(found)) == [f"{sizes[0]:,}", f"{sizes[-1]:,}"]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +180,7 @@ def test_where_always_wins_from_the_first_win(points: list[SweepPoint]) -> None:
     [
         ((1, 2), (0.77, 1.5), "from 2"),
         ((1, 3), (0.77, 1.5), "from ≈ 2"),
-        ((5, 6), (1.5, 0.7), "only up to 5"),
+        ((5, 6), (1.5, 0.7), "up to 5"),
     ],
 )
 def test_a_point_is_never_a_size_at_which_the_other_one_wins(
@@ -221,4 +190,4 @@ def test_a_point_is_never_a_size_at_which_the_other_one_wins(
         SweepPoint(size, Comparison(speedup, 0.99 * speedup, 1.01 * speedup, 8, GPU_WINS if speedup > 1 else CPU_WINS))
         for size, speedup in zip(sizes, speedups, strict=True)
     ]
-    assert where(crossover(points)) == said
+    assert where(planted(points).resident) == said

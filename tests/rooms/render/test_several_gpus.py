@@ -86,15 +86,15 @@ def test_a_search_narrows_the_crossover_of_every_model() -> None:
     plan = Plan("test", cases, devices=ALL, search=Search(most_cases=20), rounds=5, max_rounds=24, blocks=3, window=20,
                 budget_s=1.5, simulation=laws)  # fmt: skip
     found = {
-        answer.gpu.name: answer.evidence.measured for answer in answers(state_of(plan, swept(plan)[1])) if answer.gpu
+        answer.gpu.name: answer.report.resident.crossover
+        for answer in answers(state_of(plan, swept(plan)[1]))
+        if answer.gpu
     }
-    assert found["cuda:1"].point is not None
-    assert found["cuda:0"].point is not None
-    assert found["cuda:1"].point > 1.3 * found["cuda:0"].point
-    for crossover in found.values():
-        assert crossover.low is not None
-        assert crossover.high is not None
-        assert crossover.high / crossover.low <= 1.25
+    first, second = found["cuda:0"], found["cuda:1"]
+    assert first is not None
+    assert second is not None
+    assert second.point > 1.3 * first.point
+    assert max(first.ratio, second.ratio) <= 1.25
 
 
 def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_another() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.helpers.golden import GoldenWords
-from tests.rooms.analysis.test_survey import evidence
+from tests.helpers.runs.planted_report import with_copies
 
 from cpugpu_tui.render.survey_sentences import survey_sentences
 
@@ -18,6 +18,6 @@ def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None
         {"a": ("GGG?", "CC??"), "b": ("CC?", "")},
         {"a": ("GG?GG", "GGGGG"), "b": ("CC=CC", ""), "c": ("GGGG", "GG=GG")},
     ]
-    told = [survey_sentences([(name, evidence(*each)) for name, each in found.items()]) for found in surveys]
+    told = [survey_sentences([(name, with_copies(*each)) for name, each in found.items()]) for found in surveys]
     assert all(len(lines) == 3 for lines in told)
     words([line for lines in told for line in lines])

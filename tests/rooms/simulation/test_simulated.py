@@ -83,7 +83,7 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
     verdicts = [row.comparison.verdict for row in state.rows.values() if row.comparison]
     assert verdicts == [CPU_WINS] * 3 + [GPU_WINS] * 2
     (answer,) = answers(state)
-    found = answer.evidence.measured
+    (found,) = answer.report.resident.changes
     assert (found.low, found.high) == (crossing - 16, crossing + 16)
     assert found.point == pytest.approx(crossing, rel=0.02)
     assert f" ({crossing - 16}–{crossing + 16}). " in answer.sentences[0]

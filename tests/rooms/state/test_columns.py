@@ -50,7 +50,7 @@ def test_all_threads_stand_for_the_row_and_the_answer_names_them() -> None:
     assert [row.case.threads for row in run.rows.values() if not is_beside(run, row)] == [0, 0]
     (answer,) = answers(run)
     assert "2 CPU threads" in answer.sentences[0]
-    assert "one thread" in answer.evidence.worlds
+    assert "one thread" in answer.report.conditions
 
 
 def test_a_failure_with_other_threads_is_said_in_its_cell() -> None:
@@ -97,10 +97,9 @@ def test_the_count_with_results_stands_for_the_row_where_the_other_failed() -> N
 def test_a_search_with_two_counts_finds_two_crossovers() -> None:
     run, _ = searched(search_plan(Simulation(noise=0.002), threads="1,all"))
     (answer,) = answers(run)
-    world = answer.evidence.worlds["one thread"]
-    assert world.ratio is not None
-    assert world.ratio <= 1.1
-    assert len(world.points) == len([row for row in run.rows.values() if row.case.threads == 1 and row.cpu])
+    world = answer.report.under("one thread")
+    assert [change.ratio <= 1.1 for change in world.changes] == [True]
+    assert len(world.timed) == len([row for row in run.rows.values() if row.case.threads == 1 and row.cpu])
 
 
 def test_the_column_stands_in_the_app_too_where_there_is_room() -> None:

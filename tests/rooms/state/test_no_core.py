@@ -57,8 +57,8 @@ def test_there_is_no_winner_in_any_world(run: RunState) -> None:
 
 def test_it_is_no_part_of_a_bracket(run: RunState) -> None:
     (answer,) = answers(run)
-    assert [point.size for point in answer.evidence.measured.points] == [16, 256, 1024]
-    assert all(64 not in (world.low, world.high) for world in answer.evidence.worlds.values())
+    assert [size.size for size in answer.report.resident.timed] == [16, 256, 1024]
+    assert all(64 not in change[:2] for world in answer.report.conditions.values() for change in world.changes)
 
 
 def test_it_is_no_time_of_a_baseline(run: RunState) -> None:

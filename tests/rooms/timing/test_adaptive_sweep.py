@@ -12,7 +12,6 @@ from tests.helpers.runs.recorder import QUICK, Recorder, state_events, state_of
 
 from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import (
     Case,
@@ -27,6 +26,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.render.answers import answers
+from cpugpu_tui.report.segments import FROM
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.folding import Remaining
@@ -64,11 +64,9 @@ def test_the_planted_machine_has_a_staircase_whose_crossing_is_known() -> None:
 def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Recorder]) -> None:
     state, _ = calm
     (answer,) = answers(state)
-    moved = answer.evidence.worlds["end to end"]
-    assert answer.evidence.measured.kind == moved.kind == RISES
-    assert answer.evidence.measured.ratio is not None
-    assert moved.ratio is not None
-    assert answer.evidence.measured.ratio <= 1.1
+    assert answer.report.resident.kind == answer.report.with_copies.kind == FROM
+    (resident,), (moved,) = answer.report.resident.changes, answer.report.with_copies.changes
+    assert resident.ratio <= 1.1
     assert moved.ratio <= 1.1
     assert f"({moved.low}–{moved.high})" in " ".join(answer.sentences)
 
@@ -90,10 +88,10 @@ def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(
     calm: tuple[RunState, Recorder],
 ) -> None:
     state, _ = calm
-    found = answers(state)[0].evidence.measured
+    (found,) = answers(state)[0].report.resident.changes
     rounds = {row.case.size: len(row.cpu.round_ns) for row in state.rows.values() if row.cpu is not None}
-    assert rounds[found.low or 0] >= END_ROUNDS
-    assert rounds[found.high or 0] >= END_ROUNDS
+    assert rounds[found.low] >= END_ROUNDS
+    assert rounds[found.high] >= END_ROUNDS
     assert rounds[16] < END_ROUNDS
 
 
@@ -117,10 +115,9 @@ def test_sweeps_are_searched_one_after_the_other() -> None:
 
 def test_a_size_that_fails_costs_only_itself() -> None:
     state, _ = searched(search_plan(replace(CALM, oom_size=200)))
-    found = answers(state)[0].evidence.measured
+    (found,) = answers(state)[0].report.resident.changes
     assert state.rows[Case("matmul", 200).key].status == "oom"
-    assert found.kind == RISES
-    assert found.ratio is not None
+    assert found.rises
     assert found.ratio <= 1.1
 
 
@@ -226,10 +223,9 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
     short = [row.comparison for row in state.rows.values() if row.case.size <= 1000]
     assert all(comparison is not None and comparison.low is not None for comparison in short)
     (answer,) = answers(state)
-    for found in (answer.evidence.measured, answer.evidence.worlds["end to end"]):
-        assert found.kind == RISES
-        assert found.ratio is not None
-        assert found.ratio <= 1.11
+    for found in (answer.report.resident, answer.report.with_copies):
+        assert found.kind == FROM
+        assert [change.ratio <= 1.11 for change in found.changes] == [True]
     finished = [event.case for event in again.of(CaseFinished)]
     assert len(finished) == len(set(finished)) <= 20
 
@@ -240,9 +236,8 @@ def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
     plan = search_plan(replace(laws, sync_ns=160_000.0, kernel_overhead_ns=40_000.0), max_size="2000")
     state, _ = searched(replace(plan, cases=tuple(case for case in plan.cases if case.size != 200)))
     (answer,) = answers(state)
-    assert answer.evidence.measured.kind == RISES
-    assert answer.evidence.measured.ratio is not None
-    assert answer.evidence.measured.ratio <= 1.1
+    assert answer.report.resident.kind == FROM
+    assert [change.ratio <= 1.1 for change in answer.report.resident.changes] == [True]
 
 
 def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:

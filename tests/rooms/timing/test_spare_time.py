@@ -11,10 +11,10 @@ import pytest
 from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Recorder, state_of
 
-from cpugpu_tui.decide.crossover import RISES
 from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CaseStarted, Plan, Simulation
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.render.sentences import cut_short
+from cpugpu_tui.report.segments import FROM
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
@@ -173,9 +173,9 @@ def surveyed_in(
 def test_the_workloads_of_a_survey_share_its_time_and_each_has_an_answer(fake_time: FakeTime) -> None:
     state, recorder = surveyed_in(fake_time, limit_s=12)
     assert fake_time.now_s == pytest.approx(12, abs=0.2)  # without a limit it takes 33
-    found = {answer.rows[0].case.workload: answer.evidence.measured for answer in answers(state)}
+    found = {answer.rows[0].case.workload: answer.report.resident for answer in answers(state)}
     assert set(found) == {"matmul", "fft", "sort"}
-    assert {each.kind for each in found.values()} == {RISES}
+    assert {each.kind for each in found.values()} == {FROM}
     assert cut_short(state)
     first = [event.case for event in recorder.of(CaseStarted) if event.case.startswith("matmul")][:2]
     assert [case.split("/")[2] for case in first] == ["16", "2048"]
@@ -187,7 +187,7 @@ def test_time_that_others_left_goes_to_the_workload_that_was_cut_short(fake_time
     assert [name for name, _ in groupby(started)][:3] == ["matmul", "fft", "sort"]
     assert started[::-1].index("matmul") < started[::-1].index("fft"), "its bracket was the widest"
     assert not recorder.of(CaseFailed)
-    assert all((answer.evidence.measured.ratio or 9) <= 1.1 for answer in answers(state))
+    assert all(change.ratio <= 1.1 for answer in answers(state) for change in answer.report.resident.changes)
 
 
 def test_first_sizes_that_a_share_was_too_short_for_come_last(fake_time: FakeTime) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed
 
-from cpugpu_tui.analysis.costs import END_TO_END
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover, changes_of
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.render.answers import answers
+from cpugpu_tui.render.answers import usable, world
 from cpugpu_tui.render.verdicts import OPEN_MARKS, row_marks
+from cpugpu_tui.report.report import report
+from cpugpu_tui.report.segments import NONE_TIMED
 
 SEEDS = (1, 2)
 
@@ -25,10 +27,10 @@ def surveys() -> Iterator[list[Surveyed]]:
 
 def found_in(survey: Surveyed, *, moved: bool) -> dict[str, Crossover]:
     """Return the crossovers by workload, with resident inputs or with copies."""
-    evidence = {answer.rows[0].case.workload: answer.evidence for answer in answers(survey.state)}
-    if not moved:
-        return {name: each.measured for name, each in evidence.items()}
-    return {name: each.worlds[END_TO_END] for name, each in evidence.items() if END_TO_END in each.worlds}
+    return {
+        each.sweep[0]: world(survey.state, usable(each.rows), END_TO_END if moved else RESIDENT)
+        for each in report(survey.state).answered if not moved or each.with_copies.kind != NONE_TIMED
+    }  # fmt: skip
 
 
 def ratios(surveys: list[Surveyed], *, moved: bool) -> list[float]:

@@ -25,13 +25,14 @@ from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuEr
 from cpugpu_tui.export.chart import draw
 from cpugpu_tui.machine.processes import adopt_orphans
 from cpugpu_tui.model import PAGEABLE, Event, Plan, RunFinished
-from cpugpu_tui.render.answers import answer_lines, answers
+from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
 from cpugpu_tui.render.verdicts import end_to_end, mark_lines, remark, row_marks
+from cpugpu_tui.report.report import report
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
@@ -271,12 +272,11 @@ class Result:
     @classmethod
     def of(cls, run: RunState) -> Result:
         """Return the result of a finished run."""
-        measured = next((answer.evidence.measured for answer in answers(run)), None)
-        low, high = (measured.low, measured.high) if measured is not None else (None, None)
+        change = next((each.resident.crossover for each in report(run).answered), None)
         where = next(iter(caller_lines(run)), OWN_PROCESS)
         return cls(
-            answer=" ".join(answer_lines(run)), point=measured.point if measured is not None else None,
-            bracket=(low, high) if low is not None and high is not None else None, where=where,
+            answer=" ".join(answer_lines(run)), point=change.point if change is not None else None,
+            bracket=(change.low, change.high) if change is not None else None, where=where,
             receipt=tuple(dict.fromkeys((where, *run_receipt(run)))),
             rows=tuple(_row(run, row) for row in sorted(run.rows.values(), key=lambda row: row.case.size)), run=run,
         )  # fmt: skip

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.answer import is_wide
 from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.decide.crossover import Crossover
@@ -26,6 +25,7 @@ from cpugpu_tui.model.quantities import size_text, tick_text, time_text
 from cpugpu_tui.render.crossover_words import point_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
+from cpugpu_tui.report import bars
 
 TEXT, MUTED, LINE, BAND = "#1b1b1b", "#5c5c5c", "#d4d4d4", "#9a9a9a"
 CPU, GPU, COPIES, GPU_2, COPIES_2, OTHER = "#1f5fa8", "#c0530a", "#00795a", "#7a3d8f", "#8a6d00", "#b03060"
@@ -43,8 +43,8 @@ LOOKS = {
 """Role of a curve → marker, dash and colour."""
 
 SURVEY_LOOKS = {
-    survey.CPU: ("CPU wins", CPU, ""), survey.OPEN: ("bracket, or no winner", LINE, ""),
-    survey.RESIDENT: ("GPU wins", GPU, "///"), survey.BOTH: ("GPU wins with copies too", COPIES, ""),
+    bars.CPU: ("CPU wins", CPU, ""), bars.OPEN: ("not decided", LINE, ""), bars.GAP: ("not timed", "none", ""),
+    bars.RESIDENT: ("GPU wins", GPU, "///"), bars.BOTH: ("GPU wins with copies too", COPIES, ""),
 }  # fmt: skip
 """Part of a workload's axis → words, colour and hatch."""
 

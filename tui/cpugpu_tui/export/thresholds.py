@@ -16,17 +16,17 @@ from typing import Any
 
 from cpugpu_tui import __version__
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.crossover import Crossover
-from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS
+from cpugpu_tui.decide.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
 from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
-from cpugpu_tui.model import LATENCY, PAGEABLE, OwnCode, SweepKey
-from cpugpu_tui.render.answers import usable, world
-from cpugpu_tui.report.report import axis_of
+from cpugpu_tui.model import OwnCode
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import SweepReport, sweep_report
+from cpugpu_tui.report.segments import UNKNOWN
 from cpugpu_tui.state.condition import no_core_lines
-from cpugpu_tui.state.state import Row, RunState, once
+from cpugpu_tui.state.state import RunState, once
 from cpugpu_tui.thresholds import (
     CPU,
     FACTS,
@@ -46,24 +46,23 @@ from cpugpu_tui.workloads.caller_code import CALLER
 SUFFIXES = {"json": ".json", "c": ".h", "env": ".env"}
 """Formats, with the suffix of their files."""
 
-RESIDENCE = {True: (RESIDENT, LATENCY), False: (END_TO_END, PAGEABLE)}
-"""Whether the inputs are on the GPU → key of its `WhatIf`, and metric of the GPU's time."""
+RESIDENCE = {True: RESIDENT, False: END_TO_END}
+"""Whether the inputs are on the GPU → key of its `WhatIf`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
     """A sweep of a run that has a winner."""
 
-    sweep: SweepKey
+    report: SweepReport
     resident: bool
     faster: tuple[Part, ...]
-    rows: Sequence[Row]
 
     @cached_property
     def fastest_ns(self) -> dict[int, float]:
         """Size → time of the faster device."""
-        timed = ((row.case.size, times_ns(row, resident=self.resident)) for row in usable(self.rows))
-        return {size: min(ns) for size, ns in timed if ns is not None}
+        timed = self.report.under(RESIDENCE[self.resident]).timed
+        return {size.size: min(size.cpu_ns, size.gpu_ns) for size in timed if size.cpu_ns and size.gpu_ns}
 
 
 def checked_format(name: str) -> str:
@@ -85,8 +84,9 @@ def thresholds_of(run: RunState) -> Thresholds:
         UnfitError: the run has no crossover and no winner at all.
     """
     assert run.run is not None
-    found = [Found(sweep, resident, faster, rows) for sweep, rows in run.sweeps.items() for resident in RESIDENCE
-             if (faster := parts_of(world(run, usable(rows), RESIDENCE[resident][0])))]  # fmt: skip
+    reports = [sweep_report(run, sweep) for sweep in run.sweeps]
+    found = [Found(each, resident, faster) for each in reports for resident in RESIDENCE
+             if (faster := parts_of(each.under(RESIDENCE[resident])))]  # fmt: skip
     if not found:
         raise UnfitError(
             "No thresholds: no size has a clear winner.",
@@ -95,12 +95,12 @@ def thresholds_of(run: RunState) -> Thresholds:
             or _out_of_time(run)
             or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
-    names, best = operations(run.run.plan.codes, [each.sweep[0] for each in found]), _best_variants(found)
+    sweeps = [each.report.sweep for each in found]
+    names, best = operations(run.run.plan.codes, [sweep[0] for sweep in sweeps]), _best_variants(found)
     entries = [
-        Threshold(names.get(each.sweep[0], each.sweep[0]), *each.sweep[1:], each.resident, each in best,
-                  axis_of(run, each.rows), each.faster)
-        for each in found
-    ]  # fmt: skip
+        Threshold(names.get(sweep[0], sweep[0]), *sweep[1:], each.resident, each in best, each.report.axis, each.faster)
+        for sweep, each in zip(sweeps, found, strict=True)
+    ]
     return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
 
 
@@ -156,12 +156,15 @@ def operation_of(code: OwnCode) -> str:
     return first + comma + values
 
 
-def parts_of(found: Crossover) -> tuple[Part, ...]:
-    """Return the ranges of neighbouring sizes with the same winner. Sizes without a winner count for none."""
-    decided = (point for point in found.points if point.comparison.winner is not None)
-    groups = [(winner, [point.size for point in points])
-              for winner, points in groupby(decided, lambda point: point.comparison.winner)]  # fmt: skip
-    return tuple((GPU if winner == GPU_WINS else CPU, sizes[0], sizes[-1]) for winner, sizes in groups)
+def parts_of(found: Condition) -> tuple[Part, ...]:
+    """Return the segments that have a winner, joined across gaps between sizes in which nothing speaks against it.
+
+    A program that obeys them loses at most 10 % at a size timed.
+    """
+    devices = {GPU_WINS: GPU, CPU_WINS: CPU}
+    known = [part for part in found.segments if part.reason not in UNKNOWN]
+    groups = [(winner, list(parts)) for winner, parts in groupby(known, lambda part: part.winner)]
+    return tuple((devices[winner], parts[0].first, parts[-1].last) for winner, parts in groups if winner is not None)
 
 
 def _best_variants(found: Sequence[Found]) -> list[Found]:
@@ -171,7 +174,7 @@ def _best_variants(found: Sequence[Found]) -> list[Found]:
     """
     forms: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
-        workload, _, dtype, threads = each.sweep
+        workload, _, dtype, threads = each.report.sweep
         forms.setdefault((workload, dtype, threads, each.resident), []).append(each)
     best = []
     for variants in forms.values():
@@ -180,13 +183,6 @@ def _best_variants(found: Sequence[Found]) -> list[Found]:
         is_clear = shared and fastest.fastest_ns[max(shared)] * (1 + EQUIVALENCE) < first.fastest_ns[max(shared)]
         best.append(fastest if is_clear else first)
     return best
-
-
-def times_ns(row: Row, *, resident: bool) -> tuple[float, float] | None:
-    """Return the times of CPU and GPU of a row, ns; None unless it has both."""
-    cpu = row.cpu.latency_ns if row.cpu is not None else None
-    gpu = row.gpu.median_ns(RESIDENCE[resident][1]) if row.gpu is not None else None
-    return (cpu, gpu) if cpu and gpu and row.comparison is not None else None
 
 
 def machine_of(run: RunState) -> dict[str, Any]:

@@ -54,12 +54,10 @@ def _unit(ns: float, least: float) -> tuple[str, float]:
 
 
 def size_text(size: int) -> str:
-    """Return a size: plain up to 99999, above with k, M or G if that is exact."""
-    if size < 100_000:
-        return str(size)
-    for factor, prefix in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if size % factor == 0:
-            return f"{size // factor}{prefix}"
+    """Return a size: `1,000`, `1,926,153`; whole millions and billions as `10M`, `2G`."""
+    for unit, prefix in ((10**9, "G"), (10**6, "M")):
+        if size and size % unit == 0:
+            return f"{size // unit:,}{prefix}"
     return f"{size:,}"
 
 
@@ -125,7 +123,7 @@ def named(axis: str, sign: str, size: int) -> str:
     first, noun = axis.split(" ")[0], noun_of(axis)
     noun = noun.removesuffix("s") if size == 1 else noun
     sign = "" if sign == "=" and len(first) != 1 else sign
-    return " ".join(filter(None, (sign, f"{size:,}", noun) if noun else (first, sign, f"{size:,}")))
+    return " ".join(filter(None, (sign, size_text(size), noun) if noun else (first, sign, size_text(size))))
 
 
 def noun_of(axis: str) -> str:

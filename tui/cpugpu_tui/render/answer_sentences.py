@@ -1,6 +1,6 @@
 """The answer in at most three sentences, then its reasons: the largest cost, other costs, and the paper's clock.
 
-The answer says from which size the GPU wins, by how much at the largest, and the same with copies.
+The answer says where the GPU wins, by how much at the largest size, and the same with copies.
 """
 
 from __future__ import annotations
@@ -8,112 +8,72 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.answer import (
-    WITHIN,
-    Evidence,
-    Printed,
-    decided_points,
-    half_width,
-    is_close,
-    not_judged,
+from cpugpu_tui.analysis.answer import Printed
+from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, Decomposition
+from cpugpu_tui.model.quantities import count_of, factor, faster, percent, size_text, time_text
+from cpugpu_tui.render.sweep_words import WITHIN, ends_text, interval_text, leader, reason_words, who_wins
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import SweepReport
+from cpugpu_tui.report.segments import (
+    ALL_EQUAL,
+    ALWAYS,
+    CLOSE,
+    CPU,
+    EQUAL,
+    GPU,
+    NEVER,
+    NONE_TIMED,
+    NOT_DECIDED,
+    UP_TO,
+    Size,
 )
-from cpugpu_tui.analysis.costs import CAUSES, END_TO_END, NO_LAUNCH, ONE_THREAD, PINNED, Decomposition
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint
-from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.decide.verdict import TIE, Comparison
-from cpugpu_tui.model.quantities import count_of, factor, faster, joined, named, percent, plus_minus, time_text
-from cpugpu_tui.render.crossover_words import MOST_NAMED, exceptions, open_words, range_text, where
 
 
-def sentences(evidence: Evidence) -> tuple[str, ...]:
+def sentences(found: SweepReport) -> tuple[str, ...]:
     """Return the answer, then a line each for cause, counterfactuals and the paper's clock, if known."""
-    lines = [verdict_sentence(evidence)]
-    if evidence.measured.points:
-        lines += [cause_sentence(evidence), counterfactual_sentence(evidence), clock_sentence(evidence.printed)]
+    lines = [verdict_sentence(found)]
+    if found.resident.kind != NONE_TIMED:
+        lines += [cause_sentence(found), counterfactual_sentence(found), clock_sentence(found.printed)]
     return tuple(sentence for sentence in lines if sentence)
 
 
 # ------------------------------------------------------------------ the answer
 
 
-def verdict_sentence(evidence: Evidence) -> str:
+def verdict_sentence(found: SweepReport) -> str:
     """Return the answer: at most three sentences, in one line."""
-    found = evidence.measured
-    if not found.points:
+    resident, moved = found.resident, found.with_copies
+    timed = resident.timed
+    if not timed:
         return "No size has been timed on both devices yet."
-    threads = evidence.threads
-    rival = count_of(threads, "CPU thread") if threads else "the CPU"
-    subject = "it" if len(found.points) > 1 and _leader(found) == "the GPU" else "the GPU"
-    sentences = [who_wins(found, evidence.axis)] if len(found.points) > 1 else []
-    sentences += [] if sentences and _is_even(found) else [_at_largest(found, subject, rival)]
-    moved = evidence.worlds.get(END_TO_END)
-    if moved is not None and moved.points:
-        sentences.append(f"including copies, {_including_copies(moved, evidence)}")
+    rival = count_of(found.threads, "CPU thread") if found.threads else "the CPU"
+    subject = "it" if len(timed) > 1 and leader(resident) == GPU else "the GPU"
+    sentences = [who_wins(resident, found.axis)] if len(timed) > 1 else []
+    if not sentences or resident.kind not in (ALL_EQUAL, NOT_DECIDED):
+        sentences.append(_at_largest(timed, subject, rival))
+    if moved.kind != NONE_TIMED:
+        sentences.append(f"including copies, {_including_copies(moved, found)}")
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)
 
 
-def _leader(found: Crossover) -> str:
-    """Return the subject of a sentence about a sweep; empty without a winner."""
-    if not decided_points(found):
-        return ""
-    return "the CPU" if found.kind == NEVER else "the GPU"
+def _at_largest(timed: Sequence[Size], subject: str, rival: str) -> str:
+    """Return the speedup at the largest size; if that has no winner, also at the largest size that has one."""
+    decided = [size for size in timed if size.winner is not None or size.judgement == EQUAL]
+    if not decided or decided[-1] is timed[-1]:
+        return at_text(timed[-1], subject, rival)
+    return f"{at_text(decided[-1], subject, rival)}; {at_text(timed[-1], 'the GPU')}"
 
 
-def who_wins(found: Crossover, axis: str, subject: str = "", verb: str = "wins") -> str:
-    """Return who wins where: `the GPU wins from n ≈ 205 (192–213)`, or why nobody does."""
-    if not decided_points(found):
-        return _without_winner(found.points)
-    subject = subject or _leader(found)
-    if found.kind != NEVER:
-        return f"{subject} {verb} {where(found, axis, with_bracket=True)}"
-    decided = decided_points(found)
-    is_from_start = decided[0] is found.points[0]
-    span = f"up to {named(axis, '=', decided[-1].size)}" if is_from_start else range_text(found)
-    return f"{subject} {verb} {span}{exceptions(found)}"
-
-
-def _without_winner(points: Sequence[SweepPoint]) -> str:
-    """Return why no size of a sweep has a winner, grouped by reason."""
-    if all(point.comparison.verdict == TIE for point in points):
-        return f"CPU and GPU are equally fast ({WITHIN}) at every size"
-    if all(half_width(point.comparison) is None for point in points):
-        return f"no size was judged: each has fewer than {MIN_ROUNDS} rounds"
-    groups: dict[str, list[int]] = {}
-    for point in points:
-        is_even = point.comparison.verdict == TIE
-        words = "not judged" if not_judged(point.comparison) and not is_even else open_words(point.comparison)
-        groups.setdefault(words, []).append(point.size)
-    parts = [
-        f"{words} at {joined([f'{size:,}' for size in sizes]) if len(sizes) <= MOST_NAMED else f'{len(sizes)} sizes'}"
-        for words, sizes in groups.items()
-    ]
-    return f"no size has a winner: {'; '.join(parts)}"
-
-
-def _at_largest(found: Crossover, subject: str, rival: str) -> str:
-    """Return the speedup at the largest size; if that was not judged, also at the largest size with a winner."""
-    largest = found.points[-1]
-    decided = decided_points(found)
-    if not not_judged(largest.comparison) or not decided or decided[-1] is largest:
-        return _at(largest, subject, rival)
-    return f"{_at(decided[-1], subject, rival)}; {_at(largest, subject)}"
-
-
-def _is_even(found: Crossover) -> bool:
-    """Whether every size is equally fast or too close to call, so that the first sentence says it all."""
-    return all(is_close(point.comparison) for point in found.points)
-
-
-def _including_copies(moved: Crossover, evidence: Evidence) -> str:
+def _including_copies(moved: Condition, found: SweepReport) -> str:
     """Return the result including copies, to follow the sentences about inputs on the GPU."""
-    measured = "the GPU" if len(evidence.measured.points) == 1 else _leader(evidence.measured)
-    if len(moved.points) == 1:
-        return _at(moved.points[0], "it" if measured == "the GPU" else "the GPU", brief=True)
-    text = who_wins(moved, evidence.axis, "it" if _leader(moved) == measured == "the GPU" else "")
-    if _is_even(moved):
+    timed, resident = moved.timed, leader(found.resident)
+    if len(timed) == 1:
+        return at_text(timed[0], "it" if resident == GPU else "the GPU")
+    text = who_wins(moved, found.axis, "it" if leader(moved) == resident == GPU else "")
+    if moved.kind in (ALL_EQUAL, NOT_DECIDED):
         return text
-    whose = "it" if (_leader(moved) or measured) == "the GPU" else "the GPU"
-    return f"{text}; {_at(moved.points[-1], whose, brief=True)}"
+    last = moved.decided[-1]
+    return f"{text}; {at_text(last, 'it' if leader(moved) == GPU else 'the GPU')}"
 
 
 def so_far(sentence: str) -> str:
@@ -122,40 +82,53 @@ def so_far(sentence: str) -> str:
     return f"So far, {sentence if is_name else sentence[0].lower() + sentence[1:]}"
 
 
-def _aside(comparison: Comparison) -> str:
-    """Return the interval of a speedup, or why it has none, to follow in brackets."""
-    reason, spread = not_judged(comparison), half_width(comparison)
-    if comparison.faster and reason:
-        return f"timed this way in only {reason}, too few for a ± value"
-    return f"{reason}, not judged" if reason else plus_minus(spread or 0.0)
-
-
-def _at(point: SweepPoint, subject: str, rival: str = "", *, brief: bool = False) -> str:
-    """Return `at 2,048 it is 35.8× faster (± 4.2 %) than 16 CPU threads`; `brief` leaves out the interval."""
-    found, size = point.comparison, f"{point.size:,}"
-    if found.verdict == TIE:
-        return f"at {size} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
-    if is_close(found):
-        return f"at {size} {'it is' if subject == 'it' else 'CPU and GPU are'} too close to call ({_aside(found)})"
-    aside = "" if brief and not not_judged(found) else f" ({_aside(found)})"
+def at_text(size: Size, subject: str, rival: str = "") -> str:
+    """Return `at 2,048 it is 35.8× faster (± 4.2 %) than 16 CPU threads`, or why the size has no winner."""
+    found, at = size.comparison, f"at {size_text(size.size)}"
+    assert found is not None
     than = f" than {rival}" if rival else ""
-    return f"at {size} {subject} is {faster(found.speedup)}{aside}{than}"
+    if size.judgement == EQUAL:
+        return f"{at} {subject} is as fast as {rival or 'the CPU'} ({WITHIN})"
+    if size.rounds is not None and found.low is None:
+        few = "" if size.winner is not None else ", too few to judge"
+        return f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}{few}"
+    shown = interval_text(found)
+    if size.winner is None:
+        why = "it is too close to call" if size.reason == CLOSE else f"no winner is decided ({reason_words(size)})"
+        ends = range_words(found.low, found.high) if shown and found.low and found.high else faster(found.speedup)
+        return f"{at} {why}: the GPU is {ends}"
+    if shown.endswith("×") and found.speedup < 1 and found.low and found.high:
+        shown = ends_text(1 / found.high, 1 / found.low)
+    return f"{at} {subject} is {faster(found.speedup)}{f' ({shown})' if shown else ''}{than}"
+
+
+def range_words(low: float, high: float) -> str:
+    """Return both ends of a speedup in words: `34.0–40.1× faster`, `1.20× slower to 1.50× faster`."""
+    if low >= 1:
+        return f"{ends_text(low, high)} faster"
+    if high <= 1:
+        return f"{ends_text(1 / high, 1 / low)} slower"
+    return f"{faster(low)} to {faster(high)}"
 
 
 # ------------------------------------------------------------------ its reasons
 
 
-def cause_sentence(evidence: Evidence) -> str:
+def cause_sentence(found: SweepReport) -> str:
     """Return the largest part of the GPU's time at the smallest size; empty if that was not measured."""
-    smallest = evidence.measured.points[0]
+    smallest = found.resident.timed[0]
+    resident, moved = found.cause(moved=False), found.cause(moved=True)
     parts = []
-    if evidence.resident is not None:
-        slower = f"At {smallest.size:,} the GPU is {faster(smallest.comparison.speedup)}"
-        parts.append(f"{slower}: {_cause(evidence.resident, of='its ')}.")
-    if evidence.moved is not None:
-        where = "" if parts else f" at {smallest.size:,}"
-        is_same = evidence.resident is not None and evidence.resident.largest[0] == evidence.moved.largest[0]
-        parts.append(f"Including copies, {_cause(evidence.moved, 'it' if is_same else '')}{where}.")
+    at = f"t {size_text(smallest.size)}"
+    if resident is not None:
+        is_known = smallest.winner is not None and smallest.comparison is not None
+        slower = f" the GPU is {faster(smallest.comparison.speedup)}:" if is_known and smallest.comparison else ","
+        owner = "its " if is_known else "the GPU's "
+        parts.append(f"A{at}{slower} {_cause(resident, of=owner)}.")
+    if moved is not None:
+        where = "" if parts else f" a{at}"
+        is_same = resident is not None and resident.largest[0] == moved.largest[0]
+        parts.append(f"Including copies, {_cause(moved, 'it' if is_same else '')}{where}.")
     return " ".join(parts)
 
 
@@ -179,25 +152,17 @@ COUNTERFACTUALS = (
 )
 
 
-def counterfactual_sentence(evidence: Evidence) -> str:
-    """Return the crossover without launch overhead, with copies from pinned memory, and against one thread."""
+def counterfactual_sentence(found: SweepReport) -> str:
+    """Return where the GPU would win without launch overhead, with pinned memory, and against one thread."""
     parts = []
     for key, condition in COUNTERFACTUALS:
-        world = evidence.worlds.get(key)
-        base = evidence.worlds.get(END_TO_END) if key == PINNED else evidence.measured
-        if world is None or not _says_something(world, base):
+        world, base = found.under(key), found.with_copies if key == PINNED else found.resident
+        if world.kind in (NONE_TIMED, NOT_DECIDED, ALL_EQUAL) or world.kind == base.kind == ALWAYS:
             continue
-        even = "even " if base is not None and base.kind == world.kind == NEVER else ""
-        words = f"{even}{condition} {who_wins(world, evidence.axis, verb='would win')}"
+        even = "even " if leader(world) == CPU and base.kind in (NEVER, UP_TO) else ""
+        words = f"{even}{condition} {who_wins(world, found.axis, verb='would win')}"
         parts.append(f"{words[0].upper()}{words[1:]}.")
     return " ".join(parts)
-
-
-def _says_something(world: Crossover, base: Crossover | None) -> bool:
-    """Whether a world has a winner and differs from the base."""
-    if world.changes == 0 and world.kind not in (ALWAYS, NEVER):
-        return False
-    return base is None or world.kind != ALWAYS or base.kind != ALWAYS
 
 
 def clock_sentence(printed: tuple[Printed, ...]) -> str:
@@ -207,7 +172,7 @@ def clock_sentence(printed: tuple[Printed, ...]) -> str:
     if worst is None or worst.gpu_waited_ns < 2 * worst.gpu_ns:
         return ""
     off = factor(worst.gpu_waited_ns / worst.gpu_ns)
-    return f"Timed the paper's way, {_claim(usable)}. The paper's error reaches {off} at {worst.size:,}."
+    return f"Timed the paper's way, {_claim(usable)}. The paper's error reaches {off} at {size_text(worst.size)}."
 
 
 def _claim(printed: list[Printed]) -> str:
@@ -215,7 +180,7 @@ def _claim(printed: list[Printed]) -> str:
     last, first = printed[-1], None
     for each in printed:
         first = (each.size if first is None else first) if each.gpu_ns < each.cpu_ns else None
-    text = f"{faster(last.cpu_ns / last.gpu_ns)} at {last.size:,}"
+    text = f"{faster(last.cpu_ns / last.gpu_ns)} at {size_text(last.size)}"
     if first is None or first == last.size:
         return f"the GPU seems {text}"
-    return f"the GPU seems to win from {first:,} and to be {text}"
+    return f"the GPU seems to win from {size_text(first)} and to be {text}"

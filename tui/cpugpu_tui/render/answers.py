@@ -1,21 +1,18 @@
-"""The answer of each sweep of a run, derived from its state and never stored."""
+"""The answer of each sweep of a run in words, made of its report and never stored."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis import survey
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.answer import Evidence, not_judged
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.crossover import RISES, Crossover, SweepPoint, crossover
-from cpugpu_tui.model.quantities import faster, joined
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.model.quantities import faster, joined, size_text
 from cpugpu_tui.render.answer_sentences import sentences, so_far
-from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.gpus import (
     described,
     gpu_sentences,
@@ -26,45 +23,59 @@ from cpugpu_tui.render.gpus import (
     several,
     span,
 )
-from cpugpu_tui.render.survey_sentences import survey_sentences
-from cpugpu_tui.report.report import axis_of, decomposition_of, is_column, printed, threads_in_force
+from cpugpu_tui.render.survey_sentences import Named, classes_of, survey_sentences
+from cpugpu_tui.render.sweep_words import point_size, reason_words, where
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import SweepReport, is_column, report, threads_in_force
+from cpugpu_tui.report.segments import (
+    ALL_EQUAL,
+    ALWAYS,
+    CLASSES,
+    FALLS,
+    FROM,
+    GPU,
+    NEVER,
+    NONE_TIMED,
+    SEVERAL,
+    TOO_FEW,
+    UNDECIDED,
+    WITHIN,
+)
 from cpugpu_tui.state.condition import no_core_lines
-from cpugpu_tui.state.state import Row, RunState, once, threads_of
+from cpugpu_tui.state.state import Row, RunState, once
 from cpugpu_tui.workloads.contract import REGISTRY
 from cpugpu_tui.workloads.presets import PRESETS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answer:
     """The answer of one sweep."""
 
     name: str
     """Workload and variant, except `default`; with the dtype if the run has several."""
-    evidence: Evidence
+    report: SweepReport
     sentences: tuple[str, ...]
     """Most important first; at least one."""
-    rows: tuple[Row, ...] = field(default=(), compare=False, repr=False)
-    """All rows of its sweep, including those without a result."""
-    gpu: model.Device | None = None
-    """The GPU that it is about; None if the run has only one."""
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """All rows of its sweep, including those without a result."""
+        return self.report.rows
+
+    @property
+    def gpu(self) -> model.Device | None:
+        """The GPU that it is about; None if the run has only one."""
+        return self.report.gpu
 
 
 def answers(run: RunState) -> tuple[Answer, ...]:
     """Return the answer of each sweep with a size timed on both devices, for each of several GPUs."""
-    if several(run):
-        return tuple(replace(answer, gpu=gpu) for gpu in run.gpus for answer in answers(run.on(gpu.name)))
-    found = []
-    for sweep, rows in run.sweeps.items():
-        if not is_column(run, sweep) and any(row.comparison is not None for row in usable(rows)):
-            evidence = evidence_of(run, rows)
-            found.append(Answer(_name(run, rows[0]), evidence, sentences(evidence), rows))
-    return tuple(sorted(found, key=lambda answer: survey.place(answer.evidence)) if is_survey(run) else found)
+    return tuple(Answer(_name(run, each), each, sentences(each)) for each in report(run).answered)
 
 
 def is_survey(run: RunState) -> bool:
     """Whether a run searches many workloads, which share its time."""
-    search = run.plan.search
-    return search is not None and search.is_survey and has_sweeps(run)
+    return report(run).is_survey
 
 
 @once
@@ -81,20 +92,36 @@ def survey_data(run: RunState) -> list[dict[str, Any]]:
     return [
         {
             "gpu": gpu or (run.gpu.name if run.gpu is not None else None),
-            "resident": survey.by_kind((name, each.measured) for name, each in found),
-            "with_copies": survey.by_kind((name, survey.copied(each)) for name, each in found),
+            "resident": _by_kind(classes_of(found, RESIDENT)),
+            "with_copies": _by_kind(classes_of(found, END_TO_END)),
+            "classes": {
+                name: {kind: classes_of(found, key).get(kind, []) for kind in CLASSES}
+                for name, key in (("resident", RESIDENT), ("with_copies", END_TO_END))
+            },
             "sentences": survey_sentences(found),
         }
         for gpu, found in _surveyed(run).items()
     ]
 
 
-def _surveyed(run: RunState) -> dict[str, list[tuple[str, Evidence]]]:
-    """Return GPU (empty if the run has only one) → workloads of a survey with their evidence."""
-    found: dict[str, list[tuple[str, Evidence]]] = {}
+def _by_kind(classes: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return the classes in the four groups of older versions."""
+    groups: dict[str, list[str]] = {"always": [], "never": [], "depends on size": [], "no winner": []}
+    own = {ALWAYS: "always", NEVER: "never", NONE_TIMED: ""} | dict.fromkeys(
+        (FROM, WITHIN, SEVERAL, FALLS), "depends on size"
+    )
+    for kind, names in classes.items():
+        if group := own.get(kind, "no winner"):
+            groups[group] += names
+    return groups
+
+
+def _surveyed(run: RunState) -> dict[str, Named]:
+    """Return GPU (empty if the run has only one) → workloads of a survey with their reports."""
+    found: dict[str, list[tuple[str, SweepReport]]] = {}
     for answer in leading_answers(run) if is_survey(run) else ():
-        found.setdefault(answer.gpu.name if answer.gpu is not None else "", []).append((answer.name, answer.evidence))
-    return found
+        found.setdefault(answer.gpu.name if answer.gpu is not None else "", []).append((answer.name, answer.report))
+    return dict(found)
 
 
 def _left_out(run: RunState) -> tuple[str, ...]:
@@ -189,19 +216,20 @@ def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]
 
 def _others(found: Sequence[Answer]) -> str:
     """Return where the other GPUs of a model win, in one sentence; as a range if all win from some size."""
-    names = {answer.gpu.name: answer.evidence.measured for answer in found if answer.gpu is not None}
-    last = max(each.points[-1].size for each in names.values())
-    at_last = [each.points[-1].comparison.speedup for each in names.values() if each.points[-1].size == last]
-    speedups = _speedups(sorted(at_last))
+    names = {answer.gpu.name: answer.report.resident for answer in found if answer.gpu is not None}
+    largest = [each.timed[-1] for each in names.values()]
+    last = max(size.size for size in largest)
+    speedups = _speedups(sorted(s.comparison.speedup for s in largest if s.size == last and s.comparison is not None))
     places: dict[str, list[str]] = {}
     for name, each in names.items():
         places.setdefault(where(each), []).append(name)
-    points = sorted(each.point for each in names.values() if each.kind == RISES and each.point is not None)
+    points = [each.crossover for each in names.values() if each.kind == FROM and each.crossover is not None]
     if len(points) == len(names) and len(places) > 1:
-        places = {f"from {span([f'≈ {point:,.0f}' for point in points])}": list(names)}
+        sizes = sorted(map(point_size, points))
+        places = {f"from {span([f'≈ {size_text(size)}' for size in sizes])}": list(names)}
     (place, gpus), *others = places.items()
     parts = [f"On {listed(gpus)} the GPU wins {place}", *(f"on {listed(each)} {place}" for place, each in others)]
-    return f"{'; '.join(parts)}; at {last:,} it is {speedups}."
+    return f"{'; '.join(parts)}; at {size_text(last)} it is {speedups}."
 
 
 def _speedups(rising: Sequence[float]) -> str:
@@ -234,42 +262,55 @@ def _without_answer(run: RunState) -> tuple[str, ...]:
 
 
 def as_data(run: RunState) -> list[dict[str, Any]]:
-    """Return the answers as JSON values: sentences, crossovers with brackets, and the judged sizes."""
+    """Return the answers as JSON values: sentences, crossovers with brackets, segments, and the judged sizes."""
     return [
         {
             "sweep": answer.name,
             "gpu": answer.gpu.name if answer.gpu is not None else run.gpu.name if run.gpu is not None else None,
-            "threads": answer.evidence.threads,
-            "not_compared": _not_compared(answer.rows),
+            "threads": answer.report.threads,
+            "not_compared": [
+                {"size": size.size, "reason": size.reason} for size in answer.report.resident.sizes if not size.is_timed
+            ],
             "sentences": list(answer.sentences),
-            "crossover": crossover_data(answer.evidence.measured),
-            "what_if": {key: crossover_data(found) for key, found in answer.evidence.worlds.items()},
+            "crossover": condition_data(answer.report.resident),
+            "what_if": {key: condition_data(found) for key, found in answer.report.conditions.items()},
         }
         for answer in answers(run)
     ]
 
 
-def crossover_data(found: Crossover) -> dict[str, Any]:
-    """Return a crossover as JSON values, with the span of judged sizes in place of its points."""
-    data = found._asdict()
-    del data["points"]
-    reasons = {point.size: not_judged(point.comparison) for point in found.points}
-    judged = [size for size, reason in reasons.items() if not reason]
-    data["judged"] = {
-        "smallest": min(judged, default=None),
-        "largest": max(judged, default=None),
-        "not_judged": [{"size": size, "reason": reason} for size, reason in reasons.items() if reason],
-    }
-    return data
+def condition_data(found: Condition) -> dict[str, Any]:
+    """Return the judgement of a sweep under a condition as JSON values."""
+    last = found.crossover
+    wins = [size.size for size in found.decided if size.winner == GPU]
+    judged = [size.size for size in found.timed if size.judgement != UNDECIDED]
+    return {
+        "kind": _older_kind(found), "low": last.low if last else None, "high": last.high if last else None,
+        "point": last.point if last else None, "first_win": min(wins, default=None), "changes": len(found.changes),
+        "rises": last.rises if last else bool(wins), "class": found.kind,
+        "brackets": [change._asdict() for change in found.changes],
+        "segments": [
+            {"winner": part.judgement, "reason": part.reason or None, "first": part.first, "last": part.last,
+             "sizes": list(part.sizes), "inside": list(part.inside),
+             "cost_at_most": part.cost if part.cost < float("inf") else None} for part in found.segments
+        ],
+        "judged": {
+            "smallest": min(judged, default=None), "largest": max(judged, default=None),
+            "not_judged": [
+                {"size": size.size, "reason": reason_words(size), "code": size.reason}
+                for size in found.timed if size.judgement == UNDECIDED
+            ],
+        },
+    }  # fmt: skip
 
 
-def _not_compared(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return the sizes without times on both devices, with the reason, as JSON values."""
-    return [
-        {"size": row.case.size, "reason": "no core" if row.is_starved else row.status}
-        for row in sorted(rows, key=lambda row: row.case.size)
-        if row.comparison is None or not _is_usable(row)
-    ]
+def _older_kind(found: Condition) -> str:
+    """Return the kind of a sweep in the words of older versions."""
+    if found.changes:
+        return "several" if len(found.changes) > 1 else "crossover" if found.changes[0].rises else "falls behind"
+    kinds = {ALWAYS: "always", NEVER: "never", ALL_EQUAL: "ties", NONE_TIMED: "nothing timed"}
+    is_few = found.timed and all(size.reason == TOO_FEW for size in found.timed)
+    return kinds.get(found.kind, "too few rounds" if is_few else "undecided")
 
 
 def usable(rows: Sequence[Row]) -> list[Row]:
@@ -279,22 +320,6 @@ def usable(rows: Sequence[Row]) -> list[Row]:
 
 def _is_usable(row: Row) -> bool:
     return row.status in ("active", "ok")
-
-
-def evidence_of(run: RunState, rows: Sequence[Row]) -> Evidence:
-    """Return the numbers behind the answer about one sweep."""
-    rows = sorted(usable(rows), key=lambda row: row.case.size)
-    worlds = {what_if.key: world(run, rows, what_if.key) for what_if in WHAT_IFS}
-    smallest = next((row for row in rows if row.comparison is not None), None)
-    return Evidence(
-        measured=worlds[RESIDENT],
-        threads=threads_of(rows),
-        worlds={key: found for key, found in worlds.items() if found.points},
-        resident=decomposition_of(smallest, moved=False) if smallest is not None else None,
-        moved=decomposition_of(smallest, moved=True) if smallest is not None else None,
-        printed=tuple(found for row in rows if (found := printed(row)) is not None),
-        axis=axis_of(run, rows),
-    )
 
 
 def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
@@ -325,6 +350,6 @@ def row_with_threads(run: RunState, row: Row, threads: int) -> Row | None:
     return None
 
 
-def _name(run: RunState, row: Row) -> str:
-    dtypes = {other.case.dtype for other in run.rows.values()}
-    return f"{row.case.name} {row.case.dtype}" if len(dtypes) > 1 else row.case.name
+def _name(run: RunState, found: SweepReport) -> str:
+    case, dtypes = found.rows[0].case, {other.case.dtype for other in run.rows.values()}
+    return f"{case.name} {case.dtype}" if len(dtypes) > 1 else case.name

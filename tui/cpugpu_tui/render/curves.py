@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.analysis.survey import UNCLEAR, Part, copied, kind_of, parts
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover
+from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines, world
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.crossover_words import open_sweep_words, where
 from cpugpu_tui.render.gpus import listed, models_of, several
+from cpugpu_tui.render.sweep_words import where
+from cpugpu_tui.report.bars import Part, parts_of
 from cpugpu_tui.report.report import axis_of, is_column
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, threads_of
@@ -90,12 +90,11 @@ def survey_chart(run: RunState) -> SurveyChart | None:
         return None
     bars = []
     for answer in leading_answers(run):
-        found, moved = answer.evidence.measured, copied(answer.evidence)
-        fixed = {ALWAYS: "always", NEVER: "never", UNCLEAR: open_sweep_words(found)}
-        words = fixed.get(kind_of(found)) or where(found, answer.evidence.axis)
-        words += f", with copies {where(moved)}" if moved.low is not None else ""
-        ends = found.points[0].size, found.points[-1].size
-        bars.append(SurveyBar(named_on(answer), ends, parts(answer.evidence), words))
+        found, moved = answer.report.resident, answer.report.with_copies
+        words = where(found, answer.report.axis)
+        words += f", with copies {where(moved)}" if moved.changes else ""
+        timed = found.timed
+        bars.append(SurveyBar(named_on(answer), (timed[0].size, timed[-1].size), parts_of(answer.report), words))
     return SurveyChart(run.plan.name, tuple(bars), (" ".join(lines[:2]),))
 
 

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from cpugpu_tui.analysis import survey
-from cpugpu_tui.analysis.answer import is_wide, not_judged
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, RISES, Crossover
 from cpugpu_tui.decide.next_size import next_size
-from cpugpu_tui.decide.verdict import CPU_WINS
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
-from cpugpu_tui.model.quantities import count_of, factor, percent, size_text
+from cpugpu_tui.model.quantities import count_of, percent, size_text
 from cpugpu_tui.render.answers import (
     Answer,
     answer_lines,
@@ -27,9 +23,11 @@ from cpugpu_tui.render.answers import (
     world,
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
-from cpugpu_tui.render.crossover_words import open_sweep_words, speedup_text, where
 from cpugpu_tui.render.gpus import device_texts
+from cpugpu_tui.render.sweep_words import bracket_text, reason_words, span_text, speedup_text, where
 from cpugpu_tui.render.verdicts import mark_lines
+from cpugpu_tui.report import bars
+from cpugpu_tui.report.segments import NONE_TIMED, Size
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 
@@ -166,28 +164,34 @@ def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: in
         most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
         crossing = world(run, usable(rows), key)
         if len(tried) < most and next_size(crossing.points, tried, search.ratio) is not None:
-            found.append(f"{words}{crossing.low:,}–{crossing.high:,}")
+            found.append(f"{words}{span_text(crossing.low or 0, crossing.high or 0)}")
     return found
 
 
 # ------------------------------------------------------------------ answer table
 
 
-NAME, FROM, BRACKET, LARGEST, COPIES, LIMIT = (
-    "workload", "GPU wins from", "bracket", "speedup at the largest", "with copies, at the largest", "limited by"
+NAME, WHERE, SIZES, BRACKET, LARGEST, COPIES, LIMIT = (
+    "workload", "GPU wins", "sizes", "bracket", "speedup at the largest", "with copies, at the largest", "limited by"
 )  # fmt: skip
 
-SIGNS = {survey.CPU: "░", survey.OPEN: "│", survey.RESIDENT: "▓", survey.BOTH: "█"}
+SIGNS = {bars.CPU: "░", bars.OPEN: "?", bars.GAP: "·", bars.RESIDENT: "▓", bars.BOTH: "█"}
 """Part of a workload's axis → its sign in the picture of a survey."""
 
-PICTURE = "{cpu} CPU {open} ? {resident} GPU {both} with copies".format_map(SIGNS)
+PICTURE = "{cpu} CPU {open} open {resident} GPU {both} also with copies".format_map(SIGNS)
 """Heading of the picture, which explains its signs."""
+
+LEGEND = (
+    "Bars: the sizes timed, smallest to largest, on a logarithmic axis. {cpu} the CPU wins. {resident} the GPU wins"
+    " with its inputs there, {both} also with copies. {open} not decided. {gap} between sizes that are too"
+    " far apart to speak of those between them."
+).format_map(SIGNS)
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 """Columns that narrow terminals may omit, most important first."""
 
-OPTIONAL_IN_SURVEY = (PICTURE, COPIES, BRACKET, LARGEST, LIMIT)
-"""The same for a survey, which alone has the picture."""
+OPTIONAL_IN_SURVEY = (PICTURE, SIZES, COPIES, BRACKET, LARGEST, LIMIT)
+"""The same for a survey, which alone has the picture and the sizes of its axis."""
 
 GAP = 2
 
@@ -206,7 +210,7 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
     widths[NAME] = max(widths[NAME], len(NAME + live))
     head = {name: spell(name) for name in names} | {NAME: NAME + live}
     lines = (_line(row, widths) for row in (head, *rows))
-    # The range of `every size (1–1,024)` goes as a whole, because a cut number misleads.
+    # The range of `at every size timed (1–1,024)` goes as a whole, because a cut number misleads.
     return tuple(line if len(line) <= width else line.partition(" (")[0][:width] for line in lines)
 
 
@@ -223,7 +227,7 @@ def _line(cells: Mapping[str, str], widths: Mapping[str, int]) -> str:
 def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, without empty ones. Whole columns are omitted, because a cut number misleads."""
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) + GAP for name in rows[0]}
-    chosen = {NAME, FROM}
+    chosen = {NAME, WHERE}
     for name in OPTIONAL_IN_SURVEY if PICTURE in rows[0] else OPTIONAL:
         holds_something = any(row[name] not in (NONE, "-") for row in rows)
         if holds_something and sum(widths[each] for each in (*chosen, name)) - GAP <= width:
@@ -232,67 +236,24 @@ def _fitting(rows: Sequence[Mapping[str, str]], width: int) -> list[str]:
 
 
 def _cells(run: RunState, answer: Answer) -> dict[str, str]:
-    found, moved = answer.evidence.measured, answer.evidence.worlds.get(END_TO_END)
-    picture = {PICTURE: _picture(survey.parts(answer.evidence))} if is_survey(run) else {}
+    found, moved = answer.report.resident, answer.report.with_copies
+    timed = found.timed
+    picture = {
+        PICTURE: "".join(SIGNS[kind] for kind in bars.cells_of(answer.report, len(PICTURE))),
+        SIZES: span_text(timed[0].size, timed[-1].size),
+    } if is_survey(run) else {}  # fmt: skip
     return {
-        NAME: named_on(answer), **picture, FROM: _from(found, answer.evidence.axis if picture else ""),
-        BRACKET: _bracket(found), LARGEST: _at_largest(found),
-        COPIES: NONE if moved is None or not moved.points else _moved(moved), LIMIT: _limit(run, answer),
+        NAME: named_on(answer), **picture, WHERE: where(found, answer.report.axis if picture else ""),
+        BRACKET: NONE if found.crossover is None else bracket_text(found.crossover), LARGEST: _at_largest(timed[-1]),
+        COPIES: NONE if moved.kind == NONE_TIMED else f"{where(moved)}; {_at_largest(moved.timed[-1])}",
+        LIMIT: _limit(run, answer),
     }  # fmt: skip
 
 
-def _picture(parts: Sequence[survey.Part]) -> str:
-    """Return a workload's axis in cells. A bracket is seen however narrow it is; else a cell's first part counts."""
-    cells = len(PICTURE)
-    inside = (
-        [part.kind for part in parts if part.start * cells < cell + 1 and part.end * cells > cell]
-        for cell in range(cells)
-    )
-    return "".join(SIGNS[survey.OPEN if survey.OPEN in kinds else kinds[0]] for kinds in inside if kinds)
-
-
-def _size(size: int) -> str:
-    return size_text(size) if size >= 100_000 else f"{size:,}"
-
-
-def _bracket(found: Crossover) -> str:
-    return NONE if found.low is None else f"{_size(found.low)}–{_size(found.high or 0)}"
-
-
-def _from(found: Crossover, axis: str = "") -> str:
-    """Return where the GPU wins, in a few words."""
-    if found.kind == RISES and is_wide(found):
-        return f"within {_bracket(found)}"  # the column of brackets may have no room
-    if found.kind in (ALWAYS, RISES):
-        return where(found, axis, brief=True).removeprefix("from ")
-    if found.kind == NEVER:
-        return _nowhere(found)
-    return where(found, axis) if found.low is not None else open_sweep_words(found)
-
-
-def _nowhere(found: Crossover, up_to: str = "not up to") -> str:
-    """Return `no size`, or the largest judged size: `not up to 500`."""
-    winners = [point.size for point in found.points if point.comparison.winner == CPU_WINS]
-    return "no size" if winners[-1] == found.points[-1].size else f"{up_to} {_size(winners[-1])}"
-
-
-def _at_largest(found: Crossover) -> str:
-    """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged: `40.5× at 9,951 (1 round)`."""
-    largest = found.points[-1]
-    text, reason = speedup_text(largest.comparison), not_judged(largest.comparison)
-    aside = "" if not reason else f" ({'not judged' if reason in text else reason})"
-    return f"{text} at {_size(largest.size)}{aside}"
-
-
-def _moved(moved: Crossover) -> str:
-    """Return where the GPU wins including copies, and its speedup at the largest size."""
-    largest = moved.points[-1].comparison
-    reason = not_judged(largest)
-    if is_wide(moved):
-        place = f"{_size(moved.low or 0)}–{_size(moved.high or 0)}"
-    else:  # `not up to 100` would seem to contradict a speedup above 1 that was not judged
-        place = _nowhere(moved, "CPU up to") if moved.kind == NEVER else _from(moved)
-    return f"{place}, {factor(largest.speedup)}{f' ({reason})' if reason else ''}"
+def _at_largest(size: Size) -> str:
+    """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged."""
+    reason = "" if size.winner is not None else f" ({reason_words(size)})"
+    return f"{speedup_text(size)} at {size_text(size.size)}{reason}"
 
 
 def _limit(run: RunState, answer: Answer) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+from cpugpu_tui.analysis.costs import WHAT_IFS, gpu_rounds
 from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged
 from cpugpu_tui.decide.verdict import TIE, Comparison
+from cpugpu_tui.model import LATENCY
 from cpugpu_tui.report.segments import (
     ACTIVE,
     CLOSE,
@@ -21,13 +24,18 @@ from cpugpu_tui.report.segments import (
     PENDING,
     TOO_FEW,
     UNDECIDED,
+    UNKNOWN,
     UNSURE,
+    Range,
     Segment,
     Size,
     class_of,
+    ranges_of,
     segments_of,
 )
 from cpugpu_tui.state.state import Row
+
+BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
 NEAR_ONE = 1.1
 """An interval within 1/1.1 to 1.1 is too close to call; a wider one that contains 1 is too noisy to judge."""
@@ -66,6 +74,21 @@ class Condition:
         return tuple(size for size in self._sizes() if size.winner is not None)
 
     @property
+    def ranges(self) -> tuple[Range, ...]:
+        """The ranges between its changes of winner."""
+        return ranges_of(self.sizes, self.changes)
+
+    @property
+    def outside(self) -> tuple[Size, ...]:
+        """Its sizes without a winner that lie in no bracket, without those that were never reached."""
+        brackets = [(change.low, change.high) for change in self.changes]
+        return tuple(
+            size for size in self._sizes()
+            if size.winner is None and size.reason not in UNKNOWN
+            and not any(low < size.size < high for low, high in brackets)
+        )  # fmt: skip
+
+    @property
     def crossover(self) -> Change | None:
         """The last change of winner."""
         return self.changes[-1] if self.changes else None
@@ -81,7 +104,7 @@ class Condition:
 
     def _size(self, index: int) -> Size:
         row = self.rows[index]
-        return _size(row, _comparison(self.key, row), self.judgements[index])
+        return _size(self.key, row, _comparison(self.key, row), self.judgements[index])
 
 
 def condition_of(key: str, rows: Sequence[Row]) -> Condition:
@@ -94,7 +117,7 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
     judgements = tuple(
         _judgement(row, own, verdicts.get(row.case.size)) for row, own in zip(ordered, found, strict=True)
     )
-    sizes = list(map(_size, ordered, found, judgements))
+    sizes = list(map(partial(_size, key), ordered, found, judgements))
     return Condition(key, segments_of(sizes), changes_of(points), class_of(sizes), ordered, judgements)
 
 
@@ -103,11 +126,22 @@ def _comparison(key: str, row: Row) -> Comparison | None:
     return row.in_worlds.get(key) if row.status in ("active", "ok") else None
 
 
-def _size(row: Row, found: Comparison | None, judgement: tuple[str, str]) -> Size:
+def _size(key: str, row: Row, found: Comparison | None, judgement: tuple[str, str]) -> Size:
     if found is None or row.cpu is None or row.cpu.latency_ns is None:
         return Size(row.case.size, *judgement)
     cpu_ns = row.cpu.latency_ns
-    return Size(row.case.size, *judgement, found, cpu_ns, cpu_ns / found.speedup)
+    spread = _spread(key, row) if found.low is None else None
+    return Size(row.case.size, *judgement, found, cpu_ns, cpu_ns / found.speedup, spread)
+
+
+def _spread(key: str, row: Row) -> tuple[float, float] | None:
+    """Return the smallest and the largest ratio of a row's rounds under a condition."""
+    assert row.cpu is not None
+    assert row.gpu is not None
+    cpu_ns = row.cpu.round_ns
+    gpu_ns = gpu_rounds(BY_KEY[key], {LATENCY: row.gpu.round_ns, **row.gpu.other_round_ns})
+    ratios = [cpu_ns[index] / gpu_ns[index] for index in cpu_ns if cpu_ns[index] > 0 and gpu_ns.get(index, 0) > 0]
+    return (min(ratios), max(ratios)) if ratios else None
 
 
 def _judgement(row: Row, own: Comparison | None, sure: Comparison | None) -> tuple[str, str]:

@@ -101,7 +101,7 @@ def report(run: RunState) -> RunReport:
         sweep_report(seen, sweep, gpu) for gpu, seen in runs for sweep in seen.sweeps if not is_column(seen, sweep)
     )
     search = run.plan.search
-    is_survey = search is not None and search.device_s is not None and len(sweeps) > len(runs)
+    is_survey = search is not None and search.is_survey and len(sweeps) > len(runs)
     return RunReport(sweeps, is_survey)
 
 

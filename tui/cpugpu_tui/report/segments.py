@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from cpugpu_tui.decide.crossover import Change
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison
 
 CPU, GPU, EQUAL, UNDECIDED, NOT_TIMED = CPU_WINS, GPU_WINS, "equal", "undecided", "not timed"
@@ -48,6 +49,8 @@ class Size(NamedTuple):
     """Ratio of the two times with both ends; None if the size was not timed."""
     cpu_ns: float | None = None
     gpu_ns: float | None = None
+    rounds: tuple[float, float] | None = None
+    """Smallest and largest ratio of a round, where the rounds are too few for an interval."""
 
     @property
     def is_timed(self) -> bool:
@@ -148,6 +151,32 @@ def _segment(group: Sequence[Size]) -> Segment:
     cost = min(max(size.cost(device) for size in group) for device in devices)
     inside = tuple(size.size for size in group if size.winner is None) if first.winner is not None else ()
     return Segment(first.judgement, first.reason, tuple(size.size for size in group), inside, cost)
+
+
+class Range(NamedTuple):
+    """Sizes between two changes of winner: the same device wins at all of them that are decided."""
+
+    winner: str
+    first: int
+    """Smallest decided size."""
+    last: int
+    """Largest decided size."""
+    start: Change | None
+    """The change at its lower end; None if no other device wins below it."""
+    end: Change | None
+
+
+def ranges_of(sizes: Sequence[Size], changes: Sequence[Change]) -> tuple[Range, ...]:
+    """Return the ranges of sizes in rising order, from the `changes` between them."""
+    groups = [
+        (str(winner), [size.size for size in group])
+        for winner, group in groupby((size for size in sizes if size.winner is not None), lambda size: size.winner)
+    ]
+    bounds = [None, *changes, None] if groups else []
+    return tuple(
+        Range(winner, group[0], group[-1], start, end)
+        for (winner, group), (start, end) in zip(groups, pairwise(bounds), strict=True)
+    )
 
 
 # ------------------------------------------------------------------ the class of a sweep

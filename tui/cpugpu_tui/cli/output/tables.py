@@ -20,7 +20,7 @@ from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines, run_receipt
 from cpugpu_tui.render.rows import RunTable, run_table
-from cpugpu_tui.render.sentences import cut_short, energy_lines, heading, notes, table_lines
+from cpugpu_tui.render.sentences import LEGEND, cut_short, energy_lines, heading, notes, table_lines
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.state import Row, RunState
@@ -85,7 +85,8 @@ def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[
     With `is_saved` False the history lacks some or all of the run, and `notice` holds the reason.
     """
     answers = table_lines(state, console().width, plain)
-    sentences = (*answers, *lines_beside_table(state)) if answers else answer_lines(state)
+    legend = (LEGEND,) if answers and is_survey(state) else ()
+    sentences = (*answers, *legend, *lines_beside_table(state)) if answers else answer_lines(state)
     lines = [
         *sentences, *run_receipt(state), cut_short(state), *mark_lines(state), *energy_lines(state), *notes(state),
         notice,

@@ -160,9 +160,11 @@ def _plan(
 def _regret(each: Threshold, rows: Sequence[Row]) -> Regret:
     """Return what the choices of a threshold cost at the sizes that were timed on both devices."""
     from cpugpu_tui.analysis.regret import Choice, Regret, answered
-    from cpugpu_tui.export.thresholds import times_ns
+    from cpugpu_tui.export.thresholds import RESIDENCE
+    from cpugpu_tui.report.conditions import condition_of
 
-    timed = [(row.case.size, ns) for row in rows if (ns := times_ns(row, resident=each.resident))]
+    sizes = condition_of(RESIDENCE[each.resident], rows).timed
+    timed = [(size.size, (size.cpu_ns, size.gpu_ns)) for size in sizes if size.cpu_ns and size.gpu_ns]
     chosen = ((size, device, ns) for size, ns in timed for device, first, last in each.faster if first <= size <= last)
     return Regret(tuple(Choice(size, device, *ns) for size, device, ns in chosen), answered(each.faster))
 

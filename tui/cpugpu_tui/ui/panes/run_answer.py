@@ -52,7 +52,7 @@ def next_world(run: RunState, now: str) -> str:
 
     That against one CPU thread is always offered: without its times, the sentence says how to get them.
     """
-    known = {key for answer in answers(run) for key in answer.evidence.worlds} | {RESIDENT, ONE_THREAD}
+    known = {key for answer in answers(run) for key in answer.report.conditions} | {RESIDENT, ONE_THREAD}
     cycle = [what_if.key for what_if in WHAT_IFS if what_if.key in known]
     return cycle[(cycle.index(now) + 1) % len(cycle)] if now in cycle else RESIDENT
 

@@ -1,0 +1,84 @@
+"""Reports of one sweep whose comparisons are planted, for each condition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cpugpu_tui.analysis.answer import Printed
+from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, Decomposition
+from cpugpu_tui.decide.crossover import SweepPoint
+from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
+from cpugpu_tui.model import DEVICE, PAGEABLE, PINNED, Case
+from cpugpu_tui.report.report import SweepReport
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import Row
+
+AXIS = "n of two n×n matrices"
+
+LETTERS = {
+    "C": Comparison(0.5, 0.495, 0.505, 8, CPU_WINS), "G": Comparison(2.0, 1.98, 2.02, 8, GPU_WINS),
+    "=": Comparison(1.0, 0.99, 1.01, 8, TIE), "?": Comparison(1.0, 0.95, 1.05, 8, UNDECIDED),
+    "~": Comparison(1.3, 0.7, 2.4, 8, UNDECIDED), "-": Comparison(1.0, None, None, 3, TOO_FEW),
+}  # fmt: skip
+"""C or G wins, = is a tie, ? is close, ~ noisy, - has too few rounds."""
+
+
+def sweep(letters: str) -> list[SweepPoint]:
+    """Return sizes 10, 20, 40, … with a letter each; `.` was not timed."""
+    return [
+        SweepPoint(10 * 2**place, LETTERS[letter]) for place, letter in enumerate(letters) if letter in LETTERS
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class PlantedReport(SweepReport):
+    """A report with planted causes and times by the paper's clock."""
+
+    calls: tuple[Decomposition | None, Decomposition | None] = (None, None)
+    clock: tuple[Printed, ...] = ()
+
+    def cause(self, *, moved: bool) -> Decomposition | None:
+        return self.calls[moved]
+
+    @property
+    def printed(self) -> tuple[Printed, ...]:
+        return self.clock
+
+
+def planted(
+    resident: str | Iterable[SweepPoint], worlds: Mapping[str, str | Iterable[SweepPoint]] | None = None,
+    threads: int = 4, axis: str = AXIS, calls: tuple[Decomposition | None, Decomposition | None] = (None, None),
+    clock: tuple[Printed, ...] = (),
+) -> SweepReport:  # fmt: skip
+    """Return a report of these comparisons with the inputs on the GPU, and of those of other `worlds` by key."""
+    found = {key: sweep(points) if isinstance(points, str) else list(points)
+             for key, points in {RESIDENT: resident, **(worlds or {})}.items()}  # fmt: skip
+    own: dict[int, dict[str, Comparison]] = {}
+    for key, points in found.items():
+        for size, comparison in points if key != ONE_THREAD else ():
+            own.setdefault(size, {})[key] = comparison
+    rows = tuple(_row(size, own[size]) for size in sorted(own))
+    one_thread = tuple(_row(size, {ONE_THREAD: each}) for size, each in sorted(dict(found.get(ONE_THREAD, ())).items()))
+    case = rows[0].case if rows else Case("matmul", 1)
+    return PlantedReport(case.sweep, None, axis, threads, rows, one_thread, calls, clock)
+
+
+def with_copies(letters: str, moved: str) -> SweepReport:
+    """Return a report of a sweep with and without copies."""
+    return planted(letters, {END_TO_END: moved} if moved else {})
+
+
+def _row(size: int, comparisons: Mapping[str, Comparison]) -> Row:
+    """Return a row of which the comparisons are planted, with rounds that have their speedups."""
+    first = comparisons.get(RESIDENT) or next(iter(comparisons.values()))
+    rounds = range(max(first.rounds, 1))
+    others = {metric: dict.fromkeys(rounds, 1e6) for metric in (PAGEABLE, PINNED, DEVICE)}
+    times = {
+        "cpu": DeviceTimes("cpu", round_ns={index: 1e6 * first.speedup for index in rounds}),
+        "cuda:0": DeviceTimes("cuda:0", round_ns=dict.fromkeys(rounds, 1e6), other_round_ns=others),
+    }
+    row = Row(Case("matmul", size), status="ok", times=times)
+    object.__setattr__(row, "_kept_comparison", first)
+    object.__setattr__(row, "_kept_in_worlds", dict(comparisons))
+    return row

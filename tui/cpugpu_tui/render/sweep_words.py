@@ -1,0 +1,210 @@
+"""The judgement of a sweep in words, from its report: where a device wins, what is not decided, and why.
+
+Every face takes its words about several sizes from here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from cpugpu_tui.decide.crossover import Change
+from cpugpu_tui.decide.verdict import EQUIVALENCE, Comparison
+from cpugpu_tui.model.quantities import count_of, factor, joined, named, noun_of, plus_minus, significant, size_text
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.segments import (
+    ALL_EQUAL,
+    ALWAYS,
+    CLOSE,
+    CPU,
+    EQUAL,
+    GPU,
+    NEVER,
+    NO_CORE,
+    NOISY,
+    NONE_TIMED,
+    NOT_CONVERGED,
+    NOT_DECIDED,
+    NOT_TIMED,
+    TOO_FEW,
+    UNSURE,
+    Range,
+    Size,
+)
+
+MOST_NAMED = 3
+"""Sizes that a sentence names; more than these are counted."""
+
+WIDE = 10.0
+"""A bracket whose ends differ by more than this factor is shown without a point inside it."""
+
+NARROW = 0.1
+"""Largest half-width that is shown as `± 10 %`: it agrees with both ends within a percent. Above it both are shown."""
+
+WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
+
+REASONS = {
+    TOO_FEW: "too few rounds", UNSURE: "too few rounds to be sure", CLOSE: "too close to call", NOISY: "too noisy",
+    NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
+}  # fmt: skip
+"""Reason of a size without a winner → its words. The other failures are called by their kind."""
+
+# ------------------------------------------------------------------ one size
+
+
+def reason_words(size: Size) -> str:
+    """Return why a size has no winner, in a few words; empty if it has one."""
+    if size.judgement == EQUAL:
+        return f"equal {WITHIN}"
+    if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None:
+        return f"only {count_of(size.comparison.rounds, 'round')}"
+    return REASONS.get(size.reason, size.reason)
+
+
+def ends_text(low: float, high: float) -> str:
+    """Return both ends of a ratio: `7.41–14.6×`."""
+    first, last = significant(low), significant(high)
+    return f"{first}×" if first == last else f"{first}–{last}×"
+
+
+def interval_text(comparison: Comparison) -> str:
+    """Return the interval of a ratio: `± 4.2 %`, above ± 10 % both ends; empty without one."""
+    low, high = comparison.low, comparison.high
+    if low is None or high is None or not 0 < low <= high < math.inf:
+        return ""
+    share = math.sqrt(high / low) - 1
+    return plus_minus(share) if share <= NARROW else ends_text(low, high)
+
+
+def speedup_text(size: Size) -> str:
+    """Return `47.2× ± 1.2 %`, `10.4× (7.41–14.6×)`, and without an interval the range of rounds."""
+    if size.comparison is None:
+        return ""
+    if size.rounds is not None and size.comparison.low is None:
+        return f"{ends_text(*size.rounds)} in {count_of(size.comparison.rounds, 'round')}"
+    found = interval_text(size.comparison)
+    return factor(size.comparison.speedup) + (f" ({found})" if found.endswith("×") else f" {found}" if found else "")
+
+
+# ------------------------------------------------------------------ sizes
+
+
+def sizes_text(sizes: Sequence[int], conjunction: str = "and") -> str:
+    """Return `200, 500 and 1,000`; more than `MOST_NAMED` are counted."""
+    if len(sizes) > MOST_NAMED:
+        return f"{len(sizes)} sizes"
+    return joined([size_text(size) for size in sizes]).replace(" and ", f" {conjunction} ")
+
+
+def span_text(first: int, last: int) -> str:
+    """Return `1–4,096`, or one size."""
+    return size_text(first) if first == last else f"{size_text(first)}–{size_text(last)}"
+
+
+def bracket_text(change: Change) -> str:
+    """Return the bracket of a change: `192–213`."""
+    return span_text(change.low, change.high)
+
+
+def is_wide(change: Change) -> bool:
+    """Whether a bracket is too wide to name a point inside it."""
+    return change.ratio > WIDE
+
+
+def point_size(change: Change) -> int:
+    """Return the size at which a change is shown: three digits, or more if the bracket is narrower than that."""
+    # The device above does not win at the lower end, and the one below not at the upper end.
+    least, most = (change.low + 1, change.high) if change.rises else (change.low, change.high - 1)
+    for number in (round(float(f"{change.point:.3g}")), round(change.point)):
+        if least <= number <= most:
+            return number
+    return min(max(round(change.point), least), most)
+
+
+def point_text(change: Change, axis: str = "") -> str:
+    """Return a change as a size inside its bracket, `n ≈ 205`, or both ends of a wide bracket."""
+    if is_wide(change):
+        ends = f"somewhere between {size_text(change.low)} and {size_text(change.high)}"
+        return " ".join(filter(None, (ends, noun_of(axis))))
+    size = point_size(change)
+    return named(axis, "=" if change.high - change.low == 1 else "≈", size)
+
+
+# ------------------------------------------------------------------ where a device wins
+
+
+def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> str:
+    """Return where the GPU wins: `from n ≈ 205 (192–213)`, `at every size timed (1–4,096)`, `at no size timed`."""
+    if found.kind in (ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
+        return found.kind
+    if found.kind == NEVER:
+        return f"at no size timed ({_timed_span(found)})"
+    own = [part for part in found.ranges if part.winner == GPU]
+    if not own:
+        return f"not up to {size_text(found.ranges[-1].last)}"
+    return _ranges_text(found, own, axis, with_bracket=with_bracket)
+
+
+def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:
+    """Return who wins where, with what is not decided: `the GPU wins from n ≈ 205 (192–213)`."""
+    if found.kind == NONE_TIMED:
+        return "no size has been timed on both devices yet"
+    if found.kind == ALL_EQUAL:
+        return f"CPU and GPU are equally fast ({WITHIN}) at every size timed"
+    if found.kind == NOT_DECIDED:
+        return f"no size has a winner: {open_text(found.outside)}"
+    winner = leader(found)
+    own = [part for part in found.ranges if part.winner == winner]
+    text = f"{subject or f'the {winner}'} {verb} {_ranges_text(found, own, axis, with_bracket=True)}"
+    return "; no winner at ".join(filter(None, (text, open_text(found.outside))))
+
+
+def leader(found: Condition) -> str:
+    """Return the device that a sentence about a sweep is about; empty without a winner."""
+    winners = {part.winner for part in found.ranges}
+    return GPU if GPU in winners else CPU if winners else ""
+
+
+def _ranges_text(found: Condition, own: Sequence[Range], axis: str, *, with_bracket: bool) -> str:
+    """Return the ranges of one device; many are counted."""
+    if found.kind in (ALWAYS, NEVER):
+        span = _timed_span(found)
+        return f"at every size timed ({span})" if "–" in span else f"at {span}, the only size timed"
+    timed = found.timed
+    parts = [_range_text(part, timed, axis, with_bracket=with_bracket) for part in own]
+    if len(parts) > MOST_NAMED:
+        return f"in {len(parts)} ranges, the last {parts[-1]}"
+    return joined(parts)
+
+
+def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: bool) -> str:
+    """Return one range: `from n ≈ 205 (192–213)`, `from 64 to ≈ 500 (450–550)`, `up to n = 500`."""
+
+    def at(change: Change) -> str:
+        text = point_text(change, axis if change is part.start or part.start is None else "")
+        return f"{text} ({bracket_text(change)})" if with_bracket and not is_wide(change) else text
+
+    if part.start is None and part.end is None and part.first == part.last:
+        return f"at {size_text(part.first)}"
+    is_from_start = part.first == timed[0].size
+    lower = at(part.start) if part.start is not None else "" if is_from_start else named(axis, "=", part.first)
+    is_to_end = part.last == timed[-1].size
+    last_axis = "" if lower else axis
+    upper = at(part.end) if part.end is not None else "" if is_to_end else named(last_axis, "=", part.last)
+    if not lower:
+        return f"up to {upper}"
+    return f"from {lower} to {upper}" if upper else f"from {lower}{' on' if part.start is None else ''}"
+
+
+def _timed_span(found: Condition) -> str:
+    timed = found.timed
+    return span_text(timed[0].size, timed[-1].size)
+
+
+def open_text(sizes: Iterable[Size]) -> str:
+    """Return the sizes without a winner, grouped by reason: `500 (too noisy) and 1,000 (mismatch)`."""
+    groups: dict[str, list[int]] = {}
+    for size in sizes:
+        failed = "failed: " if size.judgement == NOT_TIMED and size.reason != NO_CORE else ""
+        groups.setdefault(f"{failed}{reason_words(size)}", []).append(size.size)
+    return joined([f"{sizes_text(group)} ({words})" for words, group in groups.items()])
