@@ -59,7 +59,7 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
     assert len(told[0]["sweeps"]) == 1
     assert told[0]["sweeps"][0]["sentences"]
     of_events = [fold(outcome.events) for outcome in (done, stored)]
-    assert answers(of_events[0]) == answers(of_events[1])
+    assert answer_lines(of_events[0]) == answer_lines(of_events[1])
     assert json.loads(json.dumps(as_data(of_events[0]))) == told[0]["sweeps"]
 
 

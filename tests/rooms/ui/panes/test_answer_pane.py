@@ -60,7 +60,7 @@ def test_at_80x24_the_answer_stands_whole_and_its_reasons_fold_away() -> None:
     said = " ".join(lines)
     assert said.startswith(answer_lines(product())[0])
     assert said.count(". ") == 2
-    assert said.endswith("× faster.")
+    assert "× faster (± " in said.rpartition("; ")[2]
     assert len(lines) <= 4
 
 
@@ -81,7 +81,7 @@ def test_several_variants_are_a_table() -> None:
     run = variants()
     head, *rows = shown(run, TALL)
     assert head.startswith("workload ")
-    assert "GPU wins from" in head
+    assert "GPU wins" in head
     assert [row.split("  ")[0] for row in rows] == [
         "elementwise fresh", "elementwise out", "elementwise add", "elementwise add-out",
     ]  # fmt: skip
