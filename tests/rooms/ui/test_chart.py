@@ -162,7 +162,7 @@ def test_only_finished_rows_are_drawn() -> None:
     during = before
     for event in timed(ALL[2])[:-3]:
         during = during.apply(event)
-        assert chart(during) == chart(before)
+        assert chart(during)[:-1] == chart(before)[:-1], "all but the sentence"
     assert chart(during.apply(finished(ALL[2]))) != chart(before)
 
 
@@ -249,7 +249,7 @@ def test_a_low_chart_has_one_line_of_legend_and_labels_that_read(glyphs: Glyphs)
         assert wanted in lines[0]
     labels = [line.split(glyphs.tick)[0].strip() for line in lines[1:-1] if glyphs.tick in line[:10]]
     assert labels == ["1 ms", f"100 {glyphs.micro}s", f"10 {glyphs.micro}s", f"1 {glyphs.micro}s"], "every decade"
-    assert re.search(r"size +16 .*crossover [≈~] 65 .* 256 .*512", lines[-1])
+    assert re.search(r"size +16 .*crossover [≈~] 66 .* 256 .*512", lines[-1])
 
 
 def test_decades_without_a_line_of_their_own_are_left_out_evenly() -> None:
@@ -344,9 +344,9 @@ def test_sizes_below_the_axis_never_touch_and_the_largest_is_there(sizes: list[i
 
 def test_the_crossover_is_named_beside_its_place_where_another_size_is_too_close() -> None:
     line = chart(whole(ALL[:4]), 53, 40, in_words=False)[-1]
-    assert re.search(r"16 .*crossover ≈ 65", line)
+    assert re.search(r"16 .*crossover ≈ 66", line)
     line = chart(whole(ALL[1:4]), 42, 40, in_words=False)[-1]
-    assert re.search(r"(crossover|X) ≈ 65", line)
+    assert re.search(r"(crossover|X) ≈ 66", line)
 
 
 def test_an_axis_has_its_ends_in_its_first_and_last_cell() -> None:

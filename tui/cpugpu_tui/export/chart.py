@@ -15,17 +15,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cpugpu_tui.analysis.answer import is_wide
 from cpugpu_tui.config.installing import install_remedy
-from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.errors import UnfitError, UsageError
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text, tick_text, time_text
-from cpugpu_tui.render.crossover_words import point_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
+from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_text
 from cpugpu_tui.report import bars
+from cpugpu_tui.report.conditions import Condition
 
 TEXT, MUTED, LINE, BAND = "#1b1b1b", "#5c5c5c", "#d4d4d4", "#9a9a9a"
 CPU, GPU, COPIES, GPU_2, COPIES_2, OTHER = "#1f5fa8", "#c0530a", "#00795a", "#7a3d8f", "#8a6d00", "#b03060"
@@ -187,26 +186,27 @@ def _label_times(axis: Any, seconds: Sequence[float]) -> None:
 
 
 def _mark(
-    axes: Any, chart: SweepChart, found: Crossover, look: tuple[str, str, str, float], *, is_narrow: bool
+    axes: Any, chart: SweepChart, found: Condition, look: tuple[str, str, str, float], *, is_narrow: bool
 ) -> bool:
-    """Shade a crossover's bracket and name it above the axis; False without a bracket.
+    """Shade the bracket of each change of winner and name the last above the axis; False without a change.
 
     `look` holds words, marker, colour, and the height of the words as a share of the axis.
     """
     words, marker, colour, height = look
-    if found.low is None or found.high is None or found.point is None:
+    if not found.changes:
         return False
-    axes.axvspan(found.low, found.high, color=colour, alpha=0.16, linewidth=0)
-    text = f"{words} {'from' if found.rises else 'up to'} {point_text(found, chart.axis)}"
-    on_curve = crossing_point([curve for curve in chart.curves if curve.role == "cpu"], found)
-    if not is_wide(found):
-        text += "" if is_narrow else f" ({found.low:,}–{found.high:,})"
-        if on_curve is not None:
+    for change in found.changes:
+        axes.axvspan(change.low, change.high, color=colour, alpha=0.16, linewidth=0)
+        on_curve = crossing_point([curve for curve in chart.curves if curve.role == "cpu"], change)
+        if on_curve is not None and not is_wide(change):
             axes.plot([on_curve[0]], [on_curve[1] / 1e9], marker, color=TEXT, markersize=9, zorder=5, label="_")
+    last = found.changes[-1]
+    text = f"{words} {'from' if last.rises else 'up to'} {point_text(last, chart.axis)}"
+    text += "" if is_narrow or is_wide(last) else f" ({bracket_text(last)})"
     low, high = axes.get_xlim()
-    is_left = found.point < (low * high) ** 0.5
+    is_left = last.point < (low * high) ** 0.5
     axes.annotate(
-        text, (found.point, height), xycoords=("data", "axes fraction"), xytext=(7 if is_left else -7, 0),
+        text, (last.point, height), xycoords=("data", "axes fraction"), xytext=(7 if is_left else -7, 0),
         textcoords="offset points", ha="left" if is_left else "right", va="bottom", color=TEXT,
         fontsize=8 if is_narrow else 9,
     )  # fmt: skip

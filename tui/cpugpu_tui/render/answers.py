@@ -9,8 +9,7 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.alike import grouped
-from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT
-from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import faster, joined, size_text
 from cpugpu_tui.render.answer_sentences import sentences, so_far
 from cpugpu_tui.render.gpus import (
@@ -313,31 +312,8 @@ def _older_kind(found: Condition) -> str:
     return kinds.get(found.kind, "too few rounds" if is_few else "undecided")
 
 
-def usable(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows that count for an answer: finished or in progress."""
-    return [row for row in rows if _is_usable(row)]
-
-
 def _is_usable(row: Row) -> bool:
     return row.status in ("active", "ok")
-
-
-def world(run: RunState, rows: Sequence[Row], key: str) -> Crossover:
-    """Return the crossover of a sweep under a `WhatIf`, by its key."""
-    if key == ONE_THREAD:
-        rows = _one_thread(run, rows)
-    return crossover(SweepPoint(row.case.size, row.in_worlds[key]) for row in rows if key in row.in_worlds)
-
-
-def _one_thread(run: RunState, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of the same sweep with one CPU thread, whose sizes a search may have chosen differently."""
-    return [
-        other
-        for sweep, others in run.sweeps.items()
-        if rows and sweep[:-1] == rows[0].case.sweep[:-1] and sweep[-1] != rows[0].case.threads
-        for other in usable(others)
-        if threads_in_force(other) == 1
-    ]
 
 
 def row_with_threads(run: RunState, row: Row, threads: int) -> Row | None:
@@ -345,7 +321,7 @@ def row_with_threads(run: RunState, row: Row, threads: int) -> Row | None:
     for sweep in run.sweeps:
         if sweep[:-1] == row.case.sweep[:-1] and sweep[-1] != row.case.threads:
             other = run.rows.get(replace(row.case, threads=sweep[-1]).key)
-            if other is not None and usable([other]) and threads_in_force(other) == threads:
+            if other is not None and _is_usable(other) and threads_in_force(other) == threads:
                 return other
     return None
 

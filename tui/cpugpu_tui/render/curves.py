@@ -9,15 +9,16 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.crossover import Crossover
+from cpugpu_tui.decide.crossover import Change
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
-from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines, world
+from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.bars import Part, parts_of
-from cpugpu_tui.report.report import axis_of, is_column
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import is_column, sweep_in
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, threads_of
 
@@ -48,10 +49,10 @@ class SweepChart(NamedTuple):
     others: tuple[Curve, ...]
     """The other GPUs, to be drawn faintly."""
     others_label: str
-    resident: Crossover
-    """Crossover with inputs on the GPU."""
-    with_copies: Crossover
-    """Crossover with copies included."""
+    resident: Condition
+    """Judgement with inputs on the GPU."""
+    with_copies: Condition
+    """The same with copies."""
     sentences: tuple[str, ...]
     """Who wins from where, and why; empty without a comparison."""
 
@@ -143,13 +144,13 @@ def _curve(sign: str, label: str, role: str, points: Sequence[tuple[int, float |
 
 
 def crossing_point(
-    found: Sequence[Curve], crossing: Crossover, *, linear_sizes: bool = False, linear_times: bool = False
+    found: Sequence[Curve], change: Change, *, linear_sizes: bool = False, linear_times: bool = False
 ) -> tuple[float, float] | None:
-    """Return (size, ns) of the crossover on the CPU's curve, as a straight line between its points is drawn."""
+    """Return (size, ns) of a change of winner on the CPU's curve, as a straight line between its points is drawn."""
     one = next((curve for curve in found if curve.label == "one CPU thread"), None)
     cpu = one or next((curve for curve in found if curve.sign == "C"), None)
-    at = crossing.point
-    if cpu is None or at is None:
+    at = change.point
+    if cpu is None:
         return None
     around = next(((a, b) for a, b in pairwise(cpu.points) if a[0] <= at <= b[0]), None)
     if around is None:
@@ -190,9 +191,10 @@ def _chart(run: RunState, sweep: SweepKey) -> SweepChart:
         for answer in leading_answers(run) if answer.rows[0].case.sweep == sweep
         for sentence in answer.sentences
     )  # fmt: skip
+    own = sweep_in(run, sweep)
     return SweepChart(
-        _name(run, sweep, rows), axis_of(run, rows), tuple(known), tuple(others), listed(gpus) if others else "",
-        world(run, rows, RESIDENT), world(run, rows, END_TO_END), tuple(sentences),
+        _name(run, sweep, rows), own.axis, tuple(known), tuple(others), listed(gpus) if others else "",
+        own.resident, own.with_copies, tuple(sentences),
     )  # fmt: skip
 
 

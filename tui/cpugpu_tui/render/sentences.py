@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
+from cpugpu_tui.decide.crossover import SweepPoint
 from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
@@ -19,17 +20,16 @@ from cpugpu_tui.render.answers import (
     is_survey,
     leading_answers,
     named_on,
-    usable,
-    world,
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.sweep_words import bracket_text, reason_words, span_text, speedup_text, where
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report import bars
+from cpugpu_tui.report.report import SweepReport, sweep_in
 from cpugpu_tui.report.segments import NONE_TIMED, Size
 from cpugpu_tui.session.planning import scale_text
-from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.state.state import RunState
 
 WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 """Crossovers that a search narrows → words before their bracket."""
@@ -150,21 +150,22 @@ def cut_short(run: RunState) -> str:
         skipped += sum(row.status == "skipped" for row in rows)
         name = f"{work_name(sweep)} " if several else ""
         start = sum(case.sweep == sweep for case in plan.cases)
-        wide += [f"{name}{bracket}" for bracket in _wide_brackets(run, plan.search, rows, start)]
+        wide += [f"{name}{bracket}" for bracket in _wide_brackets(sweep_in(run, sweep), plan.search, start)]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
     parts += [f"brackets still wide: {', '.join(wide)}"] if wide else []
     return f"The time limit ended the search early: {'; '.join(parts)}." if parts else ""
 
 
-def _wide_brackets(run: RunState, search: Search, rows: Sequence[Row], start: int) -> list[str]:
+def _wide_brackets(sweep: SweepReport, search: Search, start: int) -> list[str]:
     """Return the brackets that a search, begun with `start` sizes, would have narrowed further."""
-    tried = [row.case.size for row in rows]
+    tried = [row.case.size for row in sweep.rows]
     found = []
     for key, words in WORLDS.items():
         most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
-        crossing = world(run, usable(rows), key)
-        if len(tried) < most and next_size(crossing.points, tried, search.ratio) is not None:
-            found.append(f"{words}{span_text(crossing.low or 0, crossing.high or 0)}")
+        judged = sweep.under(key)
+        points = [SweepPoint(size.size, size.comparison) for size in judged.timed if size.comparison is not None]
+        if judged.changes and len(tried) < most and next_size(points, tried, search.ratio) is not None:
+            found.append(f"{words}{bracket_text(max(judged.changes, key=lambda change: change.ratio))}")
     return found
 
 

@@ -112,6 +112,11 @@ def sweep_report(run: RunState, sweep: model.SweepKey, gpu: model.Device | None 
     return SweepReport(sweep, gpu, axis_of(run, rows), threads_of(usable), rows, _one_thread(run, sweep))
 
 
+def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:
+    """Return the report of a sweep on the first GPU, also of one that is a column of another sweep."""
+    return next((each for each in report(run).sweeps if each.sweep == sweep), None) or sweep_report(run, sweep)
+
+
 def _place(found: SweepReport) -> tuple[int, float]:
     """Return the sort key of a sweep in a survey: the earlier on its axis the GPU wins, the smaller."""
     condition = found.resident

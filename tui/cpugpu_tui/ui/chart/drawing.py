@@ -13,13 +13,12 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import RESIDENT
-from cpugpu_tui.decide.crossover import Crossover
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
-from cpugpu_tui.render.answers import usable, world
-from cpugpu_tui.render.crossover_words import where
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
-from cpugpu_tui.report.report import axis_of, is_column
+from cpugpu_tui.render.sweep_words import bracket_text, point_size, where
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import axis_of, is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState, threads_of
 from cpugpu_tui.ui.chart.axis import Axis, Label, axis_over, size_labels, sizes_to_label, time_labels
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
@@ -75,7 +74,7 @@ def chart_lines(
     below = wrapped(spelled(sentence, glyphs), width, role, lines=2)
     if not found:
         return [*title, *wrapped("The chart appears when the first size has finished.", width, "muted")][:height]
-    crossing = crossing_shown(run, sweep, options)
+    crossing = sweep_in(run, sweep).under(options.what_if)
     marked = marked_row(run, sweep, options.cursor) or rows[-1]
     legend = _legend(found, axis_of(run, rows), crossing, marked, options, width, glyphs)
     if is_low:
@@ -93,12 +92,6 @@ def chart_lines(
 # -------------------------------------------------------------------- what is drawn
 
 
-def crossing_shown(run: RunState, sweep: SweepKey, options: ChartOptions) -> Crossover:
-    """Return the crossover of a chart: that of the text beside it, which on the main screen counts rows in progress."""
-    rows = finished_rows(run, sweep) if options.in_words else usable(run.sweeps.get(sweep, ()))
-    return world(run, rows, options.what_if)
-
-
 def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: int, glyphs: Glyphs) -> Spans:
     *_, dtype, threads = sweep
     known = threads_of(rows) or threads
@@ -111,7 +104,7 @@ def _title(sweep: SweepKey, rows: Sequence[Row], options: ChartOptions, width: i
 
 
 def _legend(
-    found: Sequence[Curve], axis: str, crossing: Crossover, marked: Row, options: ChartOptions, width: int,
+    found: Sequence[Curve], axis: str, crossing: Condition, marked: Row, options: ChartOptions, width: int,
     glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the meaning of each sign, on as few lines as possible."""
@@ -142,7 +135,7 @@ def _packed(items: Sequence[Spans], width: int) -> list[Spans]:
 
 
 def _short_legend(
-    run: RunState, sweep: SweepKey, found: Sequence[Curve], crossing: Crossover, marked: Row, options: ChartOptions,
+    run: RunState, sweep: SweepKey, found: Sequence[Curve], crossing: Condition, marked: Row, options: ChartOptions,
     width: int, glyphs: Glyphs,
 ) -> Spans:  # fmt: skip
     """Return the meaning of the signs in one line: the most important ones that fit, since the answer is near."""
@@ -161,13 +154,15 @@ def _short_legend(
 
 
 def _crossing_items(
-    crossing: Crossover, place: str, noun: str, options: ChartOptions, glyphs: Glyphs
+    crossing: Condition, place: str, noun: str, options: ChartOptions, glyphs: Glyphs
 ) -> list[Spans]:  # fmt: skip
     """Return the meaning of the signs of a crossover, with its `place`, and of its bracket; nothing without one."""
-    if crossing.low is None or crossing.high is None:
+    last = crossing.crossover
+    if last is None:
         return []
     condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
-    bracket = f"{noun} between {size_text(crossing.low)} and {size_text(crossing.high)}"
+    several = ", the last" if len(crossing.changes) > 1 else ""
+    bracket = f"{noun}{several} between {bracket_text(last).replace('–', ' and ')}"
     return [((CROSSING, "warn"), (f" crossover{condition}{place}", "text")),
             ((glyphs.empty * 2, "muted"), (bracket, "text"))]  # fmt: skip
 
@@ -193,7 +188,7 @@ def _times(found: Sequence[Curve]) -> list[float]:
 
 
 def _field(
-    found: Sequence[Curve], crossing: Crossover, marked: Row,
+    found: Sequence[Curve], crossing: Condition, marked: Row,
     width: int, height: int, options: ChartOptions, glyphs: Glyphs,
 ) -> list[Spans]:  # fmt: skip
     """Return the field with its axes: `height` lines, and one below for the sizes."""
@@ -212,23 +207,24 @@ def _field(
     return [*lines, ((f"{SIZE:>{gutter}}  ", "muted"), *below)]
 
 
-def _labels(horizontal: Axis, sizes: Sequence[int], crossing: Crossover, marked: int, glyphs: Glyphs) -> list[Label]:
+def _labels(horizontal: Axis, sizes: Sequence[int], crossing: Condition, marked: int, glyphs: Glyphs) -> list[Label]:
     """Return the labels below the axis of sizes: its ends, the crossover, the highlighted size, then the others."""
     known = sizes_to_label(horizontal, sizes)
     important = known[:2]
-    if crossing.point is not None and horizontal.low <= crossing.point <= horizontal.high:
-        at = spelled(f"≈ {size_text(round(crossing.point))}", glyphs)
-        important += [(crossing.point, f"{word} {at}", "warn") for word in ("crossover", CROSSING)]
+    for change in reversed(crossing.changes):
+        if horizontal.low <= change.point <= horizontal.high:
+            at = spelled(f"≈ {size_text(point_size(change))}", glyphs)
+            important += [(change.point, f"{word} {at}", "warn") for word in ("crossover", CROSSING)]
     return [*important, (marked, size_text(marked), "strong"), *known[2:]]
 
 
 def _drawn(
-    found: Sequence[Curve], crossing: Crossover, marked: int, horizontal: Axis, vertical: Axis, glyphs: Glyphs
+    found: Sequence[Curve], crossing: Condition, marked: int, horizontal: Axis, vertical: Axis, glyphs: Glyphs
 ) -> list[list[Cell]]:
     """Return every cell of the field, top row first. The most important signs are drawn last."""
     cells: list[list[Cell]] = [[(" ", "text")] * horizontal.cells for _ in range(vertical.cells)]
-    if crossing.low is not None and crossing.high is not None:
-        for column in range(horizontal.cell(crossing.low), horizontal.cell(crossing.high) + 1):
+    for change in crossing.changes:
+        for column in range(horizontal.cell(change.low), horizontal.cell(change.high) + 1):
             for row in cells:
                 row[column] = (glyphs.empty, "muted")
     for row in cells:
@@ -249,8 +245,9 @@ def _drawn(
             shared = at in placed and placed[at][0] != curve.sign
             placed[at] = (SEVERAL, "strong") if shared else (curve.sign, curve.role)
     is_linear = {"linear_sizes": horizontal.linear, "linear_times": vertical.linear}
-    if (point := crossing_point(found, crossing, **is_linear)) is not None:
-        placed[vertical.cells - 1 - vertical.cell(point[1]), horizontal.cell(point[0])] = (CROSSING, "warn")
+    for change in crossing.changes:
+        if (point := crossing_point(found, change, **is_linear)) is not None:
+            placed[vertical.cells - 1 - vertical.cell(point[1]), horizontal.cell(point[0])] = (CROSSING, "warn")
     for (y, x), cell in placed.items():
         cells[y][x] = cell
     return cells

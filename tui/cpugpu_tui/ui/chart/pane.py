@@ -7,10 +7,10 @@ from collections.abc import Hashable, Sequence
 
 from textual.geometry import Size
 
-from cpugpu_tui.report.report import is_column
+from cpugpu_tui.report.report import is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines, crossing_shown
+from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, StatePane, wrapped
 from cpugpu_tui.ui.panes.run_answer import marked_row, shown_row
@@ -75,7 +75,7 @@ class ChartPane(StatePane):
         if (moment, between) == self._moment:
             return self._cached
         now_s = time.monotonic()
-        shaded = None if between is None or None in between else between
+        shaded = between or None
         is_growing = state.situation.live and self._drawn_as is not None and self._drawn_as[0] >= MANY_POINTS
         if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == (run.settled - 1, name, look, shaded):
             return self._cached
@@ -91,10 +91,10 @@ class ChartPane(StatePane):
     def _options(self, state: AppState) -> ChartOptions:
         return ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
 
-    def _between(self, state: AppState, row: Row) -> tuple[int | None, int | None]:
-        """Return the bracket, which narrows while rows are in progress; the answer pane shows it at once."""
-        crossing = crossing_shown(state.run, row.case.sweep, self._options(state))
-        return crossing.low, crossing.high
+    def _between(self, state: AppState, row: Row) -> tuple[tuple[int, int], ...]:
+        """Return the brackets, which narrow while rows are in progress; the answer pane shows them at once."""
+        changes = sweep_in(state.run, row.case.sweep).under(state.what_if).changes
+        return tuple((change.low, change.high) for change in changes)
 
     def _drawn(self, state: AppState, size: Size) -> list[Spans]:
         run = state.run

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.crossover import NO_WINNER, NOTHING, TIES, TOO_FEW_ROUNDS, Crossover
 from cpugpu_tui.model import SweepKey, work_name
-from cpugpu_tui.render.answers import answer_lines, answers, leading_answers, lines_beside_table, world
-from cpugpu_tui.render.crossover_words import where
+from cpugpu_tui.render.answers import answer_lines, answers, leading_answers, lines_beside_table
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
 from cpugpu_tui.render.sentences import cut_short, table_lines
-from cpugpu_tui.report.report import axis_of, is_column
+from cpugpu_tui.render.sweep_words import where
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import is_column, sweep_in
+from cpugpu_tui.report.segments import ALL_EQUAL, NONE_TIMED, NOT_DECIDED, TOO_FEW, UP_TO
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
@@ -22,12 +23,11 @@ MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
 """What-ifs that were timed; the others are derived from them."""
 
 WITHOUT_WINNER = {
-    NOTHING: "not timed",
-    TOO_FEW_ROUNDS: "not judged (too few rounds)",
-    TIES: "as fast as the CPU",
-    NO_WINNER: "neither clearly faster nor slower",
+    NONE_TIMED: "not timed",
+    ALL_EQUAL: "as fast as the CPU",
+    NOT_DECIDED: "neither clearly faster nor slower",
 }
-"""What follows `the GPU is` where no device wins."""
+"""Class of a sweep in which no device wins → what follows `the GPU is`."""
 
 
 def shown_row(run: RunState, cursor: str | None) -> Row | None:
@@ -62,33 +62,37 @@ def what_if_sentence(run: RunState, sweep: SweepKey, rows: Sequence[Row], key: s
 
     `rows` are the finished ones of the sweep. The resident what-if is the measured one.
     """
-    measured = world(run, rows, RESIDENT)
-    if not measured.points:
+    found = sweep_in(run, sweep)
+    measured, axis = found.resident, found.axis
+    if measured.kind == NONE_TIMED:
         return ""
     several = len([other for other in run.sweeps if not is_column(run, other)]) > 1
     prefix = f"{work_name(sweep)}: " if several else ""
-    axis = axis_of(run, rows)
     if key == RESIDENT:
         return f"{prefix}With {BY_KEY[key].label}, the GPU {_outcome(measured, axis)}."
     if key == ONE_THREAD and {row.cpu.calibrated.threads for row in rows if row.cpu and row.cpu.calibrated} == {1}:
         return f"{prefix}These CPU times already use one thread: the GPU {_outcome(measured, axis)}."
     head = f"{prefix}{BY_KEY[key].question}"
-    found = world(run, rows, key)
-    if not found.points:
+    other = found.under(key)
+    if other.kind == NONE_TIMED:
         remedy = " Set threads to 1,all (enter on the workload, or --threads 1,all)." if key == ONE_THREAD else ""
         return f"{head} Not measured.{remedy}"
-    head += f" The GPU {_outcome(found, axis, is_measured=key in MEASURED)}"
-    if where(found) == where(measured):
+    head += f" The GPU {_outcome(other, axis, is_measured=key in MEASURED)}"
+    if where(other) == where(measured):
         return f"{head}, so this changes nothing."
-    if {measured.kind, found.kind} & WITHOUT_WINNER.keys():
+    if {measured.kind, other.kind} & {*WITHOUT_WINNER, UP_TO}:
         return f"{head}. In the table, it {_outcome(measured, axis)}."
     return f"{head} instead of {where(measured, axis)}."
 
 
-def _outcome(found: Crossover, axis: str, *, is_measured: bool = True) -> str:
+def _outcome(found: Condition, axis: str, *, is_measured: bool = True) -> str:
     """Return `wins from n ≈ 205`, `would win from n ≈ 205` or why nobody does, to follow `the GPU`."""
     if found.kind in WITHOUT_WINNER:
-        return f"{'is' if is_measured else 'would be'} {WITHOUT_WINNER[found.kind]}"
+        is_few = found.timed and all(size.reason == TOO_FEW for size in found.timed)
+        why = "not judged (too few rounds)" if is_few else WITHOUT_WINNER[found.kind]
+        return f"{'is' if is_measured else 'would be'} {why}"
+    if found.kind == UP_TO:
+        return f"{'does' if is_measured else 'would'} not win {where(found, axis).removeprefix('not ')}"
     return f"{'wins' if is_measured else 'would win'} {where(found, axis)}"
 
 
