@@ -21,6 +21,7 @@ from tests.helpers.runs.scripted import (
     well,
 )
 
+from cpugpu_tui.cli.running.modes import duet_plan
 from cpugpu_tui.decide.verdict import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.export.stream import kept
@@ -171,6 +172,20 @@ def test_a_stop_in_a_later_start_keeps_what_is_complete() -> None:
     assert starts_of(delivered).keys() == {0, 1}
     assert [entry[1] for entry in log if isinstance(entry, tuple)][-2:] == ["later", "end"]
     assert all(row.status == "ok" for row in state_of(delivered).rows.values())
+
+
+def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu: CommandLine) -> None:
+    """Only the agents know a workload of a person: every run of one ended as failed when its first start was done."""
+    outcome = cpugpu("time", "x.cosh()", "--setup", "x = torch.rand(n)", "--n", "32,64", "--simulate", "default",
+                     "--starts", 2, "--variant", "default,compiled", "--json")  # fmt: skip
+    assert outcome.code == EXIT_OK, outcome.err
+    variants = {(event.start, event.case.split("/")[1]) for event in outcome.events if isinstance(event, DeviceSampled)}
+    assert variants == {(0, "default"), (0, "compiled"), (1, "default")}
+
+
+def test_a_side_of_a_duet_has_one_start() -> None:
+    asked = PlanRequest(("matmul",), sizes="16,32", starts=5)
+    assert duet_plan(asked, ("old", "new"), "process").starts == 1
 
 
 def test_what_has_one_start() -> None:

@@ -14,8 +14,9 @@ from cpugpu_tui.agent.main import facts, torch_facts
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.timing import torch_devices, torch_machine
-from cpugpu_tui.timing.result_check import relative_error
+from cpugpu_tui.timing.result_check import check_results, relative_error
 from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers.timed_operation import operation
 from cpugpu_tui.timing.torch_devices import first_line, resolve, why_no_gpu
 from cpugpu_tui.timing.torch_machine import TorchMachine, tensors_in
 from cpugpu_tui.workloads import find
@@ -157,6 +158,24 @@ def test_equal_numbers_may_be_sorted_in_any_order(ordered: Any) -> None:
     with pytest.raises(CaseError) as caught:
         ordered(torch.return_types.sort((RIGHT.flip(0), PLACES)))
     assert caught.value.kind == "mismatch"
+
+
+@pytest.mark.parametrize(
+    "statement", ["x.flatten().sort()", "x.topk(3)", "x.max(dim=0)", "(x.sort(), x)", "x.sort()[1]"]
+)
+def test_typed_code_with_values_and_indices_agrees_with_its_float64_reference(statement: str) -> None:
+    """What was kept of the result had lost its names, and its indices were compared with nothing."""
+    workload = CodeWorkload(own_code(statement, "x = torch.rand(n, n)"))
+    REGISTRY[workload.name] = workload
+    try:
+        case = Case(workload.name, 8)
+        inputs = workload.inputs(8, torch.float32, torch.Generator().manual_seed(1))
+        op = operation(case, inputs, "cpu")
+        check = check_results(case, inputs, {"cuda:0": op.to_check(op.step(*op.inputs))}, exact=True)
+    finally:
+        del REGISTRY[workload.name]
+    assert check is not None
+    assert check.error <= check.tolerance
 
 
 def test_indices_alone_that_differ_say_how_to_define_them(ordered: Any, words: GoldenWords) -> None:

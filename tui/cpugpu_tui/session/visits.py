@@ -12,7 +12,6 @@ from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.starts import sizes_to_repeat
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.state.state import Row, RunState
-from cpugpu_tui.workloads import is_compiled
 
 LEAST_STARTS = 3
 """Starts that are timed even if the time is short: with two, Student's t is 12.7."""
@@ -97,8 +96,11 @@ class Visits:
             yield from (row for row in usable if row.case.size in sizes)
 
     def _is_repeated(self, row: Row) -> bool:
-        """Return whether a case has times and is short. Compiling it again would take longer than its times."""
-        if row.status != "ok" or row.is_starved or is_compiled(row.case):
+        """Return whether a case has times and is short. Compiling it again would take longer than its times.
+
+        The name of the variant decides: a person's own workload is registered in the agents, and not here.
+        """
+        if row.status != "ok" or row.is_starved or row.case.variant == model.COMPILED:
             return False
         each_ns = [times.latency_ns or 0.0 for times in row.times.values() if not times.timed_once]
         calls = self._rounds * (self._plan.blocks + 1) + self._plan.blocks

@@ -115,7 +115,7 @@ def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan
             )
     return replace(
         build_plan(request), search=None, metrics=(LATENCY, DEVICE), rounds=VISITS, max_rounds=VISITS, blocks=BLOCKS,
-        window=1, max_seconds=None,
+        window=1, max_seconds=None, starts=1,  # each pair of agents is a start
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.workloads import Report, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
-from cpugpu_tui.workloads.containers import copied, holds_modules, numbers, tensors
+from cpugpu_tui.workloads.containers import copied, defined_numbers, holds_modules, tensors
 from cpugpu_tui.workloads.operators import settings
 
 
@@ -112,7 +112,7 @@ class Operation:
             self.workload.reset(self.case.variant, self.inputs)
             return checked
         # A person's code may return its inputs or what it keeps, which later calls change.
-        return copied(numbers(result)) if isinstance(self.workload, CodeWorkload) else result
+        return copied(defined_numbers(result)) if isinstance(self.workload, CodeWorkload) else result
 
 
 def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
