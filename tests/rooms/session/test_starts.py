@@ -24,8 +24,11 @@ from tests.helpers.runs.scripted import (
 from cpugpu_tui.cli.running.modes import duet_plan
 from cpugpu_tui.decide.verdict import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-from cpugpu_tui.export.stream import kept
+from cpugpu_tui.export.stream import case_results, kept
 from cpugpu_tui.model import DeviceSampled, Event, Plan, RunFinished
+from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.verdicts import mark_lines, row_marks
+from cpugpu_tui.report.report import report
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import folded
@@ -232,3 +235,27 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute() -> N
             words[f"{starts} {'undecided' if found.verdict == UNDECIDED else 'winner'}"] += 1
     assert words["1 winner"] >= 6
     assert words["5 undecided"] >= 7
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_no_row_names_a_winner_that_the_report_does_not(cpugpu: CommandLine, seed: int) -> None:
+    simulation = f"cpu_start=0.14,gpu_start=0.1,seed={seed}"
+    outcome = cpugpu("run", "matmul", "--size", "16:2048", "--simulate", simulation, "--starts", 3, "--json")
+    assert outcome.code == EXIT_OK, outcome.err
+    state = state_of(outcome.events)
+    (found,) = report(state).sweeps
+    exported = {case.size: case.lead.verdict for case in case_results(state) if case.lead is not None}
+    marks = set[str]()
+    for row in state.rows.values():
+        size = found.resident.at(row)
+        assert size is not None
+        word = COLUMNS[Key.VERDICT].text(state, row)
+        assert (word if word in ("CPU", "GPU") else None) == size.winner, row.case
+        assert (exported[row.case.size] if exported[row.case.size] in ("CPU", "GPU") else None) == size.winner
+        for change in found.resident.changes:
+            assert size.winner is None or not change.low < row.case.size < change.high
+        if row.comparison is not None and row.comparison.winner != size.winner:
+            marks |= {"one-start", "unsure"} & {*row_marks(state, row)}
+            assert {"one-start", "unsure"} & {*row_marks(state, row)}
+    assert all(any(line.startswith(mark) for line in mark_lines(state)) for mark in marks)
+    assert marks, "no row of one start lost its winner: the test shows nothing"

@@ -121,10 +121,10 @@ def test_the_table_has_a_word_in_place_of_the_winner(run: RunState) -> None:
 
 def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> None:
     look = rows.look_of(run, UNICODE, 9)
-    words = {row.case.size: "".join(text for text, _ in rows.verdict(row, look)) for row in run.rows.values()}
+    words = {row.case.size: "".join(text for text, _ in rows.verdict(run, row, look)) for row in run.rows.values()}
     assert "no core" in words[64]
     assert "no core" not in words[256]
-    found = [row.case.size for row in run.rows.values() if rows.matches(row, "no core", look.varying)]
+    found = [row.case.size for row in run.rows.values() if rows.matches(run, row, "no core", look.varying)]
     assert found == [64]
 
 

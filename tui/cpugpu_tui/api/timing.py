@@ -321,7 +321,7 @@ def _row(run: RunState, row: Row) -> TimedRow:
         speedup=found.speedup if found is not None else None, low=found.low if found is not None else None,
         high=found.high if found is not None else None, faster=_text(run, row, Key.VERDICT),
         with_copies=copied.speedup if copied is not None else None, limited_by=_text(run, row, Key.LIMIT),
-        marks=tuple(row_marks(row)),
+        marks=tuple(row_marks(run, row)),
         failure=f"{failure} {in_python(row.failure.remedy)}".strip() if row.failure is not None else "",
     )  # fmt: skip
 

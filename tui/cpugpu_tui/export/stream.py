@@ -16,6 +16,7 @@ from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.receipts import eager_ns
 from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
@@ -149,7 +150,7 @@ def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResul
             name: _device_result(state, row, times, labels.get(name, name), stand.get(name))
             for name, times in row.times.items()
         },
-        _lead(row.comparison),
+        _lead(judged(state, row).comparison),
         _lead(end_to_end(row, model.PAGEABLE)),
         _lead(end_to_end(row, model.PINNED)),
     )  # fmt: skip
@@ -172,7 +173,7 @@ def _device_result(
         (*times.marks, *(() if times.is_start_settled else (UNSETTLED_CODE,))),
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
-        None if alone is None else _lead(alone.comparison),
+        None if alone is None else _lead(judged(state, alone).comparison),
         None if alone is None else _lead(end_to_end(alone, model.PAGEABLE)),
         None if alone is None else _lead(end_to_end(alone, model.PINNED)),
         None if standing is None else standing.ratio,

@@ -15,6 +15,7 @@ from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, LATENCY, PAGEABLE, Case
 from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_text
 from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, once
@@ -140,10 +141,11 @@ def _with_copies(_run: RunState, row: Row) -> str:
     return NONE if found is None else factor(found.speedup)
 
 
-def _faster(_run: RunState, row: Row) -> str:
-    if row.comparison is None:
+def _faster(run: RunState, row: Row) -> str:
+    found = judged(run, row).comparison
+    if found is None:
         return NO_CORE_WORD if row.is_starved else NONE
-    return winner(row.comparison)
+    return winner(found)
 
 
 def _limited_by(run: RunState, row: Row) -> str:

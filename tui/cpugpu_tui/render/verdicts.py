@@ -9,6 +9,8 @@ from typing import NamedTuple
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
+from cpugpu_tui.report.report import judged
+from cpugpu_tui.report.segments import ONE_START
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -18,6 +20,9 @@ from cpugpu_tui.workloads.transfer import link_of
 UNSETTLED = "unsettled start"
 """Mark of a row whose warm-up had not settled; `UNSETTLED_CODE` in exports, where blanks separate marks."""
 UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
+
+ONE_START_MARK, UNSURE_MARK = "one-start", "unsure"
+"""Why the whole sweep leaves a row without the winner that it has alone."""
 
 MARK_WORDS = {
     "starved": "the GPU ran out of queued work, so the sample was repeated with a longer queue",
@@ -38,6 +43,8 @@ MARK_WORDS = {
     NOT_CONVERGED: "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
     MOST_ROUNDS: "all rounds were used before the winner was clear (with one device: before ± 10 % was reached)",
     TOO_CLOSE: "CPU and GPU are too close: more rounds were not expected to show a winner",
+    ONE_START_MARK: "it has a winner within its one start, but other starts differ by more",
+    UNSURE_MARK: "the winner is not sure enough among so many sizes",
 }
 """Mark → its meaning."""
 
@@ -68,11 +75,17 @@ def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     return (*device_marks(row, times), *(() if times.is_start_settled else (UNSETTLED,)))
 
 
-def row_marks(row: Row) -> list[str]:
-    """Return the marks of a row on all its devices, including `UNSETTLED` and `UNSAVED`."""
+def row_marks(run: RunState, row: Row) -> list[str]:
+    """Return the marks of a row on all its devices, including `UNSETTLED`, `UNSAVED` and why it lacks a winner."""
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
     unsettled = [UNSETTLED] if any(not times.is_start_settled for times in row.times.values()) else []
-    return [*marks, *unsettled, *([] if row.saved else [UNSAVED])]
+    return [*marks, *unsettled, *open_marks(run, row), *([] if row.saved else [UNSAVED])]
+
+
+def open_marks(run: RunState, row: Row) -> list[str]:
+    """Return why the whole sweep leaves a row without the winner that it has alone; empty if it does not."""
+    reason = judged(run, row).reason
+    return [ONE_START_MARK if reason == ONE_START else UNSURE_MARK] if reason else []
 
 
 def common_marks(run: RunState) -> Collection[str]:
@@ -90,7 +103,7 @@ def mark_lines(run: RunState) -> list[str]:
 def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:
     """Return the number of finished rows, and mark → number of rows with it."""
     finished = [row for row in run.rows.values() if row.status == "ok"]
-    return len(finished), Counter(mark for row in finished for mark in row_marks(row))
+    return len(finished), Counter(mark for row in finished for mark in row_marks(run, row))
 
 
 def crowded_threads(run: RunState, row: Row) -> str:
@@ -105,7 +118,7 @@ def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
     if row.failure is not None:
         return f"{row.failure.kind}: {row.failure.message}"
     is_once = any(times.timed_once for times in row.times.values())
-    remarks = [*(mark for mark in row_marks(row) if mark not in common), crowded_threads(run, row)]
+    remarks = [*(mark for mark in row_marks(run, row) if mark not in common), crowded_threads(run, row)]
     return ", ".join(filter(None, (*remarks, "1 sample" if is_once else "")))
 
 
@@ -140,13 +153,13 @@ def failure_word(kind: str) -> str:
     return FAILURE_WORDS.get(kind, kind)
 
 
-def outcome(row: Row) -> Outcome:
+def outcome(run: RunState, row: Row) -> Outcome:
     """Return the winner or other outcome of a row; while it runs, the rounds done on every device."""
     if row.failure is not None:
         return Outcome(SKIPPED if row.failure.kind == "skipped" else FAILED, failure_word(row.failure.kind))
     if row.is_starved:
         return Outcome(NO_CORE, NO_CORE_WORD)
-    found = row.comparison
+    found = judged(run, row).comparison
     if row.status in (ACTIVE, PENDING) and (found is None or found.low is None):
         return Outcome(row.status, _progress(row) if row.status == ACTIVE else "")
     return Outcome(TIMED, "timed") if found is None else Outcome(found.verdict, winner(found))

@@ -6,12 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
+from cpugpu_tui.decide.verdict import TOO_FEW as TOO_FEW_ROUNDS
+from cpugpu_tui.decide.verdict import UNDECIDED as UNDECIDED_ROW
+from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.report.conditions import Condition, condition_of
-from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, Size
+from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, ONE_START, UNDECIDED, UNSURE, Size
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -115,6 +119,44 @@ def sweep_report(run: RunState, sweep: model.SweepKey, gpu: model.Device | None 
 def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:
     """Return the report of a sweep on the first GPU, also of one that is a column of another sweep."""
     return next((each for each in report(run).sweeps if each.sweep == sweep), None) or sweep_report(run, sweep)
+
+
+# ------------------------------------------------------------------ one row
+
+
+class Judged(NamedTuple):
+    """The comparison of a row as its whole sweep leaves it."""
+
+    comparison: Comparison | None
+    """Without a winner that the sweep does not make sure."""
+    reason: str = ""
+    """`ONE_START` or `UNSURE` if it took the winner."""
+
+
+def judged(run: RunState, row: Row) -> Judged:
+    """Return the comparison of a row with its first GPU, with the winner that the report names at its size."""
+    found = row.comparison
+    if found is None or found.winner is None or row.status not in _USABLE:
+        return Judged(found)
+    size = _report_of(run, row).resident.at(row)
+    if size is None or size.judgement != UNDECIDED:
+        return Judged(found)
+    code = UNDECIDED_ROW if found.low is not None else TOO_FEW_ROUNDS
+    is_once = run.starts > 1 and not found.covers_starts
+    return Judged(found._replace(verdict=code), ONE_START if is_once else UNSURE)
+
+
+def _report_of(run: RunState, row: Row) -> SweepReport:
+    gpu = row.gpu.device if len(run.gpus) > 1 and row.gpu is not None else ""
+    known, key = _by_sweep(run), (row.case.sweep, gpu)
+    if key not in known:  # a column of another sweep
+        known[key] = sweep_report(run.on(gpu) if gpu else run, row.case.sweep)
+    return known[key]
+
+
+@once
+def _by_sweep(run: RunState) -> dict[tuple[model.SweepKey, str], SweepReport]:
+    return {(each.sweep, each.gpu.name if each.gpu is not None else ""): each for each in report(run).sweeps}
 
 
 def _place(found: SweepReport) -> tuple[int, float]:

@@ -21,6 +21,9 @@ TOO_FEW, UNSURE, CLOSE, NOISY, NOT_CONVERGED = "too few rounds", "few rounds", "
 """Reasons of `UNDECIDED`: no interval; a winner whose rounds are too few for a search that looks at all sizes; an
 interval near 1; a wide one that contains 1 after all rounds; the same, and time ran out before them."""
 
+ONE_START = "one start"
+"""Why a row of one start has no winner where others have several starts: another start could refute it."""
+
 PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
     "pending", "active", "skipped", "one device", "not measured", "no core"
 )  # fmt: skip

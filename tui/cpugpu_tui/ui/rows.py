@@ -20,11 +20,12 @@ from cpugpu_tui.render.verdicts import (
     TIMED,
     all_marks,
     failure_word,
+    open_marks,
     outcome,
     winner,
     written,
 )
-from cpugpu_tui.report.report import is_column
+from cpugpu_tui.report.report import is_column, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
@@ -87,7 +88,7 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
 
 def signs_of(run: RunState, row: Row) -> frozenset[str]:
     """Return the meanings of the signs in a row."""
-    code = outcome(row).code
+    code = outcome(run, row).code
     found: frozenset[str] = same(frozenset(words for _, words, has in MEANINGS if has(run, row, code)))
     return found
 
@@ -157,7 +158,8 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     stand = row_standings(run, row)
     mark = "" if row.saved else NOT_SAVED
     name = fitted_case(row.case, look.names, telling(run, row.case), look.case_width - len(mark), glyphs)
-    is_judged = row.comparison is not None and row.comparison.is_judged
+    comparison = judged(run, row).comparison
+    is_judged = comparison is not None and comparison.is_judged
     return {
         Key.CASE: ((mark, "warn"), (name, {"active": "strong", "ok": "text"}.get(row.status, "muted"))),
         # A size that was timed only with fewer threads has its time in their column.
@@ -168,7 +170,7 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
         Key.GPUS: gpu_bars(run, row, stand, glyphs),
         **{key: _cell(key, run, row, glyphs, "muted" if key == Key.PLUS_MINUS else "text") for key in PLAIN},
         Key.SPEEDUP: _cell(Key.SPEEDUP, run, row, glyphs, "strong" if is_judged else "muted"),
-        Key.VERDICT: verdict(row, look),
+        Key.VERDICT: verdict(run, row, look),
         Key.WRITTEN: _cell(Key.WRITTEN, run, row, glyphs, "warn" if is_impossible(run, row) else "text"),
         Key.ROUNDS: rounds(row, look),
     }
@@ -231,9 +233,9 @@ def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
     return _latency(other, other.cpu, look, "cpu")
 
 
-def verdict(row: Row, look: Look) -> Spans:
+def verdict(run: RunState, row: Row, look: Look) -> Spans:
     """Return the verdict, or the state of an unfinished row, as word and glyph."""
-    glyphs, found = look.glyphs, outcome(row)
+    glyphs, found = look.glyphs, outcome(run, row)
     signs = {
         FAILED: (glyphs.no, "bad"), SKIPPED: (glyphs.dot, "muted"), NO_CORE: (BAD, "warn"),
         ACTIVE: ("", "muted"), PENDING: (glyphs.dot, "muted"), TIMED: (glyphs.yes, "text"), TIE: ("=", "muted"),
@@ -278,11 +280,13 @@ def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Span
     return ((ODD if is_odd(row, times) else "", "warn"), (text, role))
 
 
-def matches(row: Row, wanted: str, varying: frozenset[str]) -> bool:
+def matches(run: RunState, row: Row, wanted: str, varying: frozenset[str]) -> bool:
     """Whether a row's name, verdict, status or marks contain every word of a filter, ignoring case."""
     words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
     words += [NO_CORE_WORD] if row.is_starved else []
-    words += [row.comparison.verdict, winner(row.comparison)] if row.comparison is not None else []
+    words += open_marks(run, row)
+    found = judged(run, row).comparison
+    words += [found.verdict, winner(found)] if found is not None else []
     haystack = " ".join(words).lower()
     return all(word in haystack for word in wanted.lower().split())
 
@@ -292,4 +296,4 @@ def shown_keys(run: RunState, wanted: str, varying: frozenset[str]) -> list[str]
     rows = {row.case.key: row for row in table_rows(run)}
     if not wanted.strip():
         return list(rows)
-    return [key for key, row in rows.items() if matches(row, wanted, varying)]
+    return [key for key, row in rows.items() if matches(run, row, wanted, varying)]

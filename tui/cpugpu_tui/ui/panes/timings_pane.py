@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
+from cpugpu_tui.model import SweepKey
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.rows import is_beside, thread_columns
 from cpugpu_tui.state.state import Row, RunState
@@ -204,20 +205,22 @@ class TimingsPane(Vertical):
         known = set(table.row_keys)
         before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
         has_new_changes = self._shown is None or self._shown[4] is not self._changes
+        # Rows are immutable, but their winner also depends on the other rows of their sweep.
+        changed = {row.case.sweep for key, row in run.rows.items() if before.get(key) is not row}
         for key in shown:
-            # Rows are immutable: the same object has the same cells.
-            if has_new_changes or key not in known or before.get(key) is not run.rows[key]:
+            if has_new_changes or key not in known or run.rows[key].case.sweep in changed:
                 table.touch(key)
         table.order(shown)
-        self._show_legend(run, shown, width)
+        self._show_legend(run, shown, changed, width)
 
-    def _show_legend(self, run: RunState, shown: Sequence[str], width: int) -> None:
+    def _show_legend(self, run: RunState, shown: Sequence[str], changed: Collection[SweepKey], width: int) -> None:
         """Explain the signs of the rows in a line, which is hidden if there are none."""
         known = self._signs
         self._signs = {}
         for key in shown:
             row, before = run.rows[key], known.get(key)
-            self._signs[key] = before if before is not None and before[0] is row else (row, signs_of(run, row))
+            is_same = before is not None and before[0] is row and row.case.sweep not in changed
+            self._signs[key] = before if is_same and before is not None else (row, signs_of(run, row))
         signs = frozenset[str]().union(*(found for _, found in self._signs.values())) - self._fewer_signs
         found = [legend(signs | self._more_signs, width, self._keymap)]
         self.query_one("#legend", Lines).show_any(found if signs else [])

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
-from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
+from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words, open_marks
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
@@ -75,7 +76,7 @@ class DetailScreen(Page):
         name = case_text(case, frozenset({"variant"}))
         others = case_text(case, frozenset({"variant", "dtype", "threads"})).removeprefix(name)
         look = rows.look_of(self.state.run, self.glyphs, 9)
-        return ((f"{name} ", "title"), (" ", "text"), *rows.verdict(row, look), (f" {others}", "muted"))
+        return ((f"{name} ", "title"), (" ", "text"), *rows.verdict(self.state.run, row, look), (f" {others}", "muted"))
 
     def page_lines(self, width: int) -> Sequence[Spans]:
         """Return the details of the row."""
@@ -96,7 +97,7 @@ def detail_lines(
     # The device's part has the details.
     lacks_winner = row.is_starved and len(row.times) > 1
     starved = wrapped("No winner: threads waited for a free core.", width, "warn") if lacks_winner else []
-    parts = [_failed(row, width), unsaved, starved, _compared(row, width, glyphs),
+    parts = [_failed(row, width), unsaved, starved, _compared(run, row, width, glyphs),
              _less_certain(run, row, width), _beside(changes, run, row, width),
              machine.gpus_lines(run, row, width, glyphs), machine.peers_lines(run, row, width), typed,
              _compiled(run, row, width, glyphs),
@@ -130,8 +131,8 @@ def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
     return [*lines, *(wrapped(f"{crowded}.", width, "warn") if crowded else [])]
 
 
-def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    comparison = row.comparison
+def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+    comparison = judged(run, row).comparison
     if comparison is None:
         return []
     which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
@@ -144,6 +145,7 @@ def _compared(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
     once = wrapped(TIMED_ONCE, width, "warn") if is_once else []
+    once += [line for mark in open_marks(run, row) for line in wrapped(f"? {mark}: {mark_words(mark)}", width)]
     return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(row, width, glyphs)]
 
 

@@ -13,7 +13,7 @@ from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.crossover_words import open_words, speedup_text
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
-from cpugpu_tui.report.report import decomposition_of
+from cpugpu_tui.report.report import decomposition_of, judged
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -240,10 +240,14 @@ LEAST_WITH_INTERVALS = 60
 def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
     """Return `WhatIf.key` → comparison, for the conditions that this row has times for."""
     found = {key: comparison for key, comparison in row.in_worlds.items() if key != costs.ONE_THREAD}
+    own = judged(run, row).comparison
+    if own is not None and costs.RESIDENT in found:
+        found[costs.RESIDENT] = own
     # The time of one CPU thread is in another row.
     single = row_with_threads(run, row, 1)
-    if single is not None and single.comparison is not None:
-        found[costs.ONE_THREAD] = single.comparison
+    alone = judged(run, single).comparison if single is not None else None
+    if alone is not None:
+        found[costs.ONE_THREAD] = alone
     return found
 
 
