@@ -27,6 +27,7 @@ from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.export.stream import case_results, kept
 from cpugpu_tui.model import DeviceSampled, Event, Plan, RunFinished
 from cpugpu_tui.render.columns import COLUMNS, Key
+from cpugpu_tui.render.sentences import starts_sentence
 from cpugpu_tui.render.verdicts import mark_lines, row_marks
 from cpugpu_tui.report.report import report
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -259,3 +260,14 @@ def test_no_row_names_a_winner_that_the_report_does_not(cpugpu: CommandLine, see
             assert {"one-start", "unsure"} & {*row_marks(state, row)}
     assert all(any(line.startswith(mark) for line in mark_lines(state)) for mark in marks)
     assert marks, "no row of one start lost its winner: the test shows nothing"
+
+
+def test_a_run_of_fewer_starts_than_asked_says_so() -> None:
+    _, events = run(starting(plan_of(32, simulation=VARIED), 3), well, well, well)
+    whole = state_of(events)
+    assert whole.run is not None
+    short = replace(whole, run=replace(whole.run, plan=replace(whole.plan, starts=5)))
+    assert starts_sentence(whole).startswith("3 starts of the process: ")
+    assert starts_sentence(short).startswith("3 of 5 starts of the process, the others did not fit into the time for")
+    _, events = run(starting(three_cases(), 4), well, well, dies_at(32), well)
+    assert "did not fit" not in starts_sentence(state_of(events))

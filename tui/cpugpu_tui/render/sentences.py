@@ -90,7 +90,10 @@ def starts_sentence(run: RunState) -> str:
         return ""
     rest = sum(row.starts < 2 for row in run.rows.values() if row.status == "ok")
     once = f" {count_of(rest, 'row')} of one start: ± holds within this start." if rest else ""
-    return f"{run.starts} starts of the process: ± holds for the mean of other starts too.{once}"
+    asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
+    is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
+    why = ", the others did not fit into the time for them" if asked and is_whole else ""
+    return f"{run.starts}{asked} starts of the process{why}: ± holds for the mean of other starts too.{once}"
 
 
 def small_scale(run: RunState) -> str:
