@@ -35,7 +35,11 @@ def refused(message: str, remedy: str) -> CaseError:
 
 
 def examine(
-    op: Operation, workload: CodeWorkload, device: str, wait: Callable[[], None] | None, before_code: Set[int] | None
+    op: Operation,
+    workload: CodeWorkload,
+    device: str,
+    wait: Callable[[], None] | None,
+    before_code: Set[int] | None = None,
 ) -> CodeTraced:
     """Trace one call on a device, and look for traps. `wait` waits for the GPU; None for the CPU.
 
