@@ -9,6 +9,7 @@ from typing import NamedTuple
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
+from cpugpu_tui.render.sweep_words import interval_text
 from cpugpu_tui.render.verdicts import common_marks, remark
 from cpugpu_tui.report.report import is_column, main_threads
 from cpugpu_tui.state.state import Row, RunState
@@ -31,8 +32,9 @@ class Line(NamedTuple):
     """How slow the GPU is here; empty if it is not slow."""
 
     def text(self, key: str) -> str:
-        """Return the text of a column."""
-        return COLUMNS[key].text(self.run, self.row)
+        """Return the text of a column; a wide interval by its ends, for which the app's table lacks the room."""
+        found = self.row.comparison if key == Key.PLUS_MINUS else None
+        return (interval_text(found) if found is not None else "") or COLUMNS[key].text(self.run, self.row)
 
     def remarks(self, common: Collection[str] = ()) -> str:
         """Return why there is no time, or the row's marks except the `common` ones."""
