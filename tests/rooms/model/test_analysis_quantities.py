@@ -49,8 +49,8 @@ def test_durations_read_like_a_clock(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(16, "16"), (99_999, "99999"), (100_000, "100k"), (1_000_000, "1M"), (10**9, "1G"), (10**12, "1000G"),
-     (123_456, "123,456"), (1_500_000, "1500k")],
+    [(16, "16"), (99_999, "99,999"), (100_000, "100,000"), (1_000_000, "1M"), (10**9, "1G"), (10**12, "1,000G"),
+     (123_456, "123,456"), (1_500_000, "1,500,000")],
 )  # fmt: skip
 def test_sizes_are_short_only_where_that_is_exact(size: int, text: str) -> None:
     assert size_text(size) == text

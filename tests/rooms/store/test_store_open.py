@@ -268,7 +268,7 @@ def test_a_commit_survives_a_power_cut(tmp_path: Path) -> None:
     with closing(Store.open(tmp_path / "results.db")) as store:
         pragmas = ("journal_mode", "synchronous", "foreign_keys", "user_version")
         values = [store._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
-        assert values == ["wal", 2, 1, 4]  # 2 is FULL
+        assert values == ["wal", 2, 1, 5]  # 2 is FULL
 
 
 # ------------------------------------------------------------------ newer and older
