@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from cpugpu_tui.analysis.costs import WHAT_IFS, gpu_rounds
+from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS, gpu_rounds
 from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged
 from cpugpu_tui.decide.verdict import TIE, Comparison
 from cpugpu_tui.model import LATENCY
@@ -123,7 +123,10 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
 
 def _comparison(key: str, row: Row) -> Comparison | None:
     """Return the comparison of a row that counts: finished or in progress, and not starved, which has none."""
-    return row.in_worlds.get(key) if row.status in ("active", "ok") else None
+    if row.status not in ("active", "ok"):
+        return None
+    # `in_worlds` computes every condition of a row: 10,000 rows took 7.9 s.
+    return row.comparison if key == RESIDENT else row.in_worlds.get(key)
 
 
 def _size(key: str, row: Row, found: Comparison | None, judgement: tuple[str, str]) -> Size:
