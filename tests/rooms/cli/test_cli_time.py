@@ -22,7 +22,7 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: Comma
     assert "x @ x" in done.out
     assert "The GPU wins from n ≈" in done.out
     again = done.out.rpartition("Again: cpugpu-tui ")[2]
-    assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048"]
+    assert shlex.split(again.partition(" --simulate")[0]) == [*PRODUCT, "--n", "16:2048", "--starts", "1"]
 
 
 def test_the_history_lists_and_finds_typed_code_as_it_was_typed(cpugpu: CommandLine) -> None:

@@ -22,7 +22,7 @@ import pytest
 from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of, run_with
 from tests.helpers.runs.recorder import QUICK, plan_of
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.model import (
     ENERGY,
     METRICS,
@@ -251,7 +251,7 @@ def test_a_time_limit_skips_what_it_does_not_reach(agents: Agents) -> None:
     assert kinds_of(events)[-1] == "skipped"
     last = events[-1]
     assert isinstance(last, RunFinished)
-    assert (last.status, last.exit_code) == ("done", EXIT_OK)
+    assert (last.status, last.exit_code) == ("done", EXIT_CASES_FAILED), "no size has an answer"
 
 
 def test_a_case_that_hangs_costs_its_time_limit_and_the_rest_goes_on(agents: Agents) -> None:

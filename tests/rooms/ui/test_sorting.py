@@ -15,7 +15,7 @@ from cpugpu_tui.ui.panes.timing_order import MEASURES, in_order, next_order, ord
 
 def sizes(pilot: Pilot[None]) -> list[int]:
     """Return the sizes of the rows in order, with or without their shared name."""
-    return [int(re.sub(r"^▸?\s*(matmul )?", "", line).split()[0]) for line in shown(pilot)]
+    return [int(re.sub(r"^▸?\s*(matmul )?", "", line).split()[0].replace(",", "")) for line in shown(pilot)]
 
 
 def title(pilot: Pilot[None]) -> str:

@@ -137,6 +137,10 @@ class FinishedCases:
     """`Case.key` of each."""
 
 
+MOST_TAGS_ASKED = 100
+"""Tags that SQL checks; SQLite refuses a condition of over 1,000 parts. The others are checked here."""
+
+
 class Reading(Connected):
     """The part of `Store` that only reads."""
 
@@ -152,11 +156,12 @@ class Reading(Connected):
         Raises:
             UsageError: the filter is invalid.
         """
-        matches = parse_filter(text)
+        matches, wanted = parse_filter(text), list(dict.fromkeys(tags))
+        asked, left = wanted[:MOST_TAGS_ASKED], wanted[MOST_TAGS_ASKED:]
         with self._reading() as connection:
-            which = "number < ?" + _TAGGED * len(tags)
-            rows = connection.execute(_SELECT.format(which=which), (LAST if before is None else before, *tags))
-            runs = (RunSummary.of_row(tuple(row)) for row in rows)
+            which = "number < ?" + _TAGGED * len(asked)
+            rows = connection.execute(_SELECT.format(which=which), (LAST if before is None else before, *asked))
+            runs = (run for row in rows if (run := RunSummary.of_row(tuple(row))) and set(left).issubset(run.tags))
             return list(islice(filter(matches, runs), None if limit is None else min(limit, LAST)))
 
     def summary(self, run_id: str) -> RunSummary:

@@ -55,8 +55,8 @@ async def test_capital_c_copies_the_command_that_repeats_the_run_and_says_so(mon
         await done_run(pilot)
         await pilot.press("C")
         run = pilot.app.state.run.run
-        assert pilot.app.clipboard == repeat_text(run) == "cpugpu-tui run quick"
-        said = "Copied, if the terminal allows it: cpugpu-tui run quick"
+        assert pilot.app.clipboard == repeat_text(run) == "cpugpu-tui run quick --starts 1"
+        said = "Copied, if the terminal allows it: cpugpu-tui run quick --starts 1"
         assert text_of(pilot, "#status").startswith(said)
 
 

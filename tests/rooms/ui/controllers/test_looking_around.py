@@ -43,7 +43,7 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
         assert len(shown(pilot)) == 5
         await pilot.press("escape")
         sizes = [line.removeprefix("▸").removeprefix("matmul ").split()[0] for line in shown(pilot)]
-        assert sizes == ["16", "50", "100", "200", "500", "1000", "2048"]
+        assert sizes == ["16", "50", "100", "200", "500", "1,000", "2,048"]
 
 
 async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:

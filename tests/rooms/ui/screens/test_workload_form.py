@@ -211,10 +211,10 @@ async def test_the_time_is_for_all_repeats() -> None:
 async def test_more_memory_than_there_is_warns_before_anything_runs() -> None:
     async with opened(size=(80, 24)) as pilot:
         await open_form(pilot)
-        for fact in ("48 MiB", "matmul 2048", "210 GiB on"):
+        for fact in ("48 MiB", "matmul 2,048", "210 GiB on"):
             assert fact in said(pilot)
         await pilot.press("ctrl+u", *"200000")
-        for fact in ("447 GiB", "matmul 200k", "210 GiB free"):
+        for fact in ("447 GiB", "matmul 200,000", "210 GiB free"):
             assert fact in said(pilot)
 
 
