@@ -200,7 +200,7 @@ async def test_the_size_stays_where_the_name_is_too_long() -> None:
     async with opened(new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
         session = await start_run(pilot)
         names = [" ".join(line.removeprefix("▸").split()[:2]) for line in shown(pilot)]
-        assert names == [f"{case.size} {case.variant}" for case in session.plan.cases]
+        assert names == [f"{case.size:,} {case.variant}" for case in session.plan.cases]
         await finish(pilot, session)
 
 
