@@ -23,6 +23,7 @@ from textual.pilot import Pilot
 
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.render.columns import Key
+from cpugpu_tui.report.report import sweep_in
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.chart import ChartPane, ChartScreen, pane
 from cpugpu_tui.ui.chart import drawing as chart
@@ -217,11 +218,11 @@ async def test_a_comparison_with_the_run_before_stays_beside_the_chart() -> None
 async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    drawn: list[tuple[int, int | None, int | None]] = []
+    drawn: list[tuple[int, tuple[tuple[int, int], ...]]] = []
 
     def counted(run: Any, sweep: Any, width: int, height: int, options: Any, glyphs: Any) -> Any:
-        crossing = chart.crossing_shown(run, sweep, options)
-        drawn.append((run.settled, crossing.low, crossing.high))
+        changes = sweep_in(run, sweep).under(options.what_if).changes
+        drawn.append((run.settled, tuple((change.low, change.high) for change in changes)))
         return chart.chart_lines(run, sweep, width, height, options, glyphs)
 
     monkeypatch.setattr(pane, "chart_lines", counted)
@@ -234,10 +235,10 @@ async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_cha
                 session.add_telemetry(readings(busy=50.0 + count))
                 await reach_gap(pilot, session, case)
                 assert (pilot.app.screen.query_one(ChartPane).lines == lines) == (len(drawn) == times)
-                assert {settled for settled, *_ in drawn} == set(range(1, done + 1))
+                assert {settled for settled, _ in drawn} == set(range(1, done + 1))
             session.put(finished(case))
             await reach_gap(pilot, session, case)
-            assert {settled for settled, *_ in drawn} == set(range(1, done + 2))
+            assert {settled for settled, _ in drawn} == set(range(1, done + 2))
         assert len(drawn) == len(set(drawn))
         times = len(drawn)
         await pilot.press("w")

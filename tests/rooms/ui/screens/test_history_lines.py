@@ -70,7 +70,7 @@ async def test_a_list_tells_dtype_sizes_answer_and_change_and_is_filtered_by_the
         await list_runs(pilot)
         await settled(pilot, lambda: "GPU" in listed(pilot)[1])
         assert "bf16 64-128" in listed(pilot)[0]
-        assert "f32 64-1024" in listed(pilot)[1]
+        assert "f32 64-1,024" in listed(pilot)[1]
         assert "+0.0 %" in listed(pilot)[1]
         assert "%" not in listed(pilot)[2]
         await pilot.press("slash", *"dtype:bf16")
