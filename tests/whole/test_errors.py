@@ -71,6 +71,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--repeat": NOT_A_COUNT,
     "--replay": ("missing.ndjson", "notes.txt"),
     "--rounds": NOT_A_COUNT,
+    "--starts": NOT_A_COUNT,
     "--run": NOT_A_RUN,
     "--scale": ("medium",),
     "--setup": ("x = (",),

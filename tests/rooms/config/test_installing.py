@@ -9,6 +9,7 @@ from importlib.metadata import PathDistribution
 from pathlib import Path
 
 import pytest
+import setuptools  # noqa: F401 - before pip: it replaces distutils only if nothing has loaded that
 from pip._internal.commands.install import InstallCommand
 from pip._internal.req.constructors import install_req_from_editable, install_req_from_line
 
