@@ -179,6 +179,6 @@ async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x
     async with opened(new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:
         await done_run(pilot)
         lines = await reads(pilot, "Faster on this GPU at every size timed")
-        start = next(place for place, line in enumerate(lines) if "GPU wins from" in line)
+        start = next(place for place, line in enumerate(lines) if "workload" in line and "GPU wins" in line)
         assert {line.split()[0] for line in lines[start + 1 : start + 6]} == set(names)
         assert pilot.app.screen.query_one(TimingTable).size.height >= 6
