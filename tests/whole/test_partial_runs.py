@@ -77,7 +77,7 @@ def whole(gpus: int, with_cpu: bool) -> tuple[tuple[DevicesFound, dict[str, list
     """Return what a simulated machine said of every case, by case."""
     devices = (*(("cpu",) if with_cpu else ()), *(("cuda",) if gpus else ()))
     plan = Plan("matmul+vector-dot", CASES, devices, metrics=(LATENCY, DEVICE, PAGEABLE), rounds=5, max_rounds=5,
-                simulation=Simulation(gpus=gpus))  # fmt: skip
+                simulation=Simulation(gpus=gpus), words=("run", "matmul", "vector-dot"))  # fmt: skip
     machine, events = SimulatedMachine(plan), list[Event]()
     Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     told = {case.key: [event for event in events if getattr(event, "case", "") == case.key] for case in CASES}
@@ -145,6 +145,7 @@ def test_the_table_shows_any_run(run: Broken) -> None:
         assert keys_within(spelled_table(state), width)
     said = printed(print_state, state)
     assert all(f"{size:,}" in said for size in (64, 256))
+    assert "Again: cpugpu-tui run" in said
 
 
 @given(RUNS)

@@ -259,11 +259,11 @@ def test_a_merge_brings_everything_once(store: Store, tmp_path: Path) -> None:
     assert integrity_check(store) == []
 
 
-def test_a_merge_reads_older_versions_and_leaves_them(store: Store) -> None:
+def test_a_merge_reads_older_versions_and_leaves_them(tmp_path: Path) -> None:
     for path in sorted((ROOT / "tests" / "golden").glob("*.db")):
         before = path.read_bytes()
-        merged = merge(store, path)
-        assert merged.added + merged.known == 2, "v5.db has the runs of v4.db"
+        with closing(Store.open(tmp_path / path.name)) as store:  # one each: v5.db has the runs of v4.db
+            assert merge(store, path).added == 2
         assert path.read_bytes() == before
         assert not list(path.parent.glob(f"{path.name}?*"))
 

@@ -31,7 +31,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.store import Store, open_store, open_to_read, row_mapping, schema
 
-STARTED = RunStarted(run_id="r1", series_id="s", plan=Plan("quick", ()), environment={})
+STARTED = RunStarted(run_id="r1", series_id="s", plan=Plan("quick", (), words=("run", "quick")), environment={})
 NOBODY = 65534
 
 
@@ -287,7 +287,7 @@ def test_a_newer_database_can_be_read_and_is_not_written(tmp_path: Path, words: 
         words(store.notice.replace(str(tmp_path), "/data"))
         assert store.runs()[0].status == "done"
         assert store.load("r1")[0] == RunStarted(
-            run_id="r1", series_id="s", plan=Plan("quick", ()), environment={}, number=1
+            run_id="r1", series_id="s", plan=Plan("quick", (), words=("run", "quick")), environment={}, number=1
         )
         with pytest.raises(NewerStoreError):
             store.begin_run(STARTED)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.costs import Decomposition
 from cpugpu_tui.decide.crossover import Crossover, SweepPoint
 from cpugpu_tui.decide.verdict import EQUIVALENCE, GPU_WINS, SURE_ROUNDS, TIE, UNDECIDED, Comparison
 from cpugpu_tui.model.quantities import count_of, plus_minus
@@ -31,26 +28,6 @@ class Printed(NamedTuple):
     cpu_ns: float
     gpu_ns: float
     gpu_waited_ns: float
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The numbers behind the answer about one sweep."""
-
-    measured: Crossover
-    """With the inputs on the GPU."""
-    threads: int
-    """CPU threads in force; 0 if not known."""
-    worlds: Mapping[str, Crossover] = field(default_factory=dict)
-    """Key of a `WhatIf` → its crossover, for those that have times."""
-    resident: Decomposition | None = None
-    """A call of the smallest size with the inputs on the GPU."""
-    moved: Decomposition | None = None
-    """The same call including copies."""
-    printed: tuple[Printed, ...] = ()
-    """By the paper's clock, in order of size."""
-    axis: str = ""
-    """The workload's description of a size: `n of two n×n matrices`, `hidden units`."""
 
 
 # ------------------------------------------------------------------ one size
@@ -98,23 +75,6 @@ def _has_winner(point: SweepPoint) -> bool:
 def is_wide(found: Crossover) -> bool:
     """Whether the bracket is too wide to name a point inside it."""
     return found.ratio is not None and found.ratio > WIDE
-
-
-def against(found: Crossover, winner: str | None = None) -> list[SweepPoint]:
-    """Return the sizes inside a range of wins (of `winner`, if named) that contradict it or are too close to call."""
-    outside: list[SweepPoint] = []
-    inside: list[SweepPoint] = []
-    before: SweepPoint | None = None
-    for after in found.points:  # one pass: a quadratic search took two thirds of the app's time at 10,000 rows
-        if not _has_winner(after):
-            inside.append(after)
-            continue
-        same = before is not None and before.comparison.winner == after.comparison.winner
-        if before is not None and same and winner in (None, before.comparison.winner):
-            between = (point for point in inside if before.size < point.size < after.size)
-            outside += [point for point in between if contradicts(point, before)]
-        before, inside = after, []
-    return outside
 
 
 def contradicts(point: SweepPoint, decided: SweepPoint) -> bool:

@@ -43,7 +43,7 @@ class Series:
 
 
 def free_cores_remedy(threads: Iterable[int]) -> str:
-    """Return what helps cases with so many threads that had no free CPU core; fewer than one thread is no help."""
+    """Return the remedy for cases with so many threads that lacked a CPU core."""
     fewer = "" if set(threads) == {1} else ", or use --threads 1"
     return f"Stop other work on this machine and run again{fewer}."
 

@@ -54,7 +54,7 @@ def most_first(limit_s: float | None) -> int:
 
 
 def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float) -> model.RunFinished:
-    """Return the end of a run that has no result; one whose time limit was over before it is no success."""
+    """Return the end of a run without results; if its time limit caused that, the run has failed."""
     if plan.max_seconds is None:
         return finished
     devices = 1 if plan.devices == ("cpu",) else 2

@@ -172,13 +172,13 @@ async def test_what_cannot_be_written_is_said_under_the_name(tmp_path: Path) -> 
 
 
 async def test_a_file_that_is_there_is_asked_for_twice(store: Store, tmp_path: Path) -> None:
-    (tmp_path / "x.md").write_text("")
+    (tmp_path / "x.md").write_text(old := "an older export of cpugpu-tui")
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await done_run(pilot)
         keep_run(store, pilot)
         await ask(pilot, tmp_path / "x.md")
         assert "press enter again" in hint(pilot).lower()
-        assert (tmp_path / "x.md").read_text() == ""
+        assert (tmp_path / "x.md").read_text() == old
         await pilot.press("enter")
         await settled(pilot, lambda: "Wrote" in text_of(pilot, "#status"))
         assert (tmp_path / "x.md").read_text().startswith("## quick")
