@@ -33,6 +33,11 @@ try:
     for index in count(1):
         store.commit_cases("r", [case_events(index)], [])
 except StoreError:
+    pass
+try:
+    for index in count(1):  # what a whole case did not fit into
+        store.tag("r", [str(index)])
+except StoreError:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
