@@ -8,9 +8,8 @@ import pytest
 from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.crossover import Crossover, changes_of
+from cpugpu_tui.decide.crossover import Crossover, SweepPoint, changes_of, crossover
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.render.answers import usable, world
 from cpugpu_tui.render.verdicts import OPEN_MARKS, row_marks
 from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import NONE_TIMED
@@ -27,8 +26,10 @@ def surveys() -> Iterator[list[Surveyed]]:
 
 def found_in(survey: Surveyed, *, moved: bool) -> dict[str, Crossover]:
     """Return the crossovers by workload, with resident inputs or with copies."""
+    key = END_TO_END if moved else RESIDENT
     return {
-        each.sweep[0]: world(survey.state, usable(each.rows), END_TO_END if moved else RESIDENT)
+        each.sweep[0]: crossover(SweepPoint(row.case.size, row.in_worlds[key]) for row in each.rows
+                                 if row.status in ("active", "ok") and key in row.in_worlds)
         for each in report(survey.state).answered if not moved or each.with_copies.kind != NONE_TIMED
     }  # fmt: skip
 

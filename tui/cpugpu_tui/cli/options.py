@@ -156,7 +156,7 @@ Rounds = Annotated[
 Starts = Annotated[
     int | None,
     typer.Option(
-        "--starts", metavar="COUNT", envvar="CPUGPU_STARTS", show_default="5",
+        "--starts", parser=whole_number, metavar="COUNT", envvar="CPUGPU_STARTS", show_default="5",
         help="Starts of the process to time in: times differ from start to start. Fewer are used if the time is short.",
     ),
 ]  # fmt: skip

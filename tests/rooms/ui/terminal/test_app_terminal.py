@@ -193,7 +193,7 @@ def is_whole(app: PtyApp) -> bool:
         "Timings",
         "\n 16  ",
         "\n 200  ",
-        "\n 2048  ",
+        "\n 2,048  ",
         "The GPU wins",
         "Telemetry",
     )
