@@ -113,3 +113,11 @@ def test_agents_that_only_load_it_do_not_wait_for_each_other(monkeypatch: pytest
     with kept_folder("cpu") as first, kept_folder("cpu") as second:
         assert first.is_ready
         assert second.path == first.path
+
+
+def test_what_the_cpu_runs_is_remembered_with_what_it_was_built_from() -> None:
+    with kept_folder("cpu") as first:
+        first.note_works("avx2 -mavx2 code")
+        first.note_ready()
+    with kept_folder("cpu") as second:
+        assert [second.works("avx2 -mavx2 code"), second.works("avx2 -mavx2 other code")] == [True, False]

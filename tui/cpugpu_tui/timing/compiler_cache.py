@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cpugpu_tui.machine.processes import SCRATCH
@@ -47,6 +47,18 @@ class CompilerFolder:
         """Whether an earlier start-up has filled it."""
         return bool(self.marker) and os.path.exists(self.marker)
 
+    def note_works(self, probe: str) -> None:
+        """Note that the CPU runs what a probe was built from."""
+        with open(self._probe(probe), "wb"):
+            pass
+
+    def works(self, probe: str) -> bool:
+        """Whether an earlier start-up found that the CPU runs it."""
+        return os.path.exists(self._probe(probe))
+
+    def _probe(self, probe: str) -> str:
+        return os.path.join(self.path, f"works-{hashlib.sha256(probe.encode()).hexdigest()[:16]}")
+
     def note_ready(self) -> None:
         """Note that the start-up has ended well, atomically."""
         if self.marker and not self.is_ready:
@@ -58,7 +70,7 @@ class CompilerFolder:
 @contextmanager
 def kept_folder(kind: str) -> Iterator[CompilerFolder]:
     """Yield the folder of this machine, locked, for a kind of device; a temporary one if it cannot be used."""
-    path = os.path.join(_cache_home(), "cpugpu-tui", f"compiler-{_fingerprint()}")
+    path = os.path.join(kept_files(), f"compiler-{_fingerprint()}")
     marker = os.path.join(path, f"ready-{kind}")
     lock, why = -1, ""
     try:
@@ -94,15 +106,7 @@ def _locked(path: str, marker: str) -> int:
     Raises:
         OSError: it cannot be made or written, is not this user's alone, or another agent does not release it.
     """
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    if not os.path.lexists(path):
-        os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise PermissionError(None, "Not a folder of this user alone")
-    free = os.statvfs(path)
-    if free.f_bavail * free.f_frsize < LEAST_FREE_BYTES:
-        raise OSError(None, "Less than 64 MB free")
+    make_private(path)
     lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     ends = time.monotonic() + LOCK_LIMIT_S
     while True:
@@ -120,6 +124,23 @@ def _locked(path: str, marker: str) -> int:
             return lock
 
 
+def make_private(path: str) -> None:
+    """Make a folder whose files are loaded as code, if it is missing.
+
+    Raises:
+        OSError: it cannot be made, is not this user's alone, or its disk is almost full.
+    """
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(path, 0o700)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise PermissionError(None, "Not a folder of this user alone")
+    free = os.statvfs(path)
+    if free.f_bavail * free.f_frsize < LEAST_FREE_BYTES:
+        raise OSError(None, "Less than 64 MB free")
+
+
 def _empty(path: str) -> None:
     for entry in os.scandir(path):
         if entry.is_dir(follow_symlinks=False):
@@ -128,9 +149,10 @@ def _empty(path: str) -> None:
             os.unlink(entry.path)
 
 
-def _cache_home() -> str:
+def kept_files() -> str:
+    """Return the folder for files that are kept, but can be made again."""
     home = os.environ.get("XDG_CACHE_HOME", "")
-    return home if os.path.isabs(home) else os.path.expanduser("~/.cache")
+    return os.path.join(home if os.path.isabs(home) else os.path.expanduser("~/.cache"), "cpugpu-tui")
 
 
 def _fingerprint() -> str:
