@@ -1,16 +1,23 @@
-"""Verdicts of `compare`, `gate` and duets: simulated with planted changes, then 20 pairs of equal series, measured.
+"""Verdicts of `compare`, `gate` and duets: simulated with planted changes, then measured.
 
-Each series of a pair has five real runs. They alternate in flipped order, so that slow changes of a shared machine do
-not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
-have the verdict FASTER or SLOWER.
+Measured are two series with +1 % of work planted in one, two equal ones, and 20 pairs of equal series of three sizes.
+Each series has five runs in fresh processes. They alternate in flipped order, so that slow changes of a shared machine
+do not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
+have the verdict FASTER or SLOWER. PART=real leaves out what is simulated.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 
+from tests.bench.duet import SIZES, WORK, has_gpu
+from tests.helpers.bench import planted_step
+from tests.helpers.bench.figures import record
+from tests.helpers.bench.plant import plant_elsewhere, require_plant
 from tests.helpers.bench.planted import (
     NOISE,
     duet_words,
@@ -26,6 +33,7 @@ from cpugpu_tui.analysis.compare import BANDS, FASTER, SAME, SLOWER, UNDECIDED
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.render.comparison import percent_text
 from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
@@ -36,10 +44,24 @@ LIMIT = 0.05
 TRIALS = 800
 COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,256,1024", "--scale", "small",
            "--json", "--no-save"]  # fmt: skip
+PLANT_PERCENT = 1.0
+PLANTED = [sys.executable, "-m", "cpugpu_tui", "run", "planted-step", "--workloads", planted_step.__file__,
+           "--starts", "1", "--no-ceilings", "--json", "--no-save"]  # fmt: skip
+FILES = ("tests/bench/compare.py", "tests/helpers/bench/planted_step.py", "tui/cpugpu_tui/analysis/compare.py",
+         "tui/cpugpu_tui/timing/timers/cuda.py")  # fmt: skip
+"""What the figures speak of."""
 
 
 def main() -> None:
     """Print what is found of planted changes, and the number of real pairs with each verdict."""
+    if os.environ.get("PART") != "real":
+        simulated_tables()
+    real_plant()
+    real_pairs()
+
+
+def simulated_tables() -> None:
+    """Print how often simulated changes, planted and none, are called different."""
     table(
         f"simulated, {TRIALS} comparisons, {3 * len(NOISE)} verdicts each, with the noise of a GPU server",
         ("planted", "runs", "found", "promised", "holds"),
@@ -59,7 +81,6 @@ def main() -> None:
             *(planted_duets(*planted) for planted in DUETS),
         ],
     )
-    real_pairs()
 
 
 DUETS = (
@@ -105,6 +126,28 @@ def gate_failures(factor: float) -> int:
     return gate_outcomes(TRIALS, factor, LIMIT, RUNS).count(SLOWER)
 
 
+def real_plant() -> None:
+    """Print the verdicts on series with +1 % of work in one, once a plain clock has measured it, and on equal ones."""
+    device = "cuda" if has_gpu() else "cpu"
+    plant = plant_elsewhere(SIZES[device], PLANT_PERCENT, device)
+    require_plant(plant, PLANT_PERCENT)
+    command = [*PLANTED, "--size", str(SIZES[device]), *WORK[device], "--device", device]
+    lines = []
+    for percent in (PLANT_PERCENT, 0.0):
+        for each in compare_series(*pair(command, percent)).judged:
+            change = each.change
+            if change is None:
+                continue
+            text = f"{percent_text(change.ratio)} ({percent_text(change.low)} to {percent_text(change.high)})"
+            lines.append((f"+{percent:g} %", each.metric, text, each.verdict))
+            record(f"compare.+{percent:g} %.{device}.{each.metric}", f"{text}, {each.verdict}",
+                   command="make bench ONLY=compare", files=FILES)  # fmt: skip
+    table(
+        f"`planted-step --size {SIZES[device]}` on {device}, {RUNS} runs against {RUNS}, each in a process of its own",
+        ("planted", "time", "change", "verdict"), lines,
+    )  # fmt: skip
+
+
 def real_pairs() -> None:
     """Print the number of real pairs with each verdict."""
     watch, cap_s = Stopwatch(), cap_seconds(1500.0)
@@ -130,18 +173,19 @@ def real_pairs() -> None:
     )  # fmt: skip
 
 
-def pair() -> tuple[Series, Series]:
-    """Run two series of the same command, alternating in flipped order."""
+def pair(command: Sequence[str] = COMMAND, percent: float = 0.0) -> tuple[Series, Series]:
+    """Run two series of the same command, alternating in flipped order; the second with so many percent more work."""
     runs: tuple[list[MeasuredRun], list[MeasuredRun]] = ([], [])
     for number in range(RUNS):
         for side in (0, 1) if number % 2 == 0 else (1, 0):
-            runs[side].append(run_once())
+            runs[side].append(run_once(command, side * percent))
     return Series("first", tuple(runs[0])), Series("second", tuple(runs[1]))
 
 
-def run_once() -> MeasuredRun:
+def run_once(command: Sequence[str], percent: float) -> MeasuredRun:
     """Run the command in a process of its own."""
-    done = subprocess.run(COMMAND, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    environment = {**os.environ, "BENCH_PLANT_PERCENT": f"{percent:g}"}
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
     events = (decode(line) for line in done.stdout.splitlines())
     found = measured(event for event in events if event is not None)
     assert found is not None
