@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 from tests.helpers.runs.recorder import plan_of, swept
@@ -59,6 +60,7 @@ class ScriptedAgents:
 
     python: str | None = None
     worker = "process"
+    is_standby_ready = False
 
     def __init__(self, *agents: ScriptedAgent | Script) -> None:
         self.agents = [agent if isinstance(agent, ScriptedAgent) else ScriptedAgent(agent) for agent in agents]
@@ -84,7 +86,8 @@ def session_of(plan: Plan, *agents: ScriptedAgent | Script, **more: Any) -> tupl
 def well(plan: Plan) -> list[Message]:
     """All cases, as the simulated machine times them."""
     devices = SimulatedMachine(plan).devices
-    return [DevicesFound(devices=devices), *swept(plan)[1].events, RunFinished(status="done")]
+    alone = replace(plan, turns=0)  # nobody would let it go on
+    return [DevicesFound(devices=devices), *swept(alone)[1].events, RunFinished(status="done")]
 
 
 def dies_at(size: int, gone: Gone = KILLED, phase: str = "round") -> Script:

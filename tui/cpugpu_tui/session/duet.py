@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from cpugpu_tui.model import Case, Event, Progressed, RunFinished
+from cpugpu_tui.model import Case, Event, RunFinished
 from cpugpu_tui.session.session import Session
-
-Place = tuple[int, int]
-"""Where an agent waits: index of the case, and round of this case; round 0 prepares it."""
+from cpugpu_tui.session.turns import Turns
 
 
 class Duet:
-    """Runs a session for each agent. `run` blocks; `stop` and `kill` may be called from any thread.
-
-    One agent works at a time, the one that is furthest behind. The order flips with each round: A B, B A, A B, B A.
-    """
+    """Runs a session for each agent, in `Turns`. `run` blocks; `stop` and `kill` may be called from any thread."""
 
     def __init__(self, sessions: Sequence[Session], cases: Sequence[Case], *, is_flipped: bool = False) -> None:
         """`cases` are those of the plan of every session; `is_flipped` lets the last agent begin."""
         self.sessions = tuple(sessions)
-        self.visits_s = 0.0
-        """Time in which a case was timed. The rest is starting agents, preparing cases and warm-up."""
         self.stopping = False
         """Whether a stop was requested."""
         self.signal_exit = 0
         """Exit code requested by a signal (143, 129); 0 without one."""
-        self._index = {case.key: index for index, case in enumerate(cases)}
-        self._is_flipped = is_flipped
-        self._lock = threading.Lock()
-        self._live = set(range(len(self.sessions)))
-        self._waiting: dict[int, Place] = {}
-        self._visited_s: float | None = None
+        self._turns = Turns(
+            len(self.sessions), cases, lambda index: self.sessions[index].resume(), is_flipped=is_flipped
+        )
         for index, session in enumerate(self.sessions):
-            session.on_turn = partial(self._wait, index)
+            session.on_turn = partial(self._turns.wait, index)
+
+    @property
+    def visits_s(self) -> float:
+        """Time in which a case was timed. The rest is starting agents, preparing cases and warm-up."""
+        return self._turns.visits_s
 
     def stop(self) -> None:
         """Stop after the block in flight."""
@@ -72,31 +65,4 @@ class Duet:
         finally:
             if status != "done":
                 self._stop_all()
-            with self._lock:
-                self._live.discard(index)
-                self._waiting.pop(index, None)
-                self._visit_next()
-
-    def _wait(self, index: int, turn: Progressed) -> None:
-        """Note that an agent waits, and let the next one work once all of them wait."""
-        with self._lock:
-            self._waiting[index] = self._index.get(turn.case, len(self._index)), turn.round_index
-            self._visit_next()
-
-    def _visit_next(self) -> None:
-        if self._visited_s is not None:
-            self.visits_s += time.monotonic() - self._visited_s
-            self._visited_s = None
-        if not self._live or self._live - self._waiting.keys():
-            return
-        index = min(self._waiting, key=self._rank)
-        _, round_index = self._waiting.pop(index)
-        if round_index:
-            self._visited_s = time.monotonic()
-        self.sessions[index].resume()
-
-    def _rank(self, index: int) -> tuple[int, int, int]:
-        case, round_index = self._waiting[index]
-        # A case is prepared by the first agent first, because that one checks the memory for all of them.
-        is_reversed = round_index > 0 and (round_index % 2 == 0) != self._is_flipped
-        return case, round_index, -index if is_reversed else index
+            self._turns.leave(index)

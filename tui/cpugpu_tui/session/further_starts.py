@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.session.parallel import claim_agent
-from cpugpu_tui.session.visits import Visits, drifting
+from cpugpu_tui.session.turns import Rotation
+from cpugpu_tui.session.visits import Visits, drifting, has_cores, room
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 
 if TYPE_CHECKING:
@@ -39,68 +40,91 @@ class Listener(Protocol):
 class FurtherStarts:
     """Times the cases that matter in further starts of the process, once the first one has run the plan.
 
-    No process starts while another one is timed, because an import of torch takes all cores. Each is timed for itself,
-    one after the other, so that what changes from second to second is in the interval as well.
+    No process starts while another one is timed, because an import of torch takes all cores. The starts are visited in
+    turn, round by round, so that what drifts for seconds does not look like a difference between them.
     """
 
     def __init__(self, session: Listener, stream: EventStream, plan: model.Plan, agents: Agents) -> None:
         self._session, self._stream, self._plan, self._agents = session, stream, plan, agents
-        self.start = 0
-        """Number of the start in progress; 0 for the first one, which runs the whole plan."""
-        self.lost: list[str] = []
+        self._early: Rotation | None = None
+        """Started before the first start was timed."""
+        self._running: Rotation | None = None
+        self._lost: list[str] = []
         """What went wrong in further starts, a sentence each."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the first start is over and others are timed."""
+        return self._running is not None
+
+    def prepare(self) -> None:
+        """Start the processes beside the first one if each has a core, unless that would delay the first row."""
+        plan, agents = self._plan, self._agents
+        is_alone = plan.starts < 2 or plan.parallel or agents.worker == "thread" or agents.is_standby_ready
+        if self._early is None and not is_alone and has_cores(plan.starts):
+            self._early = self._started(plan.starts - 1)
+
+    def await_ready(self) -> bool:
+        """Wait until the processes of `prepare` are ready or dead; return whether there are any."""
+        if self._early is None:
+            return False
+        self._session.use(self._early)
+        self._session.hello()
+        return True
+
+    def close(self) -> None:
+        """End the processes of `prepare`."""
+        if self._early is not None:
+            self._early.end(at_once=False)
 
     def run(self, finished: model.RunFinished, started_s: float) -> model.RunFinished:
         """Run all further starts and return the end of the run; `finished` is that of the first start."""
         visits = Visits(self._plan, self._stream.left.state, time.monotonic() - started_s)
-        ready: list[Agent] = []
-        try:
-            for start in range(1, self._plan.starts):
-                left_s = visits.left_s(time.monotonic() - started_s, start)
-                if not visits.cases or left_s <= 0 or self._session.stopping:
-                    break
-                ready = ready or self._started(visits.together(start))
-                if not ready:
-                    break
-                self._visit(ready.pop(0), start, visits.plan(start, left_s))
-        finally:
-            for agent in ready:
-                agent.end(at_once=False)
+        count = visits.count(self._early.count if self._early is not None else 0) if visits.cases else 0
+        # Starts of several agents each are visited one after the other.
+        for first in range(1, count + 1) if self._plan.parallel else [1][:count]:
+            rotation = self._early or self._started(1 if self._plan.parallel else count, first)
+            if rotation is None or self._session.stopping:
+                break
+            self._visit(rotation, count, visits.plan(time.monotonic() - started_s))
         if self._session.stopping:
             return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
-        if self.lost and not finished.message:
-            message = f"A further start of the process was not timed completely: {self.lost[0]}"
+        if self._lost and not finished.message:
+            message = f"A further start of the process was not timed completely: {self._lost[0]}"
             return replace(finished, message=message, remedy="The others are complete. --starts 1 times only one.")
         return finished
 
-    def _visit(self, agent: Agent, start: int, plan: model.Plan) -> None:
-        self._session.use(agent)
-        self.start = start
-        outcome = self._session.follow(drifting(plan, self._session.run_id))
-        self._stream.end_start()
-        if isinstance(outcome, Gone):
-            self.lost.append(f"The process {outcome.manner}.")
-        elif outcome.status == "failed":
-            self.lost.append(outcome.message)
-        agent.end(at_once=False)
+    def _started(self, count: int, first: int = 1) -> Rotation | None:
+        """Return so many processes, fewer if memory has no room for them; None without any."""
+        fitting = room(count)
+        if fitting < count:
+            self._lost.append(f"Memory has room for {fitting} of {count} processes.")
+        agents = [claim_agent(self._plan, self._agents) for _ in range(fitting)]
+        return Rotation(agents, first) if agents else None
 
-    def _started(self, count: int) -> list[Agent]:
-        """Return so many agents once all have said hello; those that died instead are noted."""
-        agents, ready = [claim_agent(self._plan, self._agents) for _ in range(count)], list[Agent]()
-        for agent in agents:
-            self._session.use(agent)
-            hello = self._session.hello()
-            if isinstance(hello, model.Hello):
-                ready.append(agent)
-            elif hello is not None:
-                self.lost.append(f"The process {hello.manner}.")
-        return ready
+    def _visit(self, rotation: Rotation, count: int, plan: model.Plan) -> None:
+        self._running = rotation
+        self._session.use(rotation)
+        try:
+            if rotation is self._early or isinstance(self._session.hello(), model.Hello):
+                rotation.keep(count)
+                self._session.follow(drifting(plan, self._session.run_id))
+                self._stream.end_start()
+        finally:
+            self._lost += rotation.lost
+            rotation.end(at_once=False)
 
     def take(self, message: Message) -> None:
         """Handle an event of a further start: of its cases only the half-rounds count."""
         if isinstance(message, model.DeviceSampled) and message.round_index:
-            self._stream.add_later(replace(message, start=self.start))
+            self._stream.add_later(message)
         elif isinstance(message, model.CaseFailed) and message.kind != "skipped":
-            self.lost.append(message.message)
+            self._lost.append(message.message)
         elif isinstance(message, (model.Progressed, model.Gap)):
             self._stream.add(message)
+
+    def end_silent(self, limit_s: float) -> None:
+        """Kill the start that has not answered for so long; the others go on."""
+        self._lost.append(f"No answer for {limit_s:g} s.")
+        if self._running is not None:
+            self._running.end_silent()

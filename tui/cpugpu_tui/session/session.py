@@ -174,6 +174,7 @@ class Session:
                 status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
             )
         finally:
+            self._further.close()
             agent = self._agent
             if agent is not None:
                 agent.end(at_once=False)
@@ -229,8 +230,13 @@ class Session:
             NoTorchError: its interpreter lacks torch, which the plan needs.
             ProtocolError: it speaks another protocol version.
         """
-        self.use(claim_agent(self._plan, self._agents))
-        return self.hello()
+        self._further.prepare()
+        agent = claim_agent(self._plan, self._agents)
+        self.use(agent)
+        hello = self.hello()
+        if not self._stream.has_begun and self._further.await_ready():
+            self.use(agent)
+        return hello
 
     def use(self, agent: Agent) -> None:
         """Listen to this agent from now on. Readings that wait elsewhere are handled."""
@@ -331,7 +337,7 @@ class Session:
             if isinstance(message, model.Progressed) and message.phase == model.TURN:
                 self._paused = True
                 self.on_turn(message)
-            elif self._further.start:
+            elif self._further.is_running:
                 self._further.take(message)
             else:
                 self._stream.add(message)
@@ -367,6 +373,9 @@ class Session:
             is_hung = silent_s >= CEILINGS_HANG_S
         elif limit_s is None or blame is None or not blame.case or silent_s < limit_s:
             is_hung = False
+        elif self._further.is_running:  # its case has a result
+            self._further.end_silent(limit_s)
+            is_hung = False
         else:
             self._blame_silence(blame, limit_s)
             is_hung = True
@@ -375,9 +384,6 @@ class Session:
         return is_hung
 
     def _blame_silence(self, blame: model.Progressed, limit_s: float) -> None:
-        if self._further.start:  # its case has a result
-            self._further.lost.append(f"No answer for {limit_s:g} s.")
-            return
         why = f"No answer for {limit_s:g} s ({blame.phase} on {blame.device})."
         remedy = "Raise --case-timeout, or leave this case out."
         self._stream.fail(blame.case, "timeout", why, remedy, blame.device)

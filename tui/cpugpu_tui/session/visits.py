@@ -12,6 +12,7 @@ from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.starts import sizes_to_repeat
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.timing.warm_up import least_device_ns
 
 LEAST_STARTS = 3
 """Starts that are timed even if the time is short: with two, Student's t is 12.7."""
@@ -19,8 +20,11 @@ LEAST_STARTS = 3
 MORE_TIME = 0.5
 """Time for the further starts, as a share of the time until the first one has ended."""
 
-LEAST_EXTRA_S = 15.0
-"""The same at least, on a machine with cores for all starts to import torch at once, seconds."""
+LEAST_S = 30.0
+"""A run of several starts may take so long at least, on a machine with a core for each of them, seconds."""
+
+START_BYTES = 1 << 30
+"""Memory of the host for a start, besides its cases."""
 
 SEARCH_ROUNDS, FIXED_ROUNDS = 4, 2
 """Rounds of a case in a further start. More starts narrow the interval more than more rounds do."""
@@ -31,9 +35,6 @@ METRICS = (model.LATENCY, model.END_TO_END, model.DEVICE)
 LONGEST_SHARE = 0.5
 """A case is not repeated if its calls would take more than this share of the time for a further start."""
 
-OTHER_NOISE = 1_000_000
-"""Distance between the seeds of two simulated starts."""
-
 
 def drifting(plan: model.Plan, seed: str) -> model.Plan:
     """Return the plan with a seed of how a simulated machine differs from run to run, unless it has one."""
@@ -43,56 +44,59 @@ def drifting(plan: model.Plan, seed: str) -> model.Plan:
     return replace(plan, simulation=replace(simulation, drift_seed=zlib.crc32(seed.encode()) or 1))
 
 
+def has_cores(starts: int) -> bool:
+    """Return whether there is a core for each start, so that they can import torch at once beside the first one."""
+    return len(procfs.affinity_cores()) > starts
+
+
+def room(starts: int) -> int:
+    """Return how many of so many further starts the memory of the host has room for."""
+    free_bytes = procfs.available_memory_bytes()
+    return starts if free_bytes is None else min(starts, free_bytes // START_BYTES)
+
+
 class Visits:
     """Plans the further starts of a run whose first start has ended."""
 
     def __init__(self, plan: model.Plan, state: RunState, first_s: float) -> None:
         """`first_s` is the time that the first start took."""
-        self._plan = plan
-        self._first_s = first_s
-        self._rounds = FIXED_ROUNDS if plan.search is None and len(plan.cases) > LEAST_STARTS * 2 else SEARCH_ROUNDS
-        cores = len(procfs.affinity_cores())
-        self._has_cores = cores > plan.starts
-        self._extra_s = max(MORE_TIME * first_s, LEAST_EXTRA_S if self._has_cores else 0.0)
+        rounds = FIXED_ROUNDS if plan.search is None and len(plan.cases) > LEAST_STARTS * 2 else SEARCH_ROUNDS
+        self._is_search = plan.search is not None
+        self._plan = replace(
+            plan, search=None, calibrate=False, window=1, rounds=rounds, max_rounds=rounds,
+            metrics=tuple(metric for metric in METRICS if metric in plan.metrics),
+        )  # fmt: skip
+        self._cores = len(procfs.affinity_cores())
+        least_s = LEAST_S - first_s if has_cores(plan.starts) else 0.0
+        self._extra_s = max(MORE_TIME * first_s, least_s)
         if plan.simulation is not None and not plan.simulation.pace:  # whose time is virtual
             self._extra_s = math.inf
         self.cases: tuple[model.Case, ...] = tuple(row.case for row in self._rows(state))
         """Cases that every further start times."""
+        self._visit_s = sum(self._spent_s(state.rows[case.key]) for case in self.cases)
+        self._import_s = float(state.facts.get("torch_import_s") or 0.0)
 
-    def left_s(self, elapsed_s: float, start: int) -> float:
-        """Return the time for the start of this number, from 1, seconds after the begin of the run; 0 for none.
+    def count(self, ready: int) -> int:
+        """Return the number of further starts that fit into the time for them: at least two, at most as planned.
 
-        Each further start may take as long as those before it took on average.
+        So many processes are `ready`; others have to import torch first.
         """
-        limit_s = math.inf if self._plan.max_seconds is None else self._plan.max_seconds - elapsed_s
-        used_s = elapsed_s - self._first_s
-        if start >= LEAST_STARTS and used_s * (1 + 1 / (start - 1)) > self._extra_s:
-            return 0.0
-        return limit_s
+        planned, least = self._plan.starts - 1, LEAST_STARTS - 1
+        for count in range(planned, least, -1):
+            missing = max(0, count - ready)
+            if count * self._visit_s + self._import_s * math.ceil(missing / self._cores) <= self._extra_s:
+                return count
+        return min(planned, least)
 
-    def together(self, start: int) -> int:
-        """Return how many processes to start before the start of this number is timed."""
-        if self._has_cores or self._plan.simulation is not None:
-            return 1 if self._plan.parallel else self._plan.starts - start
-        return max(1, LEAST_STARTS - start)
-
-    def plan(self, start: int, left_s: float) -> model.Plan:
-        """Return the plan of a further start, which begins with another case each time."""
-        shift = len(self.cases) * (start - 1) // max(1, self._plan.starts - 1)
-        simulation = self._plan.simulation
-        if simulation is not None:
-            simulation = replace(simulation, seed=simulation.seed + OTHER_NOISE * start, start=start)
-        return replace(
-            self._plan, cases=self.cases[shift:] + self.cases[:shift], search=None, calibrate=False,
-            metrics=tuple(metric for metric in METRICS if metric in self._plan.metrics), rounds=self._rounds,
-            max_rounds=self._rounds, max_seconds=left_s if left_s < math.inf else None, starts=1,
-            simulation=simulation,
-        )  # fmt: skip
+    def plan(self, elapsed_s: float) -> model.Plan:
+        """Return the plan of all further starts, seconds after the begin of the run."""
+        left_s = None if self._plan.max_seconds is None else max(0.001, self._plan.max_seconds - elapsed_s)
+        return replace(self._plan, cases=self.cases, max_seconds=left_s, starts=1)
 
     def _rows(self, state: RunState) -> Iterator[Row]:
         for rows in state.sweeps.values():
             usable = [row for row in rows if self._is_repeated(row)]
-            sizes = [row.case.size for row in usable] if self._plan.search is None else _sizes(usable)
+            sizes = [row.case.size for row in usable] if not self._is_search else _sizes(usable)
             yield from (row for row in usable if row.case.size in sizes)
 
     def _is_repeated(self, row: Row) -> bool:
@@ -102,10 +106,12 @@ class Visits:
         """
         if row.status != "ok" or row.is_starved or row.case.variant == model.COMPILED:
             return False
-        each_ns = [times.latency_ns or 0.0 for times in row.times.values() if not times.timed_once]
-        calls = self._rounds * (self._plan.blocks + 1) + self._plan.blocks
-        spent_s = sum(each_ns) * calls / 1e9
-        return len(each_ns) == len(row.times) > 0 and spent_s <= max(1.0, LONGEST_SHARE * self._extra_s)
+        is_repeatable = all(times.latency_ns is not None and not times.timed_once for times in row.times.values())
+        return is_repeatable and self._spent_s(row) <= max(1.0, LONGEST_SHARE * self._extra_s)
+
+    def _spent_s(self, row: Row) -> float:
+        """Return how long a case takes in a further start."""
+        return sum(least_device_ns(times.latency_ns or 0.0, self._plan) for times in row.times.values()) / 1e9
 
 
 def _sizes(rows: Sequence[Row]) -> list[int]:

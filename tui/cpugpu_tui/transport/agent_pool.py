@@ -172,6 +172,11 @@ class Agents:
             if self._standby is None and not self._closed:
                 self._standby = self._start()
 
+    @property
+    def is_standby_ready(self) -> bool:
+        """Whether an agent on standby has said hello, so that a run begins at once."""
+        return isinstance(self._standby, AgentProcess) and self._standby.is_ready
+
     def use(self, own: Sequence[str]) -> None:
         """Start agents with these arguments from now on; a standby agent with other ones is ended."""
         with self._lock:
