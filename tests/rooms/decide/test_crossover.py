@@ -22,7 +22,9 @@ from cpugpu_tui.decide.crossover import (
     TOO_FEW_ROUNDS,
     Crossover,
     SweepPoint,
+    changes_of,
     crossover,
+    placed,
 )
 from cpugpu_tui.decide.verdict import (
     CPU_WINS,
@@ -120,7 +122,9 @@ def test_a_device_wins_nowhere_in_a_sweep_unless_one_size_is_sure_at_the_shared_
     doubtful = near(200, GPU_WINS, 1.08)
     found = crossover([*ties, doubtful])
     assert found.kind == NO_WINNER
-    assert found.points[-1].comparison == near(200, UNDECIDED, 1.08).comparison
+    shown = found.points[-1].comparison
+    assert (shown.speedup, shown.verdict) == (1.08, UNDECIDED)
+    assert (shown.low or 9) < 1 < 1.08 * 1.05 < (shown.high or 0), "the interval that took its winner is shown"
     assert crossover([doubtful]).kind == ALWAYS, "one size alone shares its level with none"
     assert crossover([*ties, near(200, GPU_WINS, 1.3)]).kind == ALWAYS
 
@@ -193,6 +197,31 @@ def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
             SweepPoint(1138, Comparison(1.07, 1.05, 1.09, 12, GPU_WINS))]  # fmt: skip
     noise = SweepPoint(1000, Comparison(1.19, 0.7, 2.1, 24, UNDECIDED))
     assert crossover([*ends, noise]).point == pytest.approx(crossover(ends).point, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("inside", "gap"),
+    [
+        ((), (100, 1000)), ((0.859,), (200, 1000)), ((1.2,), (100, 200)), ((0.9, 1.1), (200, 400)),
+        ((1.1, 0.9), None), ((0.9, 1.1, 0.95), None),
+    ],
+)  # fmt: skip
+def test_the_point_that_is_shown_contradicts_no_size_inside_the_bracket(
+    inside: tuple[float, ...], gap: tuple[int, int] | None
+) -> None:
+    """On an H200 the GPU won "from n ≈ 179", and the row of 200 read 0.859×."""
+    middle = [point(200 * 2**place, UNDECIDED, speedup) for place, speedup in enumerate(inside)]
+    points = [point(100, CPU_WINS, 0.3), *middle, point(1000, GPU_WINS, 8.0)]
+    (change,) = changes_of(points)
+    found = placed(change, points)
+    assert (found.low, found.high, found.gap) == (100, 1000, gap)
+    if gap is not None:
+        assert gap[0] < found.point < gap[1]
+    mirrored = [point(p.size, {CPU_WINS: GPU_WINS, GPU_WINS: CPU_WINS}.get(p.comparison.verdict, UNDECIDED),
+                      1 / p.comparison.speedup) for p in points]  # fmt: skip
+    assert placed(changes_of(mirrored)[0], mirrored)._replace(rises=True) == found._replace(
+        point=pytest.approx(found.point)
+    )
 
 
 @pytest.mark.parametrize(("speedups", "end"), [((1.5, 40.0), 10), ((0.01, 0.9), 1000)])

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.decide.verdict import GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, word
+from cpugpu_tui.decide.verdict import GPU_WINS, TIE, TOO_FEW, Comparison
 
 NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
     "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
@@ -40,6 +40,9 @@ class Change(NamedTuple):
     """Size within the bracket at which the speedup is 1."""
     rises: bool
     """Whether the GPU wins above it."""
+    gap: tuple[int, int] | None = None
+    """The sizes beside the point, as `placed` finds them: up to it all read for the device below, above it all for the
+    other one."""
 
     @property
     def ratio(self) -> float:
@@ -128,9 +131,11 @@ def _over_starts(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
     when it is widened by the widest interval over starts of the sweep, for a single start: √k times as wide.
     """
     reach = max((_reach(point.comparison) for point in points if point.comparison.covers_starts), default=0.0)
+    if not reach:
+        return tuple(points)
     return tuple(
         point if point.comparison.covers_starts or point.comparison.faster is None
-        or _survives(point.comparison, reach) else _open(point)
+        else point._replace(comparison=_if_refutable(point.comparison, reach))
         for point in points
     )  # fmt: skip
 
@@ -141,33 +146,32 @@ def _reach(comparison: Comparison) -> float:
     return math.sqrt(max(1, comparison.starts)) * math.log(high / low) / 2 if known and low and high else 0.0
 
 
-def _survives(comparison: Comparison, reach: float) -> bool:
-    if not reach:
-        return True
+def _if_refutable(comparison: Comparison, reach: float) -> Comparison:
+    """Return a comparison with the interval that takes its winner, or as it is."""
     log = math.log(comparison.speedup)
     ends = (math.log(end) - log if end and 0 < end < math.inf else 0.0 for end in (comparison.low, comparison.high))
-    low, high = (math.copysign(math.hypot(end, reach), sign) for end, sign in zip(ends, (-1, 1), strict=True))
-    return word(log + low, log + high) == comparison.faster
+    low, high = (log + math.copysign(math.hypot(end, reach), sign) for end, sign in zip(ends, (-1, 1), strict=True))
+    found = comparison.with_ends(low, high)
+    if found.faster == comparison.faster:
+        return comparison
+    return found if comparison.low is not None else comparison._replace(verdict=TOO_FEW)
 
 
 def _sure(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
     """Return the points without winners of a device that wins nowhere at the level that all sizes share.
 
-    Each interval may miss the truth in 5 %. Without this, searches with equal devices named a winner in up to 27 %.
+    Each interval may miss the truth in 5 %. Without this, searches with equal devices named a winner in up to 27 %. A
+    point without its winner has the interval of that level.
     """
-    if len(points) == 1:
-        return tuple(points)
     count, winners = len(points), {point.comparison.faster for point in points} - {None}
     sure = {
         device for device in winners
-        if any(point.comparison.faster == device and point.comparison.is_sure(count) for point in points)
+        if any(point.comparison.faster == device == point.comparison.shared(count).faster for point in points)
     }  # fmt: skip
-    return tuple(point if point.comparison.faster in {None, *sure} else _open(point) for point in points)
-
-
-def _open(point: SweepPoint) -> SweepPoint:
-    verdict = TOO_FEW if point.comparison.low is None else UNDECIDED
-    return point._replace(comparison=point.comparison._replace(verdict=verdict))
+    return tuple(
+        point if point.comparison.faster in {None, *sure}
+        else point._replace(comparison=point.comparison.shared(count)) for point in points
+    )  # fmt: skip
 
 
 def _weight(point: SweepPoint) -> tuple[int, str]:
@@ -202,6 +206,23 @@ def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
         level_x = (xs[0] + xs[-1]) / 2
     # Clamped by sizes, not by their logarithms, because exp(log(5)) is 4.999….
     return min(max(math.exp(min(level_x, xs[-1])), low), high)
+
+
+def placed(change: Change, points: Sequence[SweepPoint]) -> Change:
+    """Return a change whose point contradicts no size inside its bracket, with the sizes beside it.
+
+    "Wins from 179" was said above a row of 200 that read 0.859×. If no point is so, it stays in its place without them.
+    A search goes by the line, because on a plateau this point moves to its end.
+    """
+    inside = [point for point in points if change.low <= point.size <= change.high]
+    signs = [(point.comparison.speedup > 1) == change.rises for point in inside]
+    if len({*signs}) < 2 or signs != sorted(signs):
+        return change
+    below, above = inside[signs.index(True) - 1 :][:2]
+    level = change.point
+    if not below.size < level < above.size:
+        level = _level([below, above], rises=change.rises)
+    return change._replace(point=level, gap=(below.size, above.size))
 
 
 def _precision(comparison: Comparison) -> float:

@@ -80,7 +80,7 @@ def _narrowing(
     side the step doubles, up to the middle of the gap: where a curve has a plateau, steps of 4 % tried 1,044, 1,187,
     1,350 and 1,603 between 505 and 10,000.
     """
-    low, high, point, _ = change
+    low, high, point = change.low, change.high, change.point
     if change.ratio <= ratio:
         return None
     inside = sorted(size for size in set(tried) if low < size < high)

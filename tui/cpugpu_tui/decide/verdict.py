@@ -77,20 +77,24 @@ class Comparison(NamedTuple):
         """`GPU` or `CPU` if it may end a crossover's bracket: judged, or observed in at least `DECISIVE_ROUNDS`."""
         return self.faster if self.is_judged or self.rounds >= DECISIVE_ROUNDS else None
 
-    def is_sure(self, sizes: int) -> bool:
-        """Whether the winner stays one if 5 % is shared by all `sizes` at which a sweep looks (Bonferroni).
+    def shared(self, sizes: int) -> Comparison:
+        """Return it judged at 5 % that all `sizes` at which a sweep looks share (Bonferroni), with that interval.
 
-        The ends of the interval move outward by the quotient of two quantiles of Student's t.
+        The ends of the interval move outward by the quotient of two quantiles of Student's t. Too few rounds leave no
+        interval.
         """
-        if self.winner is None or max(self.speedup, 1 / self.speedup) >= SURE_RATIO:
-            return self.winner is not None
+        if self.winner is not None and (sizes == 1 or max(self.speedup, 1 / self.speedup) >= SURE_RATIO):
+            return self
         low, high = self.low or 0.0, self.high or math.inf
-        if not (self.degrees or self.rounds >= SURE_ROUNDS) or not 0 < low <= high < math.inf:
-            return False
+        if self.winner is None or not (self.degrees or self.rounds >= SURE_ROUNDS) or not 0 < low <= high < math.inf:
+            return self._replace(low=None, high=None, verdict=TOO_FEW)
         degrees, center = self.degrees or (self.rounds - 1) / TAIL, math.log(self.speedup)
         factor = quantile(LEVEL / (LOOKS * sizes), degrees) / quantile(LEVEL, degrees)
-        low, high = (center + factor * (math.log(end) - center) for end in (low, high))
-        return word(low, high) == self.faster
+        return self.with_ends(*(center + factor * (math.log(end) - center) for end in (low, high)))
+
+    def with_ends(self, low: float, high: float) -> Comparison:
+        """Return it judged by an interval [low, high] of ln(cpu/gpu)."""
+        return self._replace(low=_ratio(low), high=_ratio(high), verdict=word(low, high))
 
     @property
     def covers_starts(self) -> bool:
@@ -192,12 +196,12 @@ def compare(
     assert interval is not None  # its variance has degrees of freedom
     log = math.fsum(math.log(typical_ns(cpu) or 1) - math.log(typical_ns(gpu) or 1) for cpu, gpu in starts)
     log /= len(starts)
-    low, high = min(interval.low, log), max(interval.high, log)
     is_alone = len(starts) == 1
-    return Comparison(
-        _ratio(log), _ratio(low), _ratio(high), sum(len(_paired(*pair)) for pair in starts),
-        _word_of(log, low, high), len(starts), len(starts) - 1 + earlier.degrees,
-        within.low if is_alone else None, within.high if is_alone else None,
+    return _judged(
+        log, min(interval.low, log), max(interval.high, log), sum(len(_paired(*pair)) for pair in starts)
+    )._replace(
+        starts=len(starts), degrees=len(starts) - 1 + earlier.degrees,
+        within_low=within.low if is_alone else None, within_high=within.high if is_alone else None,
     )  # fmt: skip
 
 
@@ -216,19 +220,19 @@ def _within(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Co
     interval = _interval(logs, log, others)
     if interval is None:
         return Comparison(_ratio(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
-    low, high = interval.low, interval.high
-    return Comparison(_ratio(log), _ratio(low), _ratio(high), len(logs), _word_of(log, low, high))
+    return _judged(log, interval.low, interval.high, len(logs))
 
 
-def _word_of(log: float, low: float, high: float) -> str:
-    """Return the verdict for an interval around `log`, with which its shown half-width must agree.
+def _judged(log: float, low: float, high: float, rounds: int) -> Comparison:
+    """Return the comparison for an interval around `log`.
 
-    On an H200 `1.05× ± 11 %` was shown beside a winner.
+    The interval is extended to its half-width on both sides if that takes its winner, because faces show either: on an
+    H200 `1.05× ± 11 %` was shown beside a winner.
     """
-    verdict, half = word(low, high), (high - low) / 2
-    if verdict in (GPU_WINS, CPU_WINS) and word(log - half, log + half) != verdict:
-        return UNDECIDED
-    return verdict
+    half = (high - low) / 2
+    if word(low, high) in (GPU_WINS, CPU_WINS) and word(log - half, log + half) != word(low, high):
+        low, high = min(low, log - half), max(high, log + half)
+    return Comparison(_ratio(log), _ratio(low), _ratio(high), rounds, word(low, high))
 
 
 def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[float]:

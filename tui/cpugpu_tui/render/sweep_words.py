@@ -26,6 +26,7 @@ from cpugpu_tui.report.segments import (
     NOT_CONVERGED,
     NOT_DECIDED,
     NOT_TIMED,
+    ONE_START,
     TOO_FEW,
     UNSURE,
     Range,
@@ -44,8 +45,9 @@ NARROW = 0.1
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 REASONS = {
-    TOO_FEW: "too few rounds", UNSURE: "too few rounds to be sure", CLOSE: "too close to call", NOISY: "too noisy",
-    NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
+    TOO_FEW: "too few rounds", UNSURE: "too few rounds to be sure", ONE_START: "only one start",
+    CLOSE: "too close to call", NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core",
+    "oom": "out of memory",
 }  # fmt: skip
 """Reason of a size without a winner → its words. The other failures are called by their kind."""
 
@@ -107,14 +109,15 @@ def bracket_text(change: Change) -> str:
 
 
 def is_wide(change: Change) -> bool:
-    """Whether a bracket is too wide to name a point inside it."""
-    return change.ratio > WIDE
+    """Whether no point inside a bracket is named: it is too wide, or sizes inside contradict every point."""
+    return change.ratio > WIDE or change.gap is None
 
 
 def point_size(change: Change) -> int:
-    """Return the size at which a change is shown: three digits, or more if the bracket is narrower than that."""
+    """Return the size at which a change is shown: three digits, or more if the sizes beside it are closer than that."""
     # The device above does not win at the lower end, and the one below not at the upper end.
-    least, most = (change.low + 1, change.high) if change.rises else (change.low, change.high - 1)
+    low, high = change.gap or (change.low, change.high)
+    least, most = (low + 1, high) if change.rises else (low, high - 1)
     for number in (round(float(f"{change.point:.3g}")), round(change.point)):
         if least <= number <= most:
             return number

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS, gpu_rounds
-from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged
+from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged, placed
 from cpugpu_tui.decide.verdict import TIE, Comparison
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.report.segments import (
@@ -21,6 +20,7 @@ from cpugpu_tui.report.segments import (
     NOT_MEASURED,
     NOT_TIMED,
     ONE_DEVICE,
+    ONE_START,
     PENDING,
     TOO_FEW,
     UNDECIDED,
@@ -55,8 +55,8 @@ class Condition:
     """Class of the sweep, one of `segments.CLASSES`."""
     rows: tuple[Row, ...] = field(repr=False)
     """In order of size."""
-    judgements: tuple[tuple[str, str], ...] = field(repr=False)
-    """Judgement and reason of each row."""
+    judgements: tuple[tuple[str, str, Comparison | None], ...] = field(repr=False)
+    """Judgement and reason of each row, and the comparison that took its winner."""
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -103,22 +103,25 @@ class Condition:
         return map(self._size, range(len(self.rows)))
 
     def _size(self, index: int) -> Size:
-        row = self.rows[index]
-        return _size(self.key, row, _comparison(self.key, row), self.judgements[index])
+        row, (judgement, reason, taken) = self.rows[index], self.judgements[index]
+        return _size(self.key, row, taken or _comparison(self.key, row), judgement, reason)
 
 
 def condition_of(key: str, rows: Sequence[Row]) -> Condition:
     """Judge rows of one sweep under the condition with this key."""
     ordered = tuple({row.case.size: row for row in sorted(rows, key=lambda row: row.case.size)}.values())
     found = [_comparison(key, row) for row in ordered]
-    each = zip(ordered, found, strict=True)
-    points = judged(SweepPoint(row.case.size, own) for row, own in each if own is not None)
-    verdicts = {point.size: point.comparison for point in points}
-    judgements = tuple(
-        _judgement(row, own, verdicts.get(row.case.size)) for row, own in zip(ordered, found, strict=True)
-    )
-    sizes = list(map(partial(_size, key), ordered, found, judgements))
-    return Condition(key, segments_of(sizes), changes_of(points), class_of(sizes), ordered, judgements)
+    points = judged(SweepPoint(row.case.size, own) for row, own in zip(ordered, found, strict=True) if own is not None)
+    sure = {point.size: point.comparison for point in points}
+    over_starts = any(own is not None and own.covers_starts for own in found)
+    judgements, sizes = [], []
+    for row, own in zip(ordered, found, strict=True):
+        known = sure.get(row.case.size)
+        judgement, reason = _judgement(row, own, known, over_starts=over_starts)
+        judgements.append((judgement, reason, known if reason in (ONE_START, UNSURE) else None))
+        sizes.append(_size(key, row, known, judgement, reason))
+    changes = tuple(placed(change, points) for change in changes_of(points))
+    return Condition(key, segments_of(sizes), changes, class_of(sizes), ordered, tuple(judgements))
 
 
 def _comparison(key: str, row: Row) -> Comparison | None:
@@ -129,12 +132,12 @@ def _comparison(key: str, row: Row) -> Comparison | None:
     return row.comparison if key == RESIDENT else row.in_worlds.get(key)
 
 
-def _size(key: str, row: Row, found: Comparison | None, judgement: tuple[str, str]) -> Size:
+def _size(key: str, row: Row, found: Comparison | None, judgement: str, reason: str) -> Size:
     if found is None or row.cpu is None or row.cpu.latency_ns is None:
-        return Size(row.case.size, *judgement)
+        return Size(row.case.size, judgement, reason)
     cpu_ns = row.cpu.latency_ns
     spread = _spread(key, row) if found.low is None else None
-    return Size(row.case.size, *judgement, found, cpu_ns, cpu_ns / found.speedup, spread)
+    return Size(row.case.size, judgement, reason, found, cpu_ns, cpu_ns / found.speedup, spread)
 
 
 def _spread(key: str, row: Row) -> tuple[float, float] | None:
@@ -147,18 +150,23 @@ def _spread(key: str, row: Row) -> tuple[float, float] | None:
     return (min(ratios), max(ratios)) if ratios else None
 
 
-def _judgement(row: Row, own: Comparison | None, sure: Comparison | None) -> tuple[str, str]:
-    """Return judgement and reason of a row, from its own comparison and from that which the whole sweep leaves it."""
+def _judgement(
+    row: Row, own: Comparison | None, sure: Comparison | None, *, over_starts: bool
+) -> tuple[str, str]:  # fmt: skip
+    """Return judgement and reason of a row, from its own comparison and from that which the whole sweep leaves it.
+
+    `over_starts`: other sizes of the sweep have several starts of the process.
+    """
     if own is None or sure is None:
         return NOT_TIMED, _missing(row)
     if sure.winner is not None:
         return sure.winner, ""
     if sure.verdict == TIE:
         return EQUAL, ""
+    if own.winner is not None:
+        return UNDECIDED, ONE_START if over_starts and not own.covers_starts else UNSURE
     if own.low is None or own.high is None:
         return UNDECIDED, TOO_FEW
-    if own.winner is not None:
-        return UNDECIDED, UNSURE
     if own.low >= 1 / NEAR_ONE and own.high <= NEAR_ONE:
         return UNDECIDED, CLOSE
     return UNDECIDED, NOT_CONVERGED if _ran_out(row) else NOISY

@@ -11,11 +11,9 @@ from typing import NamedTuple
 from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
-from cpugpu_tui.decide.verdict import TOO_FEW as TOO_FEW_ROUNDS
-from cpugpu_tui.decide.verdict import UNDECIDED as UNDECIDED_ROW
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.report.conditions import Condition, condition_of
-from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, ONE_START, UNDECIDED, UNSURE, Size
+from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, ONE_START, UNSURE, Size
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -125,25 +123,20 @@ def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:
 
 
 class Judged(NamedTuple):
-    """The comparison of a row as its whole sweep leaves it."""
+    """The comparison of a row as its whole sweep judges it."""
 
     comparison: Comparison | None
-    """Without a winner that the sweep does not make sure."""
+    """With the interval that was judged; without a winner that the sweep does not make sure."""
     reason: str = ""
     """`ONE_START` or `UNSURE` if it took the winner."""
 
 
-def judged(run: RunState, row: Row) -> Judged:
-    """Return the comparison of a row with its first GPU, with the winner that the report names at its size."""
-    found = row.comparison
-    if found is None or found.winner is None or row.status not in _USABLE:
-        return Judged(found)
-    size = _report_of(run, row).resident.at(row)
-    if size is None or size.judgement != UNDECIDED:
-        return Judged(found)
-    code = UNDECIDED_ROW if found.low is not None else TOO_FEW_ROUNDS
-    is_once = run.starts > 1 and not found.covers_starts
-    return Judged(found._replace(verdict=code), ONE_START if is_once else UNSURE)
+def judged(run: RunState, row: Row, key: str = RESIDENT) -> Judged:
+    """Return the comparison of a row with its first GPU under a condition, as the report judges its size."""
+    size = _report_of(run, row).under(key).at(row)
+    if size is None or not size.is_timed:
+        return Judged(None)
+    return Judged(size.comparison, size.reason if size.reason in (ONE_START, UNSURE) else "")
 
 
 def _report_of(run: RunState, row: Row) -> SweepReport:

@@ -16,7 +16,7 @@ from cpugpu_tui.analysis.costs import RESIDENT
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import count_of, named, size_text, time_text
 from cpugpu_tui.render.curves import BY_KEY, Curve, crossing_point, curves, finished_rows
-from cpugpu_tui.render.sweep_words import bracket_text, point_size, where
+from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_size, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import axis_of, is_column, sweep_in
 from cpugpu_tui.state.state import Row, RunState, threads_of
@@ -163,8 +163,8 @@ def _crossing_items(
     condition = "" if options.what_if == RESIDENT else f" ({BY_KEY[options.what_if].label})"
     several = ", the last" if len(crossing.changes) > 1 else ""
     bracket = f"{noun}{several} between {bracket_text(last).replace('–', ' and ')}"
-    return [((CROSSING, "warn"), (f" crossover{condition}{place}", "text")),
-            ((glyphs.empty * 2, "muted"), (bracket, "text"))]  # fmt: skip
+    point = [((CROSSING, "warn"), (f" crossover{condition}{place}", "text"))]
+    return [*([] if is_wide(last) else point), ((glyphs.empty * 2, "muted"), (bracket, "text"))]
 
 
 def _which(marked: Row, options: ChartOptions) -> str:
@@ -212,7 +212,7 @@ def _labels(horizontal: Axis, sizes: Sequence[int], crossing: Condition, marked:
     known = sizes_to_label(horizontal, sizes)
     important = known[:2]
     for change in reversed(crossing.changes):
-        if horizontal.low <= change.point <= horizontal.high:
+        if horizontal.low <= change.point <= horizontal.high and not is_wide(change):
             at = spelled(f"≈ {size_text(point_size(change))}", glyphs)
             important += [(change.point, f"{word} {at}", "warn") for word in ("crossover", CROSSING)]
     return [*important, (marked, size_text(marked), "strong"), *known[2:]]
@@ -246,7 +246,7 @@ def _drawn(
             placed[at] = (SEVERAL, "strong") if shared else (curve.sign, curve.role)
     is_linear = {"linear_sizes": horizontal.linear, "linear_times": vertical.linear}
     for change in crossing.changes:
-        if (point := crossing_point(found, change, **is_linear)) is not None:
+        if not is_wide(change) and (point := crossing_point(found, change, **is_linear)) is not None:
             placed[vertical.cells - 1 - vertical.cell(point[1]), horizontal.cell(point[0])] = (CROSSING, "warn")
     for (y, x), cell in placed.items():
         cells[y][x] = cell
