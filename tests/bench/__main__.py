@@ -7,11 +7,13 @@ the kills of `kills`.
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from tests.helpers.bench.figures import PART
 from tests.helpers.bench.surroundings import surroundings
 
 
@@ -38,6 +40,7 @@ def main() -> None:
         # Separate processes, because the profiler of one part would slow launches of the next by 30 %.
         sys.exit(max(subprocess.call([sys.executable, "-m", "tests.bench", name]) for name in wanted))
     (name,) = wanted
+    os.environ[PART] = name
     print(f"\n## {name}: {known[name]}\n\nOn {surroundings()}", flush=True)
     folder = "faults." if (Path(__file__).parent / "faults" / f"{name}.py").exists() else ""
     import_module(f"tests.bench.{folder}{name}").main()

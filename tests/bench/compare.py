@@ -47,9 +47,6 @@ COMMAND = [sys.executable, "-m", "cpugpu_tui", "run", "matmul", "--size", "64,25
 PLANT_PERCENT = 1.0
 PLANTED = [sys.executable, "-m", "cpugpu_tui", "run", "planted-step", "--workloads", planted_step.__file__,
            "--starts", "1", "--no-ceilings", "--json", "--no-save"]  # fmt: skip
-FILES = ("tests/bench/compare.py", "tests/helpers/bench/planted_step.py", "tui/cpugpu_tui/analysis/compare.py",
-         "tui/cpugpu_tui/timing/timers/cuda.py")  # fmt: skip
-"""What the figures speak of."""
 
 
 def main() -> None:
@@ -130,6 +127,7 @@ def real_plant() -> None:
     """Print the verdicts on series with +1 % of work in one, once a plain clock has measured it, and on equal ones."""
     device = "cuda" if has_gpu() else "cpu"
     plant = plant_elsewhere(SIZES[device], PLANT_PERCENT, device)
+    record(f"plant.{device}", percent_text(plant.value), low=100 * (plant.low - 1), high=100 * (plant.high - 1))
     require_plant(plant, PLANT_PERCENT)
     command = [*PLANTED, "--size", str(SIZES[device]), *WORK[device], "--device", device]
     lines = []
@@ -140,8 +138,6 @@ def real_plant() -> None:
                 continue
             text = f"{percent_text(change.ratio)} ({percent_text(change.low)} to {percent_text(change.high)})"
             lines.append((f"+{percent:g} %", each.metric, text, each.verdict))
-            record(f"compare.+{percent:g} %.{device}.{each.metric}", f"{text}, {each.verdict}",
-                   command="make bench ONLY=compare", files=FILES)  # fmt: skip
     table(
         f"`planted-step --size {SIZES[device]}` on {device}, {RUNS} runs against {RUNS}, each in a process of its own",
         ("planted", "time", "change", "verdict"), lines,

@@ -28,13 +28,6 @@ from cpugpu_tui.render.comparison import percent_text
 from cpugpu_tui.timing.timers import Stopwatch
 
 TRIALS = int(os.environ.get("BENCH_TRIALS", "1"))
-COMMAND = "make bench ONLY=duet"
-FILES = (
-    "tests/bench/duet.py", "tests/helpers/bench/planted_step.py", "tui/cpugpu_tui/analysis/compare.py",
-    "tui/cpugpu_tui/session/duet.py", "tui/cpugpu_tui/timing/timers/cuda.py",
-)  # fmt: skip
-"""What the figures speak of."""
-
 MOST_S = 60.0
 SIZES = {"cuda": 100_000_000, "cpu": 1_000_000}
 """Device → numbers: 0.8 GB read and written by a GPU, beyond its cache; a millisecond or more of one core."""
@@ -60,8 +53,7 @@ def main() -> None:
     """Print every duet, and how often each kind was called different."""
     device = "cuda" if has_gpu() else "cpu"
     plant = plant_elsewhere(SIZES[device], PERCENT, device)
-    record(f"duet.plant.{device}", plant.text(), command=COMMAND, files=FILES, low=100 * (plant.low - 1),
-           high=100 * (plant.high - 1))  # fmt: skip
+    record(f"plant.{device}", percent_text(plant.value), low=100 * (plant.low - 1), high=100 * (plant.high - 1))
     require_plant(plant, PERCENT)
     with tempfile.TemporaryDirectory() as folder:
         plain, slower = (
@@ -103,7 +95,7 @@ def play(base: Path, new: Path, device: str) -> Played:
     """Run one duet; its notices go to stderr."""
     command = [
         sys.executable, "-m", "cpugpu_tui", "run", "planted-step", "--size", str(SIZES[device]),
-        *WORK[device], "--device", device,
+        *WORK[device], "--device", device, "--no-ceilings",
         "--workloads", planted_step.__file__, "--python", str(base), "--python", str(new), "--json", "--no-save",
         *(["--max-seconds", str(cap_seconds(0))] if "BENCH_SECONDS" in os.environ else []),
     ]  # fmt: skip
@@ -119,11 +111,6 @@ def lines(kind: str, duet: Played) -> Iterator[tuple[str, ...]]:
     seconds = (f"{took.get('timing_s', 0):.1f} s", f"{took.get('start_up_s', 0):.1f} s", f"{duet.elapsed_s:.1f} s")
     for each in duet.told.get("verdicts", ()):
         base_ns = each["cases"][0]["base_ns"]
-        if each["ratio"]:
-            bounds = (100 * (each[end] - 1) if each[end] else None for end in ("low", "high"))
-            name = f"duet.{kind}.{each['device']}.{each['metric']}"
-            value = f"{percent_text(each['ratio'])}, {each['verdict']}"
-            record(name, value, command=COMMAND, files=FILES, **dict(zip(("low", "high"), bounds, strict=True)))
         low, high = (f"{100 * (each[end] - 1):+.2f} %" if each[end] else "–" for end in ("low", "high"))
         yield (
             kind, f"{each['device']} {each['metric']}", time_text(sum(base_ns) / len(base_ns)) if base_ns else "–",

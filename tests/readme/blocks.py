@@ -30,7 +30,7 @@ from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
 from cpugpu_tui.ui.keys import markdown
 
 from .commands import reference
-from .figures import all_figures, in_short
+from .figures import all_figures, in_short, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -160,6 +160,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "all-claims": claims,
     "figures": in_short,
     "all-figures": all_figures,
+    "bench-tables": tables,
     "cost": lambda: quoted("cost"),
     "keys": markdown,
     "marks": marks,

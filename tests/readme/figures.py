@@ -7,6 +7,7 @@ and `code_sha256` also says whether the code that it speaks of is still the same
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,24 @@ def in_short() -> str:
 
 def all_figures() -> str:
     """Return a table of every figure with what repeats it."""
-    lines = [f"| {' | '.join(cells)} |" for cells in (HEADER, *map(row, figures()))]
-    return "\n".join((lines[0], "|" + "---|" * len(HEADER), *lines[1:]))
+    return markdown(HEADER, [row(each) for each in figures() if "rows" not in each])
+
+
+def tables() -> str:
+    """Return the latest tables of benches, each with what repeats it."""
+    parts = []
+    for each in figures():
+        if "rows" in each:
+            _, _, machine, torch, when, command, code = row(each)
+            about = f"{machine}, torch {torch}, {when}, {command}. Code since: {code}."
+            parts.append(f"### {each['value']}\n\n{about}\n\n{markdown(each['header'], each['rows'])}")
+    return "\n\n".join(parts) or "None is recorded yet."
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table."""
+    lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
+    return "\n".join((lines[0], "|" + "---|" * len(header), *lines[1:]))
 
 
 def row(each: dict[str, Any]) -> tuple[str, ...]:

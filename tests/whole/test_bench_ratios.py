@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -216,17 +215,25 @@ def test_nothing_is_judged_by_another_plant(longer: float, noise: float) -> None
     assert end.value.code not in (0, None)
 
 
-def test_a_figure_is_written_with_what_repeats_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    record("duet.plant", "not written", command="make bench ONLY=duet", files=())
+def test_a_figure_and_a_table_are_written_with_what_repeats_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record("plant", "not written")
     monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures.ndjson"))
-    record("duet.plant", "+2.0 %", command="make bench ONLY=duet", files=("README.md",), low=1.9, high=2.1)
-    (line,) = (tmp_path / "figures.ndjson").read_text().splitlines()
-    found = json.loads(line)
-    assert (found["figure"], found["low_pct"], found["command"]) == ("duet.plant", 1.9, "make bench ONLY=duet")
-    assert all(found[key] for key in ("cpu", "cores", "torch", "date", "commit"))
-    assert code_since(found) == "the same"
-    (tmp_path / "README.md").write_text("other code")
-    assert "changed" in code_since(found, tmp_path)
+    monkeypatch.setenv("BENCH_PART", "duet")
+    record("plant", "+2.0 %", low=1.9, high=2.1)
+    table("Duets of 3 s", ("planted", "verdict"), [("+2 %", "SLOWER")])
+    figure, of_table = figures(tmp_path / "figures.ndjson")
+    assert (figure["figure"], figure["low_pct"], figure["command"]) == ("duet.plant", 1.9, "make bench ONLY=duet")
+    assert {"tests/bench/duet.py", "tests/helpers/bench/planted_step.py", "tui/cpugpu_tui/analysis/compare.py"} <= {
+        *figure["files"]
+    }
+    assert all(figure[key] for key in ("cpu", "cores", "torch", "date", "commit"))
+    assert code_since(figure) == "the same"
+    (tmp_path / "tests" / "bench").mkdir(parents=True)
+    (tmp_path / "tests" / "bench" / "duet.py").write_text("other code")
+    assert "changed" in code_since(figure, tmp_path)
+    assert (of_table["value"], of_table["rows"]) == ("Duets of 3 s", [["+2 %", "SLOWER"]])
 
 
 def test_every_figure_of_the_docs_says_what_repeats_it_or_that_nothing_does() -> None:

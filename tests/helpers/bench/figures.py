@@ -9,8 +9,10 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -23,21 +25,48 @@ from cpugpu_tui.agent.main import facts
 ROOT = Path(__file__).resolve().parents[3]
 
 
+PART = "BENCH_PART"
+"""Variable that names the part of `make bench` that runs."""
+
+
 def record(
-    figure: str, value: str, *, command: str, files: Sequence[str],
-    low: float | None = None, high: float | None = None,
+    figure: str, value: str, *, low: float | None = None, high: float | None = None, **more: Any
 ) -> None:  # fmt: skip
     """Append a figure with its provenance, and a hash of the files that it speaks of.
 
-    `low` and `high` are its interval, percent.
+    `low` and `high` are its interval, percent. `more` goes to the line as it is.
     """
-    path = os.environ.get("BENCH_FIGURES", "")
+    path, part = os.environ.get("BENCH_FIGURES", ""), os.environ.get(PART, "")
     if not path:
         return
-    found = {"figure": figure, "value": value, "low_pct": low, "high_pct": high, "command": command,
-             "files": list(files), "code_sha256": hash_of(files), **provenance()}  # fmt: skip
+    files = spoken_of(part)
+    found = {
+        "figure": f"{part}.{figure}", "value": value, "low_pct": low, "high_pct": high, **more,
+        "command": f"make bench ONLY={part}", "files": files, "code_sha256": hash_of(files), **provenance(),
+    }  # fmt: skip
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(found, ensure_ascii=False) + "\n")
+
+
+_tables: Counter[str] = Counter()
+
+
+def record_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Append a table of a bench. Its name is its place, because titles hold figures."""
+    _tables[os.environ.get(PART, "")] += 1
+    record(f"table {_tables[os.environ.get(PART, '')]}", title, header=list(header), rows=[list(row) for row in rows])
+
+
+def spoken_of(part: str) -> list[str]:
+    """Return the files that the figures of a part speak of: its own, and what it imports of the program."""
+    (path,) = (ROOT / "tests" / "bench").rglob(f"{part}.py")
+    origin = r"^from (cpugpu_tui[\w.]*|tests\.helpers\.bench) import \(?([\w, ]*)"
+    imports = re.findall(origin, path.read_text(), re.MULTILINE)
+    found = [path]
+    for room, names in imports:
+        place = ROOT / ("tui" if room.startswith("cpugpu_tui") else "") / room.replace(".", "/")
+        found += [place.with_suffix(".py"), *(place / f"{name.strip()}.py" for name in names.split(","))]
+    return sorted(str(each.relative_to(ROOT)) for each in set(found) if each.exists())
 
 
 def hash_of(files: Sequence[str], root: Path = ROOT) -> str:

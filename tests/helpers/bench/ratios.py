@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from tests.helpers.bench.figures import record_table
+
 from cpugpu_tui.decide.stats import median
 
 
@@ -133,9 +135,12 @@ def cap_seconds(usual: float) -> float:
 
 
 def table(title: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print a Markdown table with a title."""
+    """Print a Markdown table with a title, and record it."""
     print(f"\n### {title}\n")
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header))
+    printed = []
     for row in rows:
         print("| " + " | ".join(row) + " |", flush=True)
+        printed.append(row)
+    record_table(title, header, printed)
