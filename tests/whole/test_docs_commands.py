@@ -193,8 +193,8 @@ def test_the_c_program_of_the_docs_switches_where_the_file_says(thresholds: Thre
     (example,) = fences(IN_PROGRAM, "c")
     (folder / "example.c").write_text(example)
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "example.c", "-o", "example"], check=True, timeout=PATIENCE_S)
-    (bracket,) = thresholds.entries[1].brackets
-    for n in (1, 16, *bracket, sum(bracket) // 2, 2048):
+    below, above = thresholds.entries[1].faster
+    for n in (1, 16, below[2], (below[2] + above[1]) // 2, above[1], 2048):
         done = subprocess.run(["./example", str(n)], capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         assert done.stdout.strip() == (thresholds.choose("matmul", n, resident=False) or "cpu, by default")
 

@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import sys
+from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ __all__ = ["Threshold", "Thresholds", "ThresholdsError", "load"]
 FORMAT = "cpugpu-tui thresholds"
 """Name of the format in the file."""
 
-VERSION = 1
+VERSION = 2
 """Increased when readers of the previous version could choose wrongly; additions do not change it."""
 
 CPU, GPU = "cpu", "cuda"
@@ -43,7 +44,10 @@ MOST = 2**63 - 1
 """Largest size, that of C's `long long`."""
 
 Part = tuple[str, int, int]
-"""Device, smallest and largest size at which it is faster."""
+"""Device, smallest and largest size at which it is faster, or at most 10 % slower."""
+
+Span = tuple[int, int]
+"""Smallest and largest size."""
 
 
 class ThresholdsError(ValueError):
@@ -64,13 +68,33 @@ class Threshold(NamedTuple):
     """Whether this is the fastest measured variant of the operation, which answers if no variant is named."""
     axis: str
     """Meaning of the size n, such as `n of two n×n matrices`."""
+    timed: tuple[int, ...]
+    """Sizes that were timed on both devices, in rising order."""
     faster: tuple[Part, ...]
-    """In order of size. Between two parts lies a bracket, in which no device clearly wins."""
+    """Where a device costs at most 10 % more than the other at the timed sizes, which are at most 2.5× apart."""
+    equal: tuple[Span, ...]
+    """Where either device does. In all other sizes the file names no device."""
 
     @property
-    def brackets(self) -> tuple[tuple[int, int], ...]:
-        """Last size of each part and first size of the next; empty if one device is always faster."""
-        return tuple((below[2], above[1]) for below, above in pairwise(self.faster))
+    def answered(self) -> tuple[Part, ...]:
+        """The parts of both kinds in order of size; the device is empty where either will do."""
+        return tuple(sorted((*self.faster, *(("", *span) for span in self.equal)), key=lambda part: part[1]))
+
+    def why(self, n: int) -> str:
+        """Return what the file says about a size, without the end of the sentence."""
+        for device, first, last in self.answered:
+            if first <= n <= last:
+                name = {CPU: "The CPU is faster or", GPU: "The GPU is faster or"}.get(device, "Either device")
+                return f"{name} costs at most 10 % more from {first:,} to {last:,}"
+        if not self.timed[0] <= n <= self.timed[-1]:
+            return f"{n:,} is outside the measured range, {self.timed[0]:,} to {self.timed[-1]:,}"
+        place = bisect_left(self.timed, n)
+        if self.timed[place] == n:
+            return f"{n:,} was timed, but the wrong device may cost more than 10 % there"
+        low, high = self.timed[place - 1], self.timed[place]
+        if high > 2.5 * low:
+            return f"{n:,} lies between {low:,} and {high:,}: no size was timed between these two, over 2.5× apart"
+        return f"{n:,} lies between {low:,} and {high:,}: the winner changes there, or was not decided"
 
 
 class Thresholds:
@@ -99,11 +123,11 @@ class Thresholds:
             raise ThresholdsError("It has no thresholds.")
         self.differences = differences(self.machine, here)
         """Why it must not be used on this machine, a sentence each. If there are any, `choose` returns None."""
-        table: dict[tuple[Any, ...], tuple[Part, ...]] = {}
+        table: dict[tuple[Any, ...], Threshold] = {}
         for each in self.entries:
             for variant in (each.variant, None) if each.best else (each.variant,):
                 key = (each.operation, each.dtype, each.resident, variant, each.threads)
-                if table.setdefault(key, each.faster) is not each.faster:
+                if table.setdefault(key, each) is not each:
                     raise ThresholdsError(f"It is damaged ({each.operation} occurs twice).")
         self._table = {} if self.differences else table
 
@@ -115,13 +139,13 @@ class Thresholds:
 
         `dtype` is a name or torch's own dtype. `variant` None is the fastest one; `threads` 0 is all.
         """
-        parts = self._table.get((operation, dtype, resident, variant, threads))
-        if parts is None:
-            parts = self._table.get((operation, _dtype_name(dtype), resident, variant, threads))
-            if parts is None:
+        found = self._table.get((operation, dtype, resident, variant, threads))
+        if found is None:
+            found = self._table.get((operation, _dtype_name(dtype), resident, variant, threads))
+            if found is None:
                 return None
-            self._table[operation, dtype, resident, variant, threads] = parts
-        for device, first, last in parts:
+            self._table[operation, dtype, resident, variant, threads] = found
+        for device, first, last in found.faster:
             if first <= n <= last:
                 return device
         return None
@@ -136,17 +160,11 @@ class Thresholds:
         if not NAME.fullmatch(str(operation)):
             return f"Invalid name {str(operation)[:60]!r}: use letters, digits, dots, dashes and underscores."
         dtype, where = _dtype_name(dtype), "with the inputs on the GPU" if resident else "with copies"
-        parts = self._table.get((operation, dtype, resident, variant, threads))
-        if parts is None:
+        found = self._table.get((operation, dtype, resident, variant, threads))
+        if found is None:
             form = ", ".join([*([variant] if variant else []), dtype, f"{threads or 'all'} CPU threads", where])
             return f"{operation} was not measured ({form})."
-        for device, first, last in parts:
-            if first <= n <= last:
-                return f"The {'GPU' if device == GPU else 'CPU'} is faster from {first:,} to {last:,} ({where})."
-        if not parts[0][1] <= n <= parts[-1][2]:
-            return f"{n:,} is outside the measured range, {parts[0][1]:,} to {parts[-1][2]:,} ({where})."
-        low, high = next((a[2], b[1]) for a, b in pairwise(parts) if a[2] < n < b[1])
-        return f"{n:,} is inside the bracket, {low:,} to {high:,}, in which no device clearly wins ({where})."
+        return f"{found.why(n)} ({where})."
 
 
 def load(path: str | os.PathLike[str], here: Mapping[str, Any] | None = None) -> Thresholds:
@@ -192,10 +210,16 @@ def _entry(data: Mapping[str, Any]) -> Threshold:
     Raises:
         KeyError, TypeError, ValueError: it is not valid.
     """
+    timed = tuple(data["timed"])
     faster = tuple((str(device), first, last) for device, first, last in data["faster"])
-    ends = [end for _, first, last in faster for end in (first, last)]
-    are_sizes = bool(ends) and all(type(end) is int and 1 <= end <= MOST for end in ends)
-    if not are_sizes or ends != sorted(ends) or any(below[2] == above[1] for below, above in pairwise(faster)):
+    equal = tuple((first, last) for first, last in data["equal"])
+    parts = [part[1:] for part in faster]
+    spans = sorted([*parts, *equal])
+    ends = [end for span in spans for end in span]
+    are_sizes = all(type(size) is int and 1 <= size <= MOST for size in (*timed, *ends))
+    are_apart = ends == sorted(ends) and all(below[1] < above[0] for below, above in pairwise(spans))
+    in_order = parts == sorted(parts) and [*equal] == sorted(equal)
+    if not (ends and are_sizes and are_apart and in_order) or [*timed] != sorted({*timed, ends[0], ends[-1]}):
         raise ValueError("invalid sizes")
     if not {device for device, _, _ in faster} <= {CPU, GPU}:
         raise ValueError("unknown device")
@@ -206,7 +230,8 @@ def _entry(data: Mapping[str, Any]) -> Threshold:
     threads, resident, best = data["threads"], data["resident"], data["best"]
     if [type(value) for value in (threads, resident, best)] != [int, bool, bool] or threads < 0:
         raise ValueError("invalid form")
-    return Threshold(operation, variant, dtype, threads, resident, best, _shown(data.get("axis", "")), faster)
+    axis = _shown(data.get("axis", ""))
+    return Threshold(operation, variant, dtype, threads, resident, best, axis, timed, faster, equal)
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -160,6 +160,9 @@ NOISE = {
 ROUND_RHO, BLOCK_NOISE = 0.3, 0.01
 """Correlation of successive rounds, and standard deviation of ln(time) from block to block."""
 
+START_NOISE = {True: 0.14, False: 0.10}
+"""Whether a device is the CPU → standard deviation of ln(time) of a workload between starts of the process."""
+
 SET_UP_NS, PAUSE_NS = 0.14e9, 5e6
 """Time to set up a case beside its warm-up, and between two half-rounds beside pause and discarded block, ns."""
 
@@ -187,11 +190,12 @@ def crossings(workload: str, *, moved: bool) -> list[float]:
 class _Timer(SimulatedTimer):
     """A device whose times follow the curves."""
 
-    _factors: dict[str, tuple[float, random.Random]]
+    _machine: SurveyedMachine
 
     def _us(self, case: Case, *, moved: bool = False) -> float:
         found = CURVES[case.workload]
-        return at(found.cpu if self.device.is_cpu else found.moved if moved else found.gpu, case.size)
+        start = self._machine.start_logs[case.workload, self.device.is_cpu]
+        return at(found.cpu if self.device.is_cpu else found.moved if moved else found.gpu, case.size) * math.exp(start)
 
     def _mean(self, op: SimulatedOperation, calls: int, *, moved: bool = False) -> float:
         log = self._machine.random.gauss(0.0, BLOCK_NOISE) + self._logs.get(op.case.size, 0.0)
@@ -235,10 +239,16 @@ class _Timer(SimulatedTimer):
 
 
 class SurveyedMachine(SimulatedMachine):
-    """A CPU and a GPU with the times of the recorded survey."""
+    """A CPU and a GPU with the times of the recorded survey, in one start of the process."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, start: int | None = None) -> None:
+        """`start` is the seed of what this start changes; None changes nothing."""
         super().__init__(plan)
+        draw = random.Random(start)
+        self.start_logs = {
+            (name, is_cpu): draw.gauss(0.0, sd) if start is not None else 0.0
+            for name in CURVES for is_cpu, sd in START_NOISE.items()
+        }  # fmt: skip
         self._timers = {device.name: _Timer(device, self) for device in self.found}
 
     def make_inputs(self, case: Case) -> None:
@@ -256,7 +266,12 @@ class Surveyed(NamedTuple):
 def surveyed(monkeypatch: pytest.MonkeyPatch, seed: int) -> Surveyed:
     """Run a survey in the virtual time of the machine."""
     plan = build_plan(PlanRequest(("survey",), only=tuple(CURVES), simulation=model.Simulation(seed=seed)))
-    machine = SurveyedMachine(plan)
+    return timed(monkeypatch, plan)
+
+
+def timed(monkeypatch: pytest.MonkeyPatch, plan: Plan, start: int | None = None) -> Surveyed:
+    """Run a plan in the virtual time of the machine."""
+    machine = SurveyedMachine(plan, start)
 
     class Watch:
         def __init__(self) -> None:

@@ -11,25 +11,28 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.helpers.app.several_gpus import run_of
 from tests.helpers.command_line import CommandLine
 from tests.helpers.golden import GoldenWords
 
+from cpugpu_tui.analysis.regret import answered
 from cpugpu_tui.export import target
 from cpugpu_tui.export.thresholds import add_to, moved, named, operation_of, rendered, thresholds_of
 from cpugpu_tui.model import METRICS, Case
 from cpugpu_tui.thresholds import FORMAT, VERSION, Thresholds, load
 from cpugpu_tui.workloads.own_code import own_code
 
-FORM = {"variant": "default", "dtype": "float32", "threads": 0, "resident": True, "best": True}
+FORM = {"variant": "default", "dtype": "float32", "threads": 0, "resident": True, "best": True, "equal": []}
 
 
-def file_of(*entries: dict[str, object], machine: dict[str, object] | None = None) -> Thresholds:
-    """Return a file with these thresholds; each has at least an operation and its parts."""
+def file_of(*entries: dict[str, Any], machine: dict[str, object] | None = None) -> Thresholds:
+    """Return a file with these thresholds; each has at least an operation and its parts, whose ends were timed."""
     document = {"format": FORMAT, "version": VERSION, "made": "2026-11-23T04:00:00Z", "machine": machine or {},
-                "thresholds": [{**FORM, **each} for each in entries]}  # fmt: skip
+                "thresholds": [{**FORM, "timed": sorted({end for _, *ends in each["faster"] for end in ends}), **each}
+                               for each in entries]}  # fmt: skip
     return Thresholds(document, {})
 
 
@@ -50,10 +53,10 @@ def test_the_parts_of_a_search_are_its_brackets(made: Path) -> None:
     assert len(found) == 8
     for each in found.values():
         assert [device for device, _, _ in each.faster] in (["cpu"], ["cuda"], ["cpu", "cuda"])
-        assert all(high / low <= 1.1 for low, high in each.brackets)
+        assert answered(each) == 1.0, each
     resident, copied = (found["matmul", "default", is_resident] for is_resident in (True, False))
     assert (resident.faster[0][1], resident.faster[-1][2]) == (16, 2048)
-    assert resident.brackets[0][1] < copied.brackets[0][1]
+    assert resident.faster[0][2] < copied.faster[0][2]
     assert [each.best for (name, _, resident), each in found.items() if name == "vector-dot" and resident] == [
         True,
         False,
@@ -122,12 +125,12 @@ done
 def test_a_shell_program_switches_where_python_does(made: Path, tmp_path: Path) -> None:
     found = load(made, {})
     (tmp_path / "thresholds.env").write_text(rendered("env", found))
-    sizes = [16, 2048, *(size for each in found.entries[:1] for bracket in each.brackets for size in bracket)]
+    sizes = [size for part in found.entries[0].faster for size in part[1:]]
     done = subprocess.run(
         ["sh", "-eu", "-c", SHELL_PROGRAM, "program", *map(str, sizes)],
         cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
-    assert done.stdout.split() == [found.choose("matmul", size) for size in sizes] == ["cpu", "cuda", "cpu", "cuda"]
+    assert done.stdout.split() == [found.choose("matmul", size) for size in sizes] == ["cpu", "cpu", "cuda", "cuda"]
 
 
 def doubles(*faster: tuple[list[list[object]], bool]) -> Thresholds:

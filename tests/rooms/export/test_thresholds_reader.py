@@ -23,9 +23,18 @@ from cpugpu_tui.thresholds import Thresholds, ThresholdsError, differences, load
 
 HERE = {"cpu": "EPYC", "cores": 32, "gpu": "NVIDIA H200", "driver": "580.95.05", "torch": "2.9.0+cu130"}
 
-FORM = {"variant": "default", "dtype": "float32", "threads": 0, "resident": True, "best": True, "axis": "n"}
+FORM = {
+    "variant": "default", "dtype": "float32", "threads": 0, "resident": True, "best": True, "axis": "n",
+    "timed": [16, 2048], "equal": [],
+}  # fmt: skip
 ENTRIES: list[dict[str, Any]] = [
-    {**FORM, "operation": "matmul", "faster": [["cpu", 16, 162], ["cuda", 177, 2048]]},
+    {
+        **FORM,
+        "operation": "matmul",
+        "faster": [["cpu", 16, 162], ["cuda", 177, 300], ["cuda", 1000, 2048]],
+        "equal": [[165, 170]],
+        "timed": [16, 162, 170, 177, 300, 700, 1000, 2048],
+    },
     {**FORM, "operation": "matmul", "resident": False, "faster": [["cpu", 16, 2048]]},
     {**FORM, "operation": "matmul", "threads": 1, "faster": [["cuda", 16, 2048]]},
     {**FORM, "operation": "matmul", "variant": "slow", "best": False, "faster": [["cuda", 16, 2048]]},
@@ -67,7 +76,8 @@ class Dtype:
 def test_a_device_is_chosen_where_it_clearly_wins(words: GoldenWords) -> None:
     found = Thresholds(DOCUMENT, HERE)
     asked: list[tuple[dict[str, Any], str | None]] = [
-        ({"n": 16}, "cpu"), ({"n": 162}, "cpu"), ({"n": 163}, None), ({"n": 177}, "cuda"), ({"n": 2048}, "cuda"),
+        ({"n": 16}, "cpu"), ({"n": 162}, "cpu"), ({"n": 163}, None), ({"n": 170}, None), ({"n": 177}, "cuda"),
+        ({"n": 500}, None), ({"n": 700}, None), ({"n": 2048}, "cuda"),
         ({"n": 2049}, None), ({"n": 15}, None), ({"n": 2048, "resident": False}, "cpu"),
         ({"n": 16, "threads": 1}, "cuda"), ({"n": 16, "threads": 2}, None), ({"n": 16, "dtype": "float64"}, None),
         ({"n": 16, "variant": "slow"}, "cuda"), ({"n": 16, "variant": "default"}, "cpu"),
@@ -129,13 +139,14 @@ def test_a_simulated_file_is_for_tests_only(
 
 REFUSED: dict[str, object] = {
     "no json": "{", "deep": "[" * 100_000, "a list": [], "an export": changed(format="cpugpu-tui export"),
-    "future": changed(version=2), "no version": changed(version=None), 
+    "future": changed(version=3), "version 1": changed(version=1), "no version": changed(version=None), 
     "version 1.0": changed(version=1.0), "version true": changed(version=True),
-    "key twice": json.dumps(changed()).replace('"version": 1', '"version": 1, "version": 1'),
+    "key twice": json.dumps(changed()).replace('"version": 2', '"version": 2, "version": 2'),
     "no machine": changed(machine=None),
     "a path": with_entry(operation="../matmul"), "a path in the variant": with_entry(variant="a/b"),
-    "no name": with_entry(operation=7), "empty": with_entry(faster=[]),
-    "fractions": with_entry(faster=[["cpu", 1.5, 2]]),
+    "no name": with_entry(operation=7), "empty": with_entry(faster=[], equal=[]),
+    "fractions": with_entry(faster=[["cpu", 1.5, 2]]), "not timed": with_entry(timed=[16, 300, 1000]),
+    "timed backwards": with_entry(timed=[2048, 16]), "equal inside": with_entry(equal=[[16, 20]]),
     "truth": with_entry(faster=[["cpu", True, 2]]), "backwards": with_entry(faster=[["cpu", 9, 2]]),
     "overlap": with_entry(faster=[["cpu", 1, 9], ["cuda", 8, 10]]), "a device": with_entry(faster=[["tpu", 1, 2]]),
     "no flag": with_entry(resident=1), "threads": with_entry(threads="all"), "fewer threads": with_entry(threads=-1),

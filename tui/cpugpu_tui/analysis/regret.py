@@ -3,63 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.thresholds import CPU, Part
+from cpugpu_tui.thresholds import CPU, GPU, Threshold
 
-NEAR = 1.1
-"""Ratio between the end of a bracket and the size beside it that is verified. A search narrows no bracket further."""
+NARROW = 1.1
+"""Gaps up to this ratio are neither verified nor counted as unanswered. No search narrows a bracket further."""
 
-SPREAD, ASKED = 4, 200
-"""Sizes that are spread over the range to be timed, and to count how many of them are answered."""
+MOST_MEAN, LEAST_ANSWERED = 0.02, 0.95
+"""Limits of a file: mean regret, and share of the sizes that it answers."""
 
-MOST_MEAN, MOST_WORST, LEAST_ANSWERED = 0.05, 0.20, 0.95
-"""Limits: mean and largest regret, and share of the sizes for which the file names a device."""
-
-
-def _spread(faster: Sequence[Part], count: int) -> list[int]:
-    """Return the middles of `count` equal parts of the range's logarithm."""
-    lowest, highest = faster[0][1], faster[-1][2]
-    step = math.log(highest / lowest) / count
-    return [round(lowest * math.exp(step * (index + 0.5))) for index in range(count)]
+MOST_OF_ONE, MOST_AT_SIZE = 0.05, 0.20
+"""Limits of one threshold: lower bounds of its mean regret, and of that at one size."""
 
 
-def _is_answered(faster: Sequence[Part], size: int) -> bool:
-    return any(first <= size <= last for _, first, last in faster)
+def held_out(threshold: Threshold) -> list[int]:
+    """Return sizes to verify: the middle of each gap between timed sizes in which the file answers."""
+    gaps = (gap for gap in pairwise(threshold.timed) if gap[1] > gap[0] * NARROW)
+    middles = (round(math.sqrt(low * high)) for low, high in gaps)
+    return [size for size in middles if size not in threshold.timed and chosen(threshold, size) is not None]
 
 
-def held_out(faster: Sequence[Part]) -> list[int]:
-    """Return sizes to verify: beside each bracket, and spread over the range. The ends of the brackets are left out."""
-    ends = {end for _, first, last in faster for end in (first, last)}
-    beside = {round(last / NEAR) for _, _, last in faster[:-1]} | {round(first * NEAR) for _, first, _ in faster[1:]}
-    return sorted(size for size in beside.union(_spread(faster, SPREAD)) - ends if _is_answered(faster, size))
+def chosen(threshold: Threshold, size: int) -> str | None:
+    """Return the device that a threshold names at a size; empty for either, None for none."""
+    return next((device for device, first, last in threshold.answered if first <= size <= last), None)
 
 
-def answered(faster: Sequence[Part]) -> float:
-    """Return the share of sizes, spread over the range, for which a device is named: those outside the brackets.
-
-    Brackets within a factor of `NEAR` are left out: in a narrow range, the best of searches would miss the limit.
-    """
-    narrow = [(low, high) for (_, _, low), (_, high, _) in pairwise(faster) if high <= low * NEAR]
-    sizes = [size for size in _spread(faster, ASKED) if not any(low < size < high for low, high in narrow)]
-    return sum(_is_answered(faster, size) for size in sizes) / len(sizes) if sizes else 1.0
+def answered(threshold: Threshold) -> float:
+    """Return the share of the range, on a logarithmic axis, that a threshold answers, without its narrow gaps."""
+    parts, (lowest, highest) = threshold.answered, (threshold.timed[0], threshold.timed[-1])
+    inside = sum(math.log(last / first) for _, first, last in parts)
+    ends = [lowest, *(end for _, first, last in parts for end in (first, last)), highest]
+    gaps = zip(ends[::2], ends[1::2], strict=True)
+    outside = sum(math.log(high / low) for low, high in gaps if high > max(low + 1, low * NARROW))
+    return inside / (inside + outside) if outside else 1.0
 
 
 class Choice(NamedTuple):
-    """The choice at one size."""
+    """The choice at one size that was timed."""
 
     size: int
     device: str
-    """`cpu` or `cuda`."""
-    cpu_ns: float
-    gpu_ns: float
+    """`cpu`, `cuda`, or empty for either."""
+    ratio: float
+    """Time on the CPU / time on the GPU."""
+    low: float
+    high: float
+    """Ends of its interval."""
 
     @property
     def regret(self) -> float:
-        """Time of the chosen device / time of the faster one - 1."""
-        return (self.cpu_ns if self.device == CPU else self.gpu_ns) / min(self.cpu_ns, self.gpu_ns) - 1
+        """Time of the chosen device / time of the faster one - 1; for either device, of the slower one."""
+        return self._cost(self.ratio, self.ratio)
+
+    @property
+    def least(self) -> float:
+        """Lower bound of the regret."""
+        return self._cost(self.low, self.high)
+
+    def _cost(self, low: float, high: float) -> float:
+        cpu, gpu = low - 1, 1 / high - 1
+        return max(0.0, *([cpu] if self.device != GPU else []), *([gpu] if self.device != CPU else []))
 
 
 class Regret(NamedTuple):
@@ -75,12 +80,16 @@ class Regret(NamedTuple):
         return math.fsum(choice.regret for choice in self.choices) / max(1, len(self.choices))
 
     @property
-    def worst(self) -> float:
-        """Largest regret."""
-        return max((choice.regret for choice in self.choices), default=0.0)
+    def worst(self) -> Choice | None:
+        """The choice with the largest regret; None without choices."""
+        return max(self.choices, key=lambda choice: choice.regret, default=None)
 
     @property
-    def is_kept(self) -> bool:
-        """Whether all limits are kept, and anything was verified."""
-        is_small = self.mean <= MOST_MEAN and self.worst <= MOST_WORST
-        return is_small and self.answered >= LEAST_ANSWERED and bool(self.choices)
+    def least(self) -> float:
+        """Lower bound of the mean regret."""
+        return math.fsum(choice.least for choice in self.choices) / max(1, len(self.choices))
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether one threshold certainly exceeds its limits."""
+        return self.least > MOST_OF_ONE or any(choice.least > MOST_AT_SIZE for choice in self.choices)

@@ -12,6 +12,9 @@ from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TOO_FEW, Compa
 MOST_GRID = 13
 """Most sizes of the coarse grid: 1-2-5 over four decades. Longer axes use steps of ten."""
 
+WIDEST_GAP = 2.5
+"""Largest ratio of two neighbouring sizes of a full grid: nothing is known of the sizes in a wider gap (method.md)."""
+
 NEAR_END = 1.4
 """A grid size within this factor of an end of the axis is left out."""
 
@@ -41,6 +44,17 @@ factor of caution."""
 
 HOPELESS = 20.0
 """After this speedup at two sizes in a row, larger sizes are not timed on the CPU (method.md, "Crossover")."""
+
+
+def full_grid(lowest: int, highest: int) -> tuple[int, ...]:
+    """Return both ends and 1-2-5 times powers of ten, as few near the ends as leave no gap over `WIDEST_GAP`."""
+    powers = range(int(math.log10(lowest)), int(math.log10(highest)) + 1)
+    between = (digit * 10**power for power in powers for digit in (1, 2, 5))
+    sizes = [lowest, *(size for size in between if lowest < size < highest), highest]
+    for inner in (1, -2):
+        if len(sizes) > 2 and sizes[inner + 1] <= WIDEST_GAP * sizes[inner - 1]:
+            del sizes[inner]
+    return tuple(dict.fromkeys(sizes))
 
 
 def grid(lowest: int, highest: int, most: int = MOST_GRID) -> tuple[int, ...]:

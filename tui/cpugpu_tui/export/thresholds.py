@@ -10,31 +10,27 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from cpugpu_tui import __version__
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.verdict import CPU_WINS, EQUIVALENCE, GPU_WINS
+from cpugpu_tui.decide.verdict import EQUIVALENCE
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
 from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
+from cpugpu_tui.export.threshold_ranges import Ranges, ranges_of
 from cpugpu_tui.model import OwnCode
-from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport, sweep_report
-from cpugpu_tui.report.segments import UNKNOWN
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import RunState, once
 from cpugpu_tui.thresholds import (
-    CPU,
     FACTS,
     FORMAT,
     GPU,
     NAME,
     VERSION,
-    Part,
     Threshold,
     Thresholds,
     ThresholdsError,
@@ -52,11 +48,11 @@ RESIDENCE = {True: RESIDENT, False: END_TO_END}
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A sweep of a run that has a winner."""
+    """A sweep of a run in which the choice of a device is known to cost little at some sizes."""
 
     report: SweepReport
     resident: bool
-    faster: tuple[Part, ...]
+    ranges: Ranges
 
     @cached_property
     def fastest_ns(self) -> dict[int, float]:
@@ -77,7 +73,7 @@ def checked_format(name: str) -> str:
 
 
 def thresholds_of(run: RunState) -> Thresholds:
-    """Return the thresholds of a run: for each sweep the parts of its sizes in which a device wins.
+    """Return the thresholds of a run: for each sweep the ranges in which a device, or either, costs little.
 
     Raises:
         UsageError: a name of code is not allowed.
@@ -85,8 +81,8 @@ def thresholds_of(run: RunState) -> Thresholds:
     """
     assert run.run is not None
     reports = [sweep_report(run, sweep) for sweep in run.sweeps]
-    found = [Found(each, resident, faster) for each in reports for resident in RESIDENCE
-             if (faster := parts_of(each.under(RESIDENCE[resident])))]  # fmt: skip
+    found = [Found(each, resident, ranges) for each in reports for resident in RESIDENCE
+             if any(ranges := ranges_of(each.under(RESIDENCE[resident])))]  # fmt: skip
     if not found:
         raise UnfitError(
             "No thresholds: no size has a clear winner.",
@@ -98,7 +94,15 @@ def thresholds_of(run: RunState) -> Thresholds:
     sweeps = [each.report.sweep for each in found]
     names, best = operations(run.run.plan.codes, [sweep[0] for sweep in sweeps]), _best_variants(found)
     entries = [
-        Threshold(names.get(sweep[0], sweep[0]), *sweep[1:], each.resident, each in best, each.report.axis, each.faster)
+        Threshold(
+            names.get(sweep[0], sweep[0]),
+            *sweep[1:],
+            each.resident,
+            each in best,
+            each.report.axis,
+            tuple(size.size for size in each.report.under(RESIDENCE[each.resident]).timed),
+            *each.ranges,
+        )
         for sweep, each in zip(sweeps, found, strict=True)
     ]
     return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
@@ -154,17 +158,6 @@ def operation_of(code: OwnCode) -> str:
     elif assigned:
         first = assigned[1]
     return first + comma + values
-
-
-def parts_of(found: Condition) -> tuple[Part, ...]:
-    """Return the segments that have a winner, joined across gaps between sizes in which nothing speaks against it.
-
-    A program that obeys them loses at most 10 % at a size timed.
-    """
-    devices = {GPU_WINS: GPU, CPU_WINS: CPU}
-    known = [part for part in found.segments if part.reason not in UNKNOWN]
-    groups = [(winner, list(parts)) for winner, parts in groupby(known, lambda part: part.winner)]
-    return tuple((devices[winner], parts[0].first, parts[-1].last) for winner, parts in groups if winner is not None)
 
 
 def _best_variants(found: Sequence[Found]) -> list[Found]:
@@ -347,7 +340,7 @@ def _facts(thresholds: Thresholds) -> Mapping[str, str]:
 _CHOOSE = """\
 enum { CPUGPU_UNKNOWN = -1, CPUGPU_CPU = 0, CPUGPU_GPU = 1 };
 
-/* Return the faster device at size n. CPUGPU_UNKNOWN: n is outside the measured range, or inside a bracket. */
+/* Return the faster device at size n. CPUGPU_UNKNOWN: n was not measured, is inside a bracket, or either will do. */
 static inline int cpugpu_choose(enum cpugpu_threshold threshold, long long n)
 {
     int part;
@@ -389,7 +382,8 @@ def _variables(names: Mapping[str, Threshold], thresholds: Thresholds) -> str:
 def _lines(name: str, each: Threshold) -> Iterator[str]:
     gpu = [(first, last) for device, first, last in each.faster if device == GPU]
     if not gpu:
-        yield f"# {name}: the CPU is faster from {each.faster[0][1]} to {each.faster[-1][2]}."
+        ends = f"from {each.answered[0][1]} to {each.answered[-1][2]}"
+        yield f"# {name}: the GPU is faster at no size {ends}."
     for first, last in gpu[-1:]:
         yield f"{name}_MIN_N={first}"
         yield f"{name}_MAX_N={last}"

@@ -10,7 +10,7 @@ from cpugpu_tui import model
 from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, full_dtype, parse_threads
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
-from cpugpu_tui.decide.next_size import grid
+from cpugpu_tui.decide.next_size import full_grid, grid
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.session.search_limits import (
@@ -267,9 +267,8 @@ def _cases(
     The cases of a search are its coarse grid, one sweep after the other.
     """
     small = preset.small if request.scale == "small" else None
-    # A person's sizes are for parts with the first part's axis: 256 MiB to copy must not become 268 million models.
-    axis = known[preset.parts[0].workload].axis
     parts = preset.parts if small is None else small.parts
+    axis = known[preset.parts[0].workload].axis  # a person's sizes are for parts with this axis
     asked = [name.strip() for name in request.variant.split(",")] if request.variant else []
     for name in asked:
         if not any(_has(known[part.workload], name) for part in parts):
@@ -278,7 +277,8 @@ def _cases(
     for part in parts:
         own = sizes if (is_first := known[part.workload].axis == axis) else None
         if searched:
-            own = _grid(own or part.sizes, request.max_size if is_first else None, most_first(preset.limit_s))
+            ends = _ends(own or part.sizes, request.max_size if is_first else None)
+            own = full_grid(*ends) if request.full else grid(*ends, most_first(preset.limit_s))
         # A variant applies to the parts that have it; those that have none of them keep theirs.
         variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
@@ -334,12 +334,12 @@ def _has(info: model.WorkloadInfo, variant: str) -> bool:
     return variant == "default" or variant in info.variants
 
 
-def _grid(sizes: tuple[int, ...], max_size: str | None, most: int) -> tuple[int, ...]:
-    highest = parse_size(max_size, "max_size", ONE_SIZE) if max_size is not None else max(sizes)
-    if highest < min(sizes):
-        raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {min(sizes):,}.",
+def _ends(sizes: tuple[int, ...], max_size: str | None) -> tuple[int, int]:
+    lowest, highest = min(sizes), parse_size(max_size, "max_size", ONE_SIZE) if max_size is not None else max(sizes)
+    if highest < lowest:
+        raise FieldError("max_size", f"The largest size {highest:,} is below the smallest, {lowest:,}.",
                          "Use a larger one, or set both ends with --size.")  # fmt: skip
-    return grid(min(sizes), highest, most)
+    return lowest, highest
 
 
 def _part_cases(

@@ -29,6 +29,9 @@ SURVEY_ROUNDS, SURVEY_CASES, SURVEY_STEPS = 60, 24, 12
 surveys that were simulated with the noise and the curves of an H200 had brackets of U/L 2.7 instead of 1.6 at the
 median."""
 
+FULL_CASES, FULL_STEPS = 32, 12
+"""The same in a search whose first sizes leave no gap over 2.5×: 16 of them over five decades."""
+
 SEARCH_BLOCKS = 3
 """Blocks in a half-round of a search: few, because its noise is between rounds rather than within."""
 
@@ -38,9 +41,11 @@ SEARCH_METRICS = (model.LATENCY, model.DEVICE, model.END_TO_END, model.AS_WRITTE
 
 def search_of(limit_s: float | None, *, is_asked: bool, full: bool) -> model.Search:
     """Return a search: a survey if it has a time limit, one that a person asked for, or that of `quick`."""
+    if full:
+        return model.Search(FULL_CASES, FULL_STEPS, full=True, limit_s=limit_s)
     if limit_s is not None:
-        return model.Search(SURVEY_CASES, SURVEY_STEPS, full=full, limit_s=limit_s)
-    return model.Search(model.Search.most_cases if is_asked else QUICK_CASES, full=full)
+        return model.Search(SURVEY_CASES, SURVEY_STEPS, limit_s=limit_s)
+    return model.Search(model.Search.most_cases if is_asked else QUICK_CASES)
 
 
 def most_rounds(search: model.Search) -> int:

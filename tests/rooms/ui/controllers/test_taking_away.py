@@ -128,7 +128,8 @@ async def test_thresholds_of_another_machine_stay_as_they_are(
     monkeypatch.chdir(tmp_path)
     other = {"format": FORMAT, "version": VERSION, "made": "", "machine": {"cpu": "Z80"},
              "thresholds": [{"operation": "matmul", "variant": "default", "dtype": "float32", "threads": 0,
-                             "resident": True, "best": True, "faster": [["cpu", 1, 2]]}]}  # fmt: skip
+                             "resident": True, "best": True, "timed": [1, 2], "faster": [["cpu", 1, 2]],
+                             "equal": []}]}  # fmt: skip
     Path("thresholds.json").write_text(json.dumps(other))
     async with opened(new_app(backend=SavingBackend(store))) as pilot:
         await settled(pilot, lambda: pilot.app.state.thresholds is not None)

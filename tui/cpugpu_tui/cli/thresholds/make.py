@@ -37,6 +37,7 @@ Against = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Fail if a threshold has moved out of its bracket in this older JSON file."),
 ]
+Add = Annotated[bool, typer.Option("--add", help="Keep the thresholds of an existing file that are not measured now.")]
 FromRun = Annotated[
     str | None, typer.Option("--run", metavar="RUN", help="Take the crossovers from this saved run. Nothing is timed.")
 ]
@@ -62,6 +63,7 @@ def make(
         typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, show_default="by the name of the file"),
     ] = None,
     against: Against = None,
+    add: Add = False,
     max_seconds: opt.MaxSeconds = None,
     database: opt.Database = None,
     no_save: opt.NoSave = False,
@@ -78,17 +80,19 @@ def make(
     """
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.cli.running.options import run_options, simulation
-    from cpugpu_tui.cli.thresholds.measuring import check_here, measured, print_table, subjects
+    from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, measured, print_table, subjects
     from cpugpu_tui.export import target
     from cpugpu_tui.export.thresholds import (
         SUFFIXES,
         checked_format,
+        extended,
         machine_of,
         read,
         rendered,
         require_machine,
         thresholds_of,
     )
+    from cpugpu_tui.render.sentences import cut_short
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.state.folding import folded
@@ -99,6 +103,9 @@ def make(
     if str(path) != "-":
         target.check_file(path)
     old = read(against) if against is not None else None
+    kept = read(path) if add else None
+    if add and format_name != "json":
+        raise UsageError("--add works only with JSON files.", "Use `thresholds show --format` for other formats.")
     if against is not None and path.exists() and path.samefile(against):
         raise UsageError(f"--against {against} is also the file to write.", "Write to another file with --out.")
     if run_name is not None:
@@ -117,15 +124,15 @@ def make(
             worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
             workloads=workloads, ceilings=False,
         )  # fmt: skip
-        if old is not None:
-            check_here(old, options, is_simulated=request.simulation is not None)
+        for file in filter(None, (old, kept)):
+            check_here(file, options, is_simulated=request.simulation is not None)
         state, code = measured(request, options, words)
     if code > 128:  # stopped by a key or a signal
         remedy = "" if no_save else " `cpugpu-tui thresholds make --run latest` takes what was measured."
         print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
     made = thresholds_of(state)
-    text = rendered(format_name, made)
+    text = rendered(format_name, made)  # refuses names that no file can hold, before anything is written
     if old is not None:
         require_machine(old, machine_of(state))
         _require_shared(old, made)  # before a file is replaced
@@ -134,12 +141,15 @@ def make(
     else:
         try:
             with target.locked(path):
-                target.write(path, [text.encode()])
+                made = extended(read(path), state) if add else made
+                target.write(path, [rendered(format_name, made).encode()])
         except CpuGpuError as error:  # the disk was checked, but is full by now
             if run_name is None and not no_save and code != EXIT_UNFIT:
                 error.remedy += " Then `cpugpu-tui thresholds make --run latest` takes what was measured."
             raise
         print_table(made)
+        for line in filter(None, (cut_short(state), coverage(made))):
+            print_notice(line)
         print_notice(f"Wrote {path}")
     if old is not None:
         # With `-o -` the file alone is on stdout.
@@ -147,7 +157,7 @@ def make(
     raise typer.Exit(code)
 
 
-OF_THE_FILE = ("run_name", "out", "format_name", "against", "database")
+OF_THE_FILE = ("run_name", "out", "format_name", "against", "add", "database")
 """Parameters that can be used with --run."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.analysis.regret import LEAST_ANSWERED, answered
 from cpugpu_tui.cli.output.printing import plain
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import controller_facts, say_why, watched
@@ -15,7 +16,7 @@ from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import UnfitError, UsageError, print_notice
-from cpugpu_tui.export.thresholds import operations, require_machine
+from cpugpu_tui.export.thresholds import named, operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import typed_name
 from cpugpu_tui.session.event_stream import new_id
@@ -23,7 +24,7 @@ from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.thresholds import FACTS, GPU, Part, Thresholds, this_machine
+from cpugpu_tui.thresholds import CPU, FACTS, GPU, Part, Thresholds, this_machine
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import presets
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 DEVICES = ("cpu", "cuda:0")
 """A threshold needs both: without a GPU the run ends at once."""
+
+LIMIT_S = 460.0
+"""Time limit for all workloads: below 8 minutes with the start of the agent."""
 
 MOST_FAILURES = 5
 """Failed sizes that are named."""
@@ -78,7 +82,10 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
         request, names=(*names, *codes), own=own, devices=DEVICES, full=not is_list,
         find_crossover=not is_list and ends is None,
     )  # fmt: skip
-    return run_plan(build_plan(request), own, options)
+    plan = build_plan(request)
+    if plan.search is not None and plan.search.is_survey:
+        plan = replace(plan, search=replace(plan.search, limit_s=request.max_seconds or LIMIT_S))
+    return run_plan(plan, own, options)
 
 
 def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunState, int]:
@@ -127,7 +134,7 @@ def print_table(thresholds: Thresholds) -> None:
         (
             f"{each.operation} {each.variant}" if each.operation in variants else each.operation, each.dtype,
             str(each.threads or "all"), "resident" if each.resident else "with copies",
-            ", ".join(map(_part_text, each.faster)), printable(each.axis),
+            ", ".join(map(_part_text, each.answered)), printable(each.axis),
         )
         for each in thresholds.entries
     ]  # fmt: skip
@@ -135,10 +142,25 @@ def print_table(thresholds: Thresholds) -> None:
     console().print(table_of([(heading, heading != "threads") for heading in headings], rows))
 
 
+WORDS = {CPU: "CPU", GPU: "GPU", "": "either"}
+"""Device of a part → its name."""
+
+
 def _part_text(part: Part) -> str:
     """Return `GPU 177–2,048`."""
     device, *ends = part
-    return f"{'GPU' if device == GPU else 'CPU'} {'–'.join(dict.fromkeys(f'{end:,}' for end in ends))}"
+    return f"{WORDS[device]} {'–'.join(dict.fromkeys(f'{end:,}' for end in ends))}"
+
+
+def coverage(thresholds: Thresholds) -> str:
+    """Return which thresholds leave a part of their range open, as a sentence."""
+    shares = {each: answered(each) for each in thresholds.entries}
+    low = sorted((each for each in shares if shares[each] < LEAST_ANSWERED), key=shares.__getitem__)
+    most = f"{LEAST_ANSWERED:.0%} of".replace("%", " %")
+    if not low:
+        return f"Every threshold answers at least {most} its range."
+    names = ", ".join(f"{named(each)} {shares[each]:.0%}".replace("%", " %") for each in low)
+    return f"{len(low)} of {len(shares)} thresholds answer less than {most} their range: {names}."
 
 
 def print_machine(thresholds: Thresholds) -> None:

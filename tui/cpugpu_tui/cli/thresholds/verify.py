@@ -51,15 +51,17 @@ def verify(
 ) -> None:
     """Time new sizes and print the regret of a file's choices.
 
-    `make` did not measure these sizes. They lie beside each bracket and over the whole range.
+    `make` did not measure these sizes: they are the middles between those that it timed.
 
     The regret is the time of the chosen device, divided by the time of the faster one, minus 1. The file does not
     contain your code: give it again, after the name of the file.
 
-    Exit code: 0 passed (mean regret at most 5 %, worst 20 %, and 95 % of the range answered, not counting brackets
-    within a factor of 1.1), 3 not passed or a case failed, 4 no GPU or another machine.
+    A threshold fails if its mean regret is certainly above 5 %, or that at one size above 20 %: the lower bounds count.
+
+    Exit code: 0 passed (no threshold failed, mean regret at most 2 %, and 95 % of the range answered, not counting
+    brackets within a factor of 1.1), 3 not passed or a case failed, 4 no GPU or another machine.
     """
-    from cpugpu_tui.analysis.regret import LEAST_ANSWERED
+    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
     from cpugpu_tui.cli.running.options import run_options, simulation, with_own
     from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
     from cpugpu_tui.export.thresholds import machine_of, named, operations, read, require_machine
@@ -85,14 +87,37 @@ def verify(
         raise typer.Exit(code)
     require_machine(thresholds, machine_of(state))
     found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}
-    whole = _print(found, as_json=json)
+    whole = Regret(
+        tuple(choice for each in found.values() for choice in each.choices),
+        sum(each.answered for each in found.values()) / len(found),
+    )
+    failed = {threshold: each for threshold, each in found.items() if each.is_failed}
+    is_kept = bool(whole.choices) and whole.mean <= MOST_MEAN and whole.answered >= LEAST_ANSWERED and not failed
+    _print(found, whole, is_kept=is_kept, as_json=json)
+    for threshold, each in failed.items():
+        print_notice(_failure(threshold, each))
     if whole.answered < LEAST_ANSWERED:
         threshold = min(found, key=lambda each: found[each].answered)
         print_notice(
-            f"{named(threshold)} has a wide bracket. Make the file again on an idle machine, with a range such as "
-            f"--n {threshold.faster[0][1]}:{threshold.faster[-1][2]} instead of a list of sizes."
+            f"{named(threshold)} answers only {found[threshold].answered:.0%} of its range. ".replace("%", " %")
+            + f"Allow `thresholds make` more time (--max-seconds), or a range such as "
+            f"--n {threshold.timed[0]}:{threshold.timed[-1]} instead of a list of sizes."
         )
-    raise typer.Exit(code if whole.is_kept else code or EXIT_CASES_FAILED)
+    raise typer.Exit(code if is_kept else code or EXIT_CASES_FAILED)
+
+
+def _failure(threshold: Threshold, found: Regret) -> str:
+    """Return where a threshold failed, and what to do."""
+    from cpugpu_tui.export.thresholds import named
+
+    worst = found.worst
+    assert worst is not None
+    share = f"{worst.regret:.0%} (at least {worst.least:.0%})".replace("%", " %")
+    where = {"": "the slower device", "cpu": "the CPU"}.get(worst.device, "the GPU")
+    return (
+        f"{named(threshold)} failed: at {worst.size:,} {where} takes {share} longer than the other device. "
+        f"Measure it again on an idle machine: `cpugpu-tui thresholds make {threshold.operation} --add`."
+    )
 
 
 def _wanted(thresholds: Thresholds, operations: Sequence[str]) -> list[Threshold]:
@@ -127,7 +152,7 @@ def _plan(
     cases: dict[Threshold, list[str]] = {}
     unknown: dict[str, None] = {}
     for each in wanted:
-        sizes = held_out(each.faster)
+        sizes = held_out(each)
         if each.operation not in workloads:
             unknown[each.operation] = None
         elif sizes:
@@ -159,41 +184,46 @@ def _plan(
 
 def _regret(each: Threshold, rows: Sequence[Row]) -> Regret:
     """Return what the choices of a threshold cost at the sizes that were timed on both devices."""
-    from cpugpu_tui.analysis.regret import Choice, Regret, answered
+    from cpugpu_tui.analysis.regret import Choice, Regret, answered, chosen
     from cpugpu_tui.export.thresholds import RESIDENCE
     from cpugpu_tui.report.conditions import condition_of
 
-    sizes = condition_of(RESIDENCE[each.resident], rows).timed
-    timed = [(size.size, (size.cpu_ns, size.gpu_ns)) for size in sizes if size.cpu_ns and size.gpu_ns]
-    chosen = ((size, device, ns) for size, ns in timed for device, first, last in each.faster if first <= size <= last)
-    return Regret(tuple(Choice(size, device, *ns) for size, device, ns in chosen), answered(each.faster))
+    choices = []
+    for size in condition_of(RESIDENCE[each.resident], rows).timed:
+        device, found = chosen(each, size.size), size.comparison
+        if device is not None and found is not None:
+            low, high = (found.low, found.high) if found.low and found.high else (1.0, 1.0)  # without an interval
+            choices.append(Choice(size.size, device, found.speedup, low, high))
+    return Regret(tuple(choices), answered(each))
 
 
-def _print(found: dict[Threshold, Regret], *, as_json: bool) -> Regret:
-    """Print the regret of each threshold and of all; return that of all."""
-    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_WORST, Regret
+def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_json: bool) -> None:
+    """Print the regret of each threshold and of all."""
+    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.export.thresholds import named
 
-    choices = tuple(choice for each in found.values() for choice in each.choices)
-    whole = Regret(choices, sum(each.answered for each in found.values()) / len(found))
     if as_json:
         for threshold, each in found.items():
-            data = [{**choice._asdict(), "regret": choice.regret} for choice in each.choices]
-            print_json({**threshold._asdict(), "answered": each.answered, "choices": data})
-        print_json({"mean": whole.mean, "worst": whole.worst, "answered": whole.answered, "kept": whole.is_kept})
-        return whole
+            data = [{**choice._asdict(), "regret": choice.regret, "least": choice.least} for choice in each.choices]
+            failed = {"answered": each.answered, "mean": each.mean, "failed": each.is_failed}
+            print_json({**threshold._asdict(), **failed, "choices": data})
+        print_json({"mean": whole.mean, "answered": whole.answered, "kept": is_kept})
+        return
     rows = []
     for threshold, each in found.items():
-        at = next((f"{choice.size:,}" for choice in each.choices if choice.regret == each.worst > 0), "")
-        shares = (f"{each.answered:.0%}", f"{each.mean:.1%}", f"{each.worst:.1%}")
-        rows.append((named(threshold), str(len(each.choices)), *(share.replace("%", " %") for share in shares), at))
-    headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size")
-    console().print(table_of([(heading, heading == "threshold") for heading in headings], rows))
+        worst = each.worst if each.worst is not None and each.worst.regret > 0 else None
+        shares = (f"{each.answered:.0%}", f"{each.mean:.1%}", f"{worst.regret if worst else 0:.1%}")
+        at, word = f"{worst.size:,}" if worst else "", "FAILED" if each.is_failed else "passed"
+        rows.append(
+            (named(threshold), str(len(each.choices)), *(share.replace("%", " %") for share in shares), at, word)
+        )
+    headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "")
+    console().print(table_of([(heading, heading in ("threshold", "")) for heading in headings], rows))
     text = (
-        f"Mean regret {whole.mean:.1%} (at most {MOST_MEAN:.0%}), worst {whole.worst:.1%} (at most {MOST_WORST:.0%}) "
-        f"at {len(choices):,} sizes; {whole.answered:.1%} of the range answered (at least {LEAST_ANSWERED:.0%}): "
-        f"{'passed' if whole.is_kept else 'not passed'}."
+        f"Mean regret {whole.mean:.1%} (at most {MOST_MEAN:.0%}) at {len(whole.choices):,} sizes, "
+        f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed; "
+        f"{whole.answered:.1%} of the range answered (at least {LEAST_ANSWERED:.0%}): "
+        f"{'passed' if is_kept else 'not passed'}."
     )
     console().print(plain(text.replace("%", " %")), soft_wrap=True)
-    return whole

@@ -1,0 +1,69 @@
+"""The ranges of a file of thresholds: where the upper bound of what a choice costs is at most 10 %."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import NamedTuple
+
+from cpugpu_tui.decide.next_size import WIDEST_GAP
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.segments import CPU as CPU_WINS
+from cpugpu_tui.report.segments import GPU as GPU_WINS
+from cpugpu_tui.report.segments import MOST_COST, UNKNOWN, Size
+from cpugpu_tui.thresholds import CPU, GPU, Part, Span
+
+DEVICES = {CPU_WINS: CPU, GPU_WINS: GPU}
+EITHER = ""
+
+
+class Ranges(NamedTuple):
+    """The ranges of one sweep, each kind in order of size."""
+
+    faster: tuple[Part, ...]
+    """Where one device costs little."""
+    equal: tuple[Span, ...]
+    """Where either device does."""
+
+
+def ranges_of(found: Condition) -> Ranges:
+    """Return the ranges of a sweep under a condition.
+
+    A device is named between two neighbouring sizes if it costs little at both. A size with a winner names that device.
+    """
+    known = [size for size in found.sizes if size.reason not in UNKNOWN]
+    ranges = []
+    for device, group in groupby(_pieces(known), lambda piece: piece[0]):
+        spans = [piece[1:] for piece in group]
+        if device is not None:
+            ranges.append((device, spans[0][0], spans[-1][1]))
+    equal = tuple((first, last) for device, first, last in ranges if device == EITHER)
+    return Ranges(tuple(part for part in ranges if part[0] != EITHER), equal)
+
+
+def _pieces(sizes: list[Size]) -> Iterator[tuple[str | None, int, int]]:
+    """Yield each size and the numbers between two of them, with the device that is named there; None for no device."""
+    for index, size in enumerate(sizes):
+        yield _named(size), size.size, size.size
+        if index + 1 < len(sizes) and size.size + 1 < (above := sizes[index + 1]).size:
+            yield _between(size, above), size.size + 1, above.size - 1
+
+
+def _named(size: Size) -> str | None:
+    return DEVICES[size.winner] if size.winner is not None else _only(_cheap(size))
+
+
+def _between(low: Size, high: Size) -> str | None:
+    if high.size > WIDEST_GAP * low.size:
+        return None
+    same = _named(low) if _named(low) == _named(high) else None
+    return same or _only(_cheap(low) & _cheap(high))
+
+
+def _cheap(size: Size) -> set[str]:
+    return {name for device, name in DEVICES.items() if size.cost(device) <= MOST_COST}
+
+
+def _only(cheap: set[str]) -> str | None:
+    """Return the only device of a set, `EITHER` for both, None for none."""
+    return EITHER if len(cheap) > 1 else next(iter(cheap), None)
