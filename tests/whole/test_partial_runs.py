@@ -201,7 +201,7 @@ def test_the_app_shows_any_run(run: Broken) -> None:
     state = make(run).state
     look = rows.look_of(state, UNICODE, 12)
     for width in (60, 160):
-        heads = {column.key for column in columns(width, UNICODE, shape=shape_of(state, UNICODE))}
+        heads = {column.key for column in columns(width, shape=shape_of(state, UNICODE))}
         for row in state.rows.values():
             assert heads <= set(rows.cells(row, look, state)) | {Key.CHANGE, Key.SPREAD}
             assert detail_lines(row, state, width, ASCII)

@@ -76,7 +76,7 @@ def report() -> str:
 
 
 def table_of(run: RunState, width: int, glyphs: Glyphs) -> Iterator[str]:
-    laid_out = columns(width, glyphs, thread_columns(run), frozenset(), shape_of(run, glyphs))
+    laid_out = columns(width, thread_columns(run), frozenset(), shape_of(run, glyphs))
     look = rows.look_of(run, glyphs, laid_out[-1].width, laid_out[0].width)
     yield "  ".join(f"{column.label:{'<' if column.justify == 'left' else '>'}{column.width}}" for column in laid_out)
     for key in rows.shown_keys(run, "", look.varying):

@@ -73,7 +73,7 @@ async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -
     async with opened(size=(120, 40)) as pilot:
         await done_run(pilot)
         text = "\n".join(await reads(pilot, "kernel-active"))
-        for column in ("±", "with copies", "limited by", "paper's error"):
+        for column in ("95 % interval", "with copies", "limited by"):
             assert column in text
         assert pilot.app.screen.query_one(TimingTable).size.height - 1 == 7
         assert pilot.app.screen.query_one("#chart").display

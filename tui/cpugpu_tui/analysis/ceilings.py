@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.event_clock import clock_text
 from cpugpu_tui.model import Ceilings, place
-from cpugpu_tui.model.quantities import count_of, factor, rate_text, time_text
+from cpugpu_tui.model.quantities import count_of, factor, rate_text, size_text, time_text
 
 Part = tuple[str, str]
 """(text, role); roles are `title`, `text`, `muted`, `cpu`, `gpu`, `strong`."""
@@ -179,7 +179,7 @@ def _footnote(found: Ceilings, now_wall_ns: int) -> str:
     build = f" with torch {found.torch}" if found.torch else ""
     build += ", briefly after a run (a full measurement is more precise)" if found.quick else ""
     size = found.matmul_sizes.get("float32")
-    largest = f" (matmul of n = {size:,})" if size else ""
+    largest = f" (matmul of n = {size_text(size)})" if size else ""
     others = "".join(f", {dtype} {_flops(rate)}" for dtype, rate in found.flops.items() if dtype != "float32")
     return (
         f"{simulated}{found.device} was measured {age(found.measured_wall_ns, now_wall_ns)}{build}: float32 "

@@ -152,8 +152,7 @@ def _xy(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
 
 
 def _size(value: float) -> str:
-    size = round(value)
-    return f"{size:,}" if size < 1_000_000 else size_text(size)
+    return size_text(round(value))
 
 
 def _time(seconds: float) -> str:
@@ -228,7 +227,9 @@ def _draw_bars(axes: Any, chart: SweepChart) -> None:
     axes.invert_yaxis()
     axes.set_xlim(0, longest / 1e9 * 1.18)
     axes.xaxis.set_major_formatter(lambda value, _: _time(value))
-    axes.set_xlabel(f"time of one call, {printable(chart.axis) or 'size'} = {shown[0].points[0][0]:,}", color=MUTED)
+    axes.set_xlabel(
+        f"time of one call, {printable(chart.axis) or 'size'} = {size_text(shown[0].points[0][0])}", color=MUTED
+    )
     axes.grid(visible=True, axis="x", color=LINE, linewidth=0.8)
     axes.tick_params(color=BAND, labelcolor=TEXT)
 

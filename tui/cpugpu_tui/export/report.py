@@ -17,7 +17,7 @@ from cpugpu_tui.export import chart as drawn
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.model import SweepKey
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.model.quantities import percent, time_text
+from cpugpu_tui.model.quantities import percent, size_text, time_text
 from cpugpu_tui.render.columns import is_words
 from cpugpu_tui.render.conditions import STATE_HEADS, device_states, peak_rates
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, finished_rows, survey_chart
@@ -185,7 +185,7 @@ def _line(row: Row, found: costs.Decomposition, columns: int) -> _BreakdownRow:
     bar = tuple((name, f"{100 * ns / whole:.2f}") for name, ns in parts if ns > 0)
     shares = [*(found.share(ns) for _, ns in found.parts), found.share(rest_ns)]
     texts = [f"{'−' if share < 0 else ''}{percent(abs(share))} %" for share in shares]
-    return f"{row.case.size:,}", time_text(found.measured_ns), bar, tuple(texts[:columns])
+    return size_text(row.case.size), time_text(found.measured_ns), bar, tuple(texts[:columns])
 
 
 # ------------------------------------------------------------------ machine and claims

@@ -40,6 +40,13 @@ def time_text(ns: float) -> str:
     return f"{significant(ns / length_ns)} {unit}"
 
 
+def time_span(low_ns: float, high_ns: float) -> str:
+    """Return two times in the unit of the longer one: `3.21–4.10 µs`."""
+    unit, length_ns = _unit(high_ns, 0.9995)
+    first, last = significant(low_ns / length_ns), significant(high_ns / length_ns)
+    return f"{last} {unit}" if first == last else f"{first}–{last} {unit}"
+
+
 def tick_text(ns: float) -> str:
     """Return a round time beside an axis in its own unit: `500 ns`, `10 µs`, `1 ms`."""
     unit, length_ns = _unit(ns, 0.999)

@@ -13,7 +13,8 @@ from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, LATENCY, PAGEABLE, Case
-from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_text
+from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_span, time_text
+from cpugpu_tui.render.sweep_words import NARROW, interval_text
 from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
@@ -61,9 +62,6 @@ NONE = "–"
 IMPOSSIBLE = "impossible "
 """Prefix of the paper's error if the printed time is shorter than this machine can reach."""
 
-WIDEST = 10.0
-"""Half-widths of ± 1000 % and more are shown as `> 999 %`."""
-
 COLD, WARM = "cold kernels", "warm kernels"
 """Headings of kernel time, by the state of the caches."""
 
@@ -99,17 +97,24 @@ def _kernels(_run: RunState, row: Row) -> str:
 
 
 def _plus_minus(_run: RunState, row: Row) -> str:
-    """Return the half-width of the speedup's 95 % interval, or of the time's if only one device was timed.
+    """Return the 95 % interval of the speedup, or of the time if only one device was timed.
 
     With too few rounds for an interval it is the number of rounds.
     """
     found = row.comparison
-    if found is not None and found.plus_minus is None:
+    if found is not None and found.low is None:
         return count_of(found.rounds, "round") if row.status == "ok" else NONE
-    share = found.plus_minus if found is not None else alone_plus_minus(row)
-    if share is None or math.isnan(share):
-        return NONE
-    return plus_minus(share) if share < WIDEST else "> 999 %"
+    if found is not None:
+        return interval_text(found) or NONE
+    share = alone_plus_minus(row)
+    return NONE if share is None or math.isnan(share) else time_interval(next(iter(row.times.values())), share)
+
+
+def time_interval(times: DeviceTimes, share: float) -> str:
+    """Return the interval of a latency: `± 4.2 %`, above ± 10 % both ends, `3.21–4.10 µs`."""
+    if share <= NARROW or times.latency_ns is None:
+        return plus_minus(share)
+    return time_span(times.latency_ns / (1 + share), times.latency_ns * (1 + share))
 
 
 def alone_plus_minus(row: Row) -> float | None:
@@ -203,14 +208,13 @@ def _columns() -> Iterator[Column]:
         "CPU latency divided by GPU latency. Above 1 the GPU is faster.",
     )  # fmt: skip
     yield Column(
-        Key.PLUS_MINUS, "±", _plus_minus,
-        "Half of the 95 % interval of the speedup; with one device, of its time. With fewer than 6 rounds, their"
-        " number.",
+        Key.PLUS_MINUS, "95 % interval", _plus_minus,
+        "Of the speedup; with one device, of its time. Above ± 10 % both ends. With fewer than 6 rounds, their number.",
     )  # fmt: skip
     yield Column(
         Key.VERDICT, "faster", _faster,
-        "GPU or CPU: this device clearly wins. tie: equally fast within 2 %. unclear: too close to call. A running row"
-        " shows its rounds, a failed row the failure.", is_words=True,
+        "GPU or CPU: this device clearly wins. tie: equally fast within 2 %. unclear: no winner, {open} shows why. A"
+        " running row shows its rounds, a failed row the failure.", is_words=True,
     )  # fmt: skip
     yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in pageable host memory.")
     yield Column(

@@ -29,7 +29,7 @@ from cpugpu_tui.compare.gate import PLACEBO_MOVED, FleetGate, GateReport
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, work_name
-from cpugpu_tui.model.quantities import factor, time_text
+from cpugpu_tui.model.quantities import factor, size_text, time_text
 from cpugpu_tui.render.columns import NONE
 
 VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "no clear change",
@@ -59,8 +59,8 @@ def judged_text(judged: Judged) -> str:
     """Return the case without its default settings; of a group both ends, `matmul 64 to 512 (4 sizes)`."""
     first, last = judged.pairs[0], judged.pairs[-1]
     if not judged.is_group:
-        return f"{_sweep_text(first)} {first.size:,}".strip()
-    return f"{_sweep_text(first)} {first.size:,} to {last.size:,} ({len(judged.pairs)} sizes)"
+        return f"{_sweep_text(first)} {size_text(first.size)}".strip()
+    return f"{_sweep_text(first)} {size_text(first.size)} to {size_text(last.size)} ({len(judged.pairs)} sizes)"
 
 
 def _sweep_text(pair: Pair) -> str:

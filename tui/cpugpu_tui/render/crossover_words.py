@@ -1,22 +1,16 @@
-"""Words of the list of saved runs and of row details, which have no report: a place, a speedup, why no device wins."""
+"""Words of the list of saved runs and of row details, which have no report: a place, and why no device wins."""
 
 from __future__ import annotations
 
 from itertools import groupby
 
-from cpugpu_tui.analysis.answer import WITHIN, contradicts, decided_points, half_width, not_judged
+from cpugpu_tui.analysis.answer import WITHIN, contradicts, decided_points, not_judged
 from cpugpu_tui.decide.crossover import FALLS, RISES, SEVERAL, Crossover
 from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
-from cpugpu_tui.model.quantities import factor, joined, named, plus_minus
+from cpugpu_tui.model.quantities import joined, named, size_text
 
 MOST_NAMED = 3
 """Sizes that a sentence names; more than these are counted."""
-
-
-def speedup_text(comparison: Comparison) -> str:
-    """Return `47.2× ± 1.2 %`, or `47.2×` without an interval."""
-    found = half_width(comparison)
-    return factor(comparison.speedup) + (f" {plus_minus(found)}" if found is not None else "")
 
 
 def place_text(found: Crossover) -> str:
@@ -53,7 +47,7 @@ def _end(found: Crossover) -> str:
     """Return ` to 800` if a larger size contradicts the last winner; empty if the GPU wins without an upper end."""
     last = decided_points(found)[-1]
     beyond = (point for point in found.points if point.size > last.size)
-    return f" to {last.size:,}" if any(contradicts(point, last) for point in beyond) else ""
+    return f" to {size_text(last.size)}" if any(contradicts(point, last) for point in beyond) else ""
 
 
 def open_words(comparison: Comparison) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 from cpugpu_tui.analysis.alike import Standing, overall, standings
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Device
-from cpugpu_tui.model.quantities import counted, percent
+from cpugpu_tui.model.quantities import counted, percent, size_text
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
-from cpugpu_tui.render.crossover_words import speedup_text
 from cpugpu_tui.render.gpus import group_sentences, own_or_waited
+from cpugpu_tui.render.sweep_words import speedup_text
 from cpugpu_tui.render.verdicts import remark
 from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.state import Row, RunState
@@ -109,7 +109,7 @@ def doing_text(each: HostState) -> str:
     if each.is_over or current is None:
         return ""
     row = each.run.rows.get(current.case)
-    where = f"{row.case.workload} {row.case.size:,}, " if row is not None else ""
+    where = f"{row.case.workload} {size_text(row.case.size)}, " if row is not None else ""
     return f"{where}{current.phase}{f' on {current.device}' if current.device else ''}"
 
 

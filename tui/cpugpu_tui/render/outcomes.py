@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.answer import decided_points, is_wide
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
 from cpugpu_tui.model import place
-from cpugpu_tui.model.quantities import factor, percent, time_text
+from cpugpu_tui.model.quantities import factor, percent, size_text, time_text
 from cpugpu_tui.render.crossover_words import place_text
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _winner(found: Crossover) -> str:
     winner = GPU_WINS if found.kind == ALWAYS else CPU_WINS
     last = [point for point in found.points if point.comparison.winner == winner][-1]
     speedup = last.comparison.speedup
-    return f"{winner} {factor(speedup if winner == GPU_WINS else 1 / speedup)} at {last.size:,}"
+    return f"{winner} {factor(speedup if winner == GPU_WINS else 1 / speedup)} at {size_text(last.size)}"
 
 
 def _only_time(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
@@ -123,7 +123,7 @@ def _only_time(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -
     for name, rounds in devices.items():
         typical = typical_ns(rounds)
         if typical is not None:
-            return f"{'CPU' if name == 'cpu' else 'GPU'} {time_text(typical)} at {size:,}"
+            return f"{'CPU' if name == 'cpu' else 'GPU'} {time_text(typical)} at {size_text(size)}"
     return ""
 
 

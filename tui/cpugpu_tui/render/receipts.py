@@ -8,7 +8,7 @@ from cpugpu_tui.analysis.costs import NEVER, calls_to_pay
 from cpugpu_tui.errors import shown
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import CodeCompiled, CodeTraced, CommandUse, LineCost, LinesProfiled, OwnCode, line_costs
-from cpugpu_tui.model.quantities import count_of, faster, percent, significant, time_text
+from cpugpu_tui.model.quantities import count_of, faster, percent, significant, size_text, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.caller_code import CALLER
@@ -36,7 +36,7 @@ def run_receipt(run: RunState) -> list[str]:
             largest[row.case.workload] = row if known is None or row.case.size > known.case.size else known
     found = [*caller_lines(run), *compiled_receipt(run)]
     for name, row in largest.items():
-        where = f"{f' ({name})' if len(largest) > 1 else ''} at n = {row.case.size:,}"
+        where = f"{f' ({name})' if len(largest) > 1 else ''} at n = {size_text(row.case.size)}"
         found += [f"Where it ran{where}, {line}" for line in receipt_lines(row)]
         for profiled in slow_lines(row):
             found.append(f"Slowest lines on {profiled.device}{where} ({profiled_words(profiled)}):")
@@ -194,7 +194,7 @@ def compiled_receipt(run: RunState) -> list[str]:
         if (done := [row for row in rows if row.status == "ok" and any(each.compiled for each in row.times.values())])
     }
     return [
-        f"Compiled {row.case.workload} at n = {row.case.size:,}, {line}"
+        f"Compiled {row.case.workload} at n = {size_text(row.case.size)}, {line}"
         for row in largest.values()
         for line in compiled_lines(run, row)
     ]

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cpugpu_tui.model import SweepKey, work_name
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
-from cpugpu_tui.render.sweep_words import interval_text
 from cpugpu_tui.render.verdicts import common_marks, remark
 from cpugpu_tui.report.report import is_column, main_threads
 from cpugpu_tui.state.state import Row, RunState
@@ -32,9 +32,8 @@ class Line(NamedTuple):
     """How slow the GPU is here; empty if it is not slow."""
 
     def text(self, key: str) -> str:
-        """Return the text of a column; a wide interval by its ends, for which the app's table lacks the room."""
-        found = self.row.comparison if key == Key.PLUS_MINUS else None
-        return (interval_text(found) if found is not None else "") or COLUMNS[key].text(self.run, self.row)
+        """Return the text of a column."""
+        return COLUMNS[key].text(self.run, self.row)
 
     def remarks(self, common: Collection[str] = ()) -> str:
         """Return why there is no time, or the row's marks except the `common` ones."""
@@ -90,7 +89,7 @@ def run_table(run: RunState, rows: Iterable[Row] | None = None) -> RunTable:
         others = {threads_key(count): _with_threads(run, line.row, count) for count in beside}
         case, is_beside = line.row.case, is_column(run, line.row.case.sweep)
         threads = f" t{case.threads or 'all'}" if is_beside or (case.threads and not beside) else ""
-        name = f"{f'{case.name} ' if has_sweeps else ''}{case.size:,}{f' {case.dtype}' if has_dtypes else ''}"
+        name = f"{f'{case.name} ' if has_sweeps else ''}{size_text(case.size)}{f' {case.dtype}' if has_dtypes else ''}"
         own = {name_key: f"{name}{threads}", Key.REMARKS: line.remarks(common), **others}
         if is_beside:  # its time is in the column of its thread count
             own[Key.CPU] = NONE
@@ -146,7 +145,7 @@ def sweep_name(run: RunState, sweep: SweepKey) -> str:
 
 def case_name(run: RunState, row: Row) -> str:
     """Return the size, after the name of its sweep if there are several."""
-    size = f"{row.case.size:,}"
+    size = f"{size_text(row.case.size)}"
     return f"{sweep_name(run, row.case.sweep)} {size}" if len(run.sweeps) > 1 else size
 
 

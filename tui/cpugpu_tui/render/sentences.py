@@ -257,7 +257,8 @@ def _cells(run: RunState, answer: Answer) -> dict[str, str]:
 def _at_largest(size: Size) -> str:
     """Return `95.4× ± 0.4 % at 100M`, with the reason if it was not judged."""
     reason = "" if size.winner is not None else f" ({reason_words(size)})"
-    return f"{speedup_text(size)} at {size_text(size.size)}{reason}"
+    assert size.comparison is not None
+    return f"{speedup_text(size.comparison, size.rounds)} at {size_text(size.size)}{reason}"
 
 
 def _limit(run: RunState, answer: Answer) -> str:

@@ -45,9 +45,8 @@ NARROW = 0.1
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 REASONS = {
-    TOO_FEW: "too few rounds", UNSURE: "too few rounds to be sure", ONE_START: "only one start",
-    CLOSE: "too close to call", NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core",
-    "oom": "out of memory",
+    TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "only one start", CLOSE: "too close to call",
+    NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
 }  # fmt: skip
 """Reason of a size without a winner → its words. The other failures are called by their kind."""
 
@@ -58,7 +57,7 @@ def reason_words(size: Size) -> str:
     """Return why a size has no winner, in a few words; empty if it has one."""
     if size.judgement == EQUAL:
         return f"equal {WITHIN}"
-    if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None:
+    if size.reason in (TOO_FEW, UNSURE) and size.comparison is not None and size.comparison.low is None:
         return f"only {count_of(size.comparison.rounds, 'round')}"
     return REASONS.get(size.reason, size.reason)
 
@@ -78,14 +77,12 @@ def interval_text(comparison: Comparison) -> str:
     return plus_minus(share) if share <= NARROW else ends_text(low, high)
 
 
-def speedup_text(size: Size) -> str:
-    """Return `47.2× ± 1.2 %`, `10.4× (7.41–14.6×)`, and without an interval the range of rounds."""
-    if size.comparison is None:
-        return ""
-    if size.rounds is not None and size.comparison.low is None:
-        return f"{ends_text(*size.rounds)} in {count_of(size.comparison.rounds, 'round')}"
-    found = interval_text(size.comparison)
-    return factor(size.comparison.speedup) + (f" ({found})" if found.endswith("×") else f" {found}" if found else "")
+def speedup_text(found: Comparison, rounds: tuple[float, float] | None = None) -> str:
+    """Return `47.2× ± 1.2 %`, `10.4× (7.41–14.6×)`, and without an interval the range of rounds, if known."""
+    if rounds is not None and found.low is None:
+        return f"{ends_text(*rounds)} in {count_of(found.rounds, 'round')}"
+    interval = interval_text(found)
+    return factor(found.speedup) + (f" ({interval})" if interval.endswith("×") else f" {interval}" if interval else "")
 
 
 # ------------------------------------------------------------------ sizes

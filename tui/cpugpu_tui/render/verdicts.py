@@ -10,7 +10,9 @@ from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
 from cpugpu_tui.report.report import judged
-from cpugpu_tui.report.segments import ONE_START
+from cpugpu_tui.report.segments import CLOSE, NOISY, ONE_START, UNSURE
+from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
+from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -21,8 +23,11 @@ UNSETTLED = "unsettled start"
 """Mark of a row whose warm-up had not settled; `UNSETTLED_CODE` in exports, where blanks separate marks."""
 UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
 
-ONE_START_MARK, UNSURE_MARK = "one-start", "unsure"
-"""Why the whole sweep leaves a row without the winner that it has alone."""
+OPEN_MARKS = {
+    TOO_FEW_ROUNDS: "few-rounds", UNSURE: "unsure", ONE_START: "one-start", CLOSE: TOO_CLOSE, NOISY: "too-noisy",
+    RAN_OUT: NOT_CONVERGED,
+}  # fmt: skip
+"""Reason of the report why a row has no winner → mark."""
 
 MARK_WORDS = {
     "starved": "the GPU ran out of queued work, so the sample was repeated with a longer queue",
@@ -41,15 +46,17 @@ MARK_WORDS = {
     "damaged": "the database held impossible times, which are left out",
     UNSAVED: "the row is not saved yet; it is kept in memory, and saving is retried",
     NOT_CONVERGED: "time ran out before the winner was clear (with one device: before ± 10 % was reached)",
-    MOST_ROUNDS: "all rounds were used before the winner was clear (with one device: before ± 10 % was reached)",
-    TOO_CLOSE: "CPU and GPU are too close: more rounds were not expected to show a winner",
-    ONE_START_MARK: "it has a winner within its one start, but other starts differ by more",
-    UNSURE_MARK: "the winner is not sure enough among so many sizes",
+    MOST_ROUNDS: "all rounds were used before ± 10 % was reached",
+    TOO_CLOSE: "the 95 % interval contains 1 and lies within 0.91 to 1.1",
+    "too-noisy": "the 95 % interval contains 1 and is wider than 0.91 to 1.1",
+    "few-rounds": "too few rounds for an interval, and no device was clearly faster in all of them",
+    "one-start": "it has a winner within its one start, but other starts differ by more",
+    "unsure": "its own interval shows a winner, which is not sure enough among so many sizes",
 }
 """Mark → its meaning."""
 
-OPEN_MARKS = {NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE}
-"""Why the rounds of a row ended without a winner."""
+ENDS = {NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE}
+"""Marks that say why the rounds of a row ended. If devices are compared, the report tells why there is no winner."""
 
 
 def mark_words(mark: str) -> str:
@@ -62,12 +69,13 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
 
     Older versions marked rows `foreign-load` even on idle machines, and `not-converged` even with a clear winner.
     """
-    marks = tuple(mark for mark in times.marks if mark != "foreign-load")
-    if not OPEN_MARKS & {*marks}:
-        return marks
-    devices = sorted(row.times.values(), key=lambda each: each.device != "cpu")
-    usable = is_usable([each.round_ns for each in devices], row.others, is_compared=row.comparison is not None)
-    return tuple(mark for mark in marks if mark not in OPEN_MARKS or not usable)
+    left_out = {"foreign-load"}
+    if ENDS & {*times.marks}:
+        is_known = row.comparison is not None or is_usable(
+            [each.round_ns for each in row.times.values()], row.others, is_compared=False
+        )
+        left_out |= ENDS if is_known else set()
+    return tuple(mark for mark in times.marks if mark not in left_out)
 
 
 def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
@@ -83,9 +91,9 @@ def row_marks(run: RunState, row: Row) -> list[str]:
 
 
 def open_marks(run: RunState, row: Row) -> list[str]:
-    """Return why the whole sweep leaves a row without the winner that it has alone; empty if it does not."""
-    reason = judged(run, row).reason
-    return [ONE_START_MARK if reason == ONE_START else UNSURE_MARK] if reason else []
+    """Return why a finished row has no winner; empty if it has one or is equal."""
+    mark = OPEN_MARKS.get(judged(run, row).reason) if row.status == "ok" else None
+    return [mark] if mark else []
 
 
 def common_marks(run: RunState) -> Collection[str]:
@@ -97,7 +105,7 @@ def common_marks(run: RunState) -> Collection[str]:
 def mark_lines(run: RunState) -> list[str]:
     """Return a sentence for each mark of finished rows: its count and its meaning."""
     finished, counts = _counted(run)
-    return [f"{mark} in {count} of {finished} rows: {mark_words(mark)}." for mark, count in counts.items()]
+    return [f"{mark} in {count} of {finished} timed rows: {mark_words(mark)}." for mark, count in counts.items()]
 
 
 def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:

@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.report.conditions import Condition, condition_of
-from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, ONE_START, UNSURE, Size
+from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, UNDECIDED, Size
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
 
@@ -128,7 +128,9 @@ class Judged(NamedTuple):
     comparison: Comparison | None
     """With the interval that was judged; without a winner that the sweep does not make sure."""
     reason: str = ""
-    """`ONE_START` or `UNSURE` if it took the winner."""
+    """Code of the reason why it has no winner; empty if it has one or is equal."""
+    rounds: tuple[float, float] | None = None
+    """Smallest and largest speedup of a round, where the rounds are too few for an interval."""
 
 
 def judged(run: RunState, row: Row, key: str = RESIDENT) -> Judged:
@@ -136,7 +138,7 @@ def judged(run: RunState, row: Row, key: str = RESIDENT) -> Judged:
     size = _report_of(run, row).under(key).at(row)
     if size is None or not size.is_timed:
         return Judged(None)
-    return Judged(size.comparison, size.reason if size.reason in (ONE_START, UNSURE) else "")
+    return Judged(size.comparison, size.reason if size.judgement == UNDECIDED else "", size.rounds)
 
 
 def _report_of(run: RunState, row: Row) -> SweepReport:

@@ -18,12 +18,12 @@ from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison
 CPU, GPU, EQUAL, UNDECIDED, NOT_TIMED = CPU_WINS, GPU_WINS, "equal", "undecided", "not timed"
 """Judgements of a size: a device wins, both are equally fast, or no statement is possible."""
 
-TOO_FEW, UNSURE, CLOSE, NOISY, NOT_CONVERGED = "too few rounds", "few rounds", "close", "noise", "time ran out"
-"""Reasons of `UNDECIDED`: no interval; a winner whose rounds are too few for a search that looks at all sizes; an
-interval near 1; a wide one that contains 1 after all rounds; the same, and time ran out before them."""
-
-ONE_START = "one start"
-"""Why a row of one start has no winner where others have several starts: another start could refute it."""
+TOO_FEW, UNSURE, ONE_START, CLOSE, NOISY, NOT_CONVERGED = (
+    "too few rounds", "few rounds", "one start", "close", "noise", "time ran out"
+)  # fmt: skip
+"""Reasons of `UNDECIDED`: no interval; a winner that is not sure enough among all sizes of the search; one of a single
+start that another start could refute; an interval near 1; a wide one that contains 1 after all rounds; the same, and
+time ran out before them."""
 
 PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
     "pending", "active", "skipped", "one device", "not measured", "no core"

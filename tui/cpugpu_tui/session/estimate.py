@@ -16,6 +16,7 @@ from cpugpu_tui.analysis import ceilings
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import Case, Ceilings, Device, Plan
 from cpugpu_tui.model.event import to_plain
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
 from cpugpu_tui.workloads import Costs, case_costs
 from cpugpu_tui.workloads.transfer import link_of
@@ -198,7 +199,7 @@ def _sources(plan: Plan, runs: set[int | None], by_card: int) -> str:
 
 def case_name(case: Case) -> str:
     """Return a case as a person writes it, `matmul 512`."""
-    return f"{case.workload} {case.size:,}"
+    return f"{case.workload} {size_text(case.size)}"
 
 
 def costs_of(case: Case) -> Costs | None:

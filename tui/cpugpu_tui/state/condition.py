@@ -24,7 +24,7 @@ from cpugpu_tui.machine.device_state import (
     throttles_seen,
 )
 from cpugpu_tui.model import EDGES, CoreUse, CoreWait, OwnCode, Reading, typed_name, work_name
-from cpugpu_tui.model.quantities import count_of, percent, time_text
+from cpugpu_tui.model.quantities import count_of, percent, size_text, time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -219,7 +219,7 @@ def _why(rows: Sequence[Row]) -> str:
     singles = [(size, cores) for size, _, cores in known if cores.one_thread_ns and not _is_single_starved(cores)]
     if singles:
         size, cores = min(singles, key=lambda each: each[0])
-        where = f"At {size:,}, one" if len(rows) > 1 else "One"
+        where = f"At {size_text(size)}, one" if len(rows) > 1 else "One"
         sentences.append(f"{where} thread takes {time_text(median(cores.one_thread_ns))}.")
     return " ".join((*sentences, _remedy(worst)))
 

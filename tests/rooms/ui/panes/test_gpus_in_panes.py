@@ -27,7 +27,7 @@ def two() -> RunState:
 
 
 def keys(run: RunState, width: int) -> list[str]:
-    return [column.key for column in columns(width, UNICODE, shape=shape_of(run, UNICODE))]
+    return [column.key for column in columns(width, shape=shape_of(run, UNICODE))]
 
 
 def text_of(lines: list[tuple[tuple[str, str], ...]]) -> list[str]:
@@ -42,7 +42,7 @@ def text_of(lines: list[tuple[tuple[str, str], ...]]) -> list[str]:
 @pytest.mark.parametrize("gpus", [2, 4, 8])
 def test_the_columns_fit_and_keep_the_sparkline(width: int, devices: tuple[str, ...], gpus: int) -> None:
     run = run_of(gpus, devices, cases=(Case("matmul", 64),))
-    found = columns(width, UNICODE, shape=shape_of(run, UNICODE))
+    found = columns(width, shape=shape_of(run, UNICODE))
     assert sum(column.width + PADDING for column in found) - 1 <= width
     assert found[-1].key == Key.ROUNDS
     assert found[-1].width >= LEAST_ROUNDS
@@ -63,12 +63,12 @@ def test_eight_gpus_have_a_bar_each_at_80_columns_and_a_column_each_at_160(eight
 def test_without_a_cpu_nothing_that_compares_with_it_has_a_column() -> None:
     run = run_of(2, ("cuda",), cases=(Case("matmul", 64),))
     assert not {Key.CPU, Key.SPEEDUP, Key.PLUS_MINUS, Key.MOVED} & set(keys(run, 117))
-    assert columns(117, UNICODE, shape=shape_of(run, UNICODE))[0].label == "case"
+    assert columns(117, shape=shape_of(run, UNICODE))[0].label == "case"
 
 
 def test_one_gpu_has_the_columns_that_it_had() -> None:
     run = run_of(1, cases=(Case("matmul", 64),))
-    assert keys(run, 77) == [column.key for column in columns(77, UNICODE)]
+    assert keys(run, 77) == [column.key for column in columns(77)]
 
 
 # ------------------------------------------------------------------ cells

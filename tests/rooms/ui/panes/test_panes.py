@@ -191,8 +191,8 @@ def test_one_device_alone_has_an_interval_of_its_time() -> None:
         only_cpu = only_cpu.apply(event)
     cells = cells_of(only_cpu)
     assert cells[Key.PLUS_MINUS].startswith("± ")
-    labels = [column.label for column in columns(77, UNICODE, shape=shape_of(only_cpu, UNICODE))]
-    assert labels[:4] == ["case", "CPU", "±", "state"]
+    labels = [column.label for column in columns(77, shape=shape_of(only_cpu, UNICODE))]
+    assert labels[:4] == ["case", "CPU", "95 % interval", "state"]
     assert not {"GPU", "speedup", "with copies", "paper's error"} & set(labels)
 
 

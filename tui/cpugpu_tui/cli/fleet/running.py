@@ -19,6 +19,7 @@ from cpugpu_tui.config.hosts import Host, hosts_of, read_hosts
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Plan, RunFinished
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import (
     FleetRow,
@@ -184,7 +185,7 @@ def case_cells(row: FleetRow, *, several: bool) -> list[str]:
     case = row.whole.case
     name = f"{case.name} " if several else ""
     gpu = NONE if row.gpu is None else row.gpu.name.removeprefix("cuda:")
-    return [f"{name}{case.size:,}", row.host, gpu, *(row.text(key) for key in TIMED)]
+    return [f"{name}{size_text(case.size)}", row.host, gpu, *(row.text(key) for key in TIMED)]
 
 
 def hosts_table(state: FleetState) -> Table:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import UsageError, print_notice
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.quantities import counted, duration
+from cpugpu_tui.model.quantities import counted, duration, size_text
 from cpugpu_tui.store import RunSummary, Store, open_store, open_to_read
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
         started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
         rows.append([
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", printable(run.title, 40), ", ".join(run.dtypes) or "–",
-            "–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
+            "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
             *(_result(results.get(run.number)) if results is not None else ()),
             f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
             "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(counted(run.devices)),

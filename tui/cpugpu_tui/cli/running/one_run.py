@@ -15,7 +15,7 @@ from cpugpu_tui.cli.output.printing import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
 from cpugpu_tui.errors import print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
-from cpugpu_tui.model.quantities import duration
+from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.state.state import RunState
@@ -205,7 +205,7 @@ class Progress(ProgressLine):
         parts += [text for text in (left_text(state, left_s),) if text]
         if current is not None and current.case in state.rows:
             case = state.rows[current.case].case
-            parts.append(f"{case.workload} {case.size:,}")
+            parts.append(f"{case.workload} {size_text(case.size)}")
             if current.device:
                 parts.append(f"{current.phase} on {current.device}")
             if current.note:

@@ -19,6 +19,7 @@ from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import named, operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import typed_name
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -108,7 +109,7 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     say_why(finished)
     failed = {row.case: row.failure for row in state.rows.values() if row.failure and row.failure.kind != "skipped"}
     for case, failure in list(failed.items())[:MOST_FAILURES]:
-        name = f"{typed_name(case.workload, plan.codes)} {case.size:,}"
+        name = f"{typed_name(case.workload, plan.codes)} {size_text(case.size)}"
         print_notice(f"{name} failed: {failure.message} {failure.remedy}".strip())
     if len(failed) > MOST_FAILURES:
         print_notice(f"{len(failed) - MOST_FAILURES} more sizes failed.")

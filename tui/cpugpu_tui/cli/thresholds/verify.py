@@ -13,6 +13,7 @@ from cpugpu_tui.cli.output.printing import plain, print_json
 from cpugpu_tui.cli.thresholds.show import File
 from cpugpu_tui.cli.time import InPlace, Lets, Setup
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError, print_notice
+from cpugpu_tui.model.quantities import size_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
@@ -214,7 +215,7 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
     for threshold, each in found.items():
         worst = each.worst if each.worst is not None and each.worst.regret > 0 else None
         shares = (f"{each.answered:.0%}", f"{each.mean:.1%}", f"{worst.regret if worst else 0:.1%}")
-        at, word = f"{worst.size:,}" if worst else "", "FAILED" if each.is_failed else "passed"
+        at, word = size_text(worst.size) if worst else "", "FAILED" if each.is_failed else "passed"
         rows.append(
             (named(threshold), str(len(each.choices)), *(share.replace("%", " %") for share in shares), at, word)
         )

@@ -26,8 +26,8 @@ FEWEST_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 9, 41
 
 NUMBERS = {Key.CPU: TIME_WIDTH, Key.GPU: TIME_WIDTH, Key.SPEEDUP: 7}
 """Columns that are always shown."""
-JUDGED = {Key.PLUS_MINUS: 8, Key.VERDICT: 10}
-"""Interval and winner, `± <0.1 %` and `✗ mismatch`."""
+JUDGED = {Key.PLUS_MINUS: 14, Key.VERDICT: 10}
+"""Interval and winner, `0.0352–0.0480×` and `✗ mismatch`."""
 LIMITED, COPIES, PAPER, KERNELS = {Key.LIMIT: 13}, {Key.MOVED: 11}, {Key.WRITTEN: 13}, {Key.KERNEL: 12}
 RATES, ENERGIES, TAILS = (
     {Key.GFLOPS: 9, Key.GBS: 9}, {Key.CPU_ENERGY: 10, Key.GPU_ENERGY: 10}, {Key.CPU_P99: 8, Key.GPU_P99: 8}
@@ -124,7 +124,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
 
 
 def columns(
-    width: int, glyphs: Glyphs, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
+    width: int, threads: tuple[int, ...] = (), comparisons: frozenset[str] = frozenset(),
     shape: Shape = ANY_SHAPE,
 ) -> list[Column]:  # fmt: skip
     """Return the richest set of columns that fits into `width` cells beside distinct names.
@@ -145,8 +145,7 @@ def columns(
         extra = {}
     tiers = [{Key.CPU: TIME_WIDTH, **extra, **tier} if Key.CPU in tier else tier for tier in tiers_beside(comparisons)]
     tiers = with_gpus(tiers, shape, width)
-    more = {Key.PLUS_MINUS: len(glyphs.plus_minus) - 1}  # `+-` takes two cells
-    tiers = [{key: n + more.get(key, 0) for key, n in tier.items() if key not in shape.without} for tier in tiers]
+    tiers = [{key: n for key, n in tier.items() if key not in shape.without} for tier in tiers]
     chosen = next((tier for tier in tiers if room(tier) >= short + LEAST_ROUNDS), None)
     chosen = chosen or next((tier for tier in tiers if room(tier) >= short + FEWEST_ROUNDS), tiers[-1])
     case = min(full, room(chosen) - LEAST_ROUNDS)
@@ -156,7 +155,7 @@ def columns(
     widths = {Key.CASE: case, **chosen, Key.ROUNDS: sparkline}
     is_alone = Key.SPEEDUP in shape.without
     headings = {key: COLUMNS[key].heading for key in widths if key in COLUMNS}
-    headings |= {Key.PLUS_MINUS: glyphs.plus_minus, Key.KERNEL: shape.kernels}
+    headings[Key.KERNEL] = shape.kernels
     if shape.is_of_sizes and case <= short:
         headings[Key.CASE] = COLUMNS[Key.SIZE].heading
     if sparkline >= 15 and not shape.gpus and not is_alone:
@@ -180,7 +179,7 @@ OPTIONAL = {*COPIES, *LIMITED, *PAPER, *KERNELS, *RATES, *ENERGIES, *TAILS, Key.
 
 @lru_cache(16)
 def width_beside(
-    width: int, glyphs: Glyphs, threads: tuple[int, ...], comparisons: frozenset[str], shape: Shape
+    width: int, threads: tuple[int, ...], comparisons: frozenset[str], shape: Shape
 ) -> int:  # fmt: skip
     """Return the cells of a chart beside a table in a pane of `width` cells; 0 if it does not fit beside.
 
@@ -189,7 +188,7 @@ def width_beside(
     """
 
     def keys(cells: int) -> set[str]:
-        return {column.key for column in columns(cells - 1, glyphs, threads, comparisons, shape)}
+        return {column.key for column in columns(cells - 1, threads, comparisons, shape)}
 
     widest, narrowest = (max(n, round(width * share)) for n, share in zip(BESIDE_WIDTHS, CHART_SHARES, strict=True))
     changes, whole = {Key.CHANGE, Key.CHANGE_CPU}, keys(width)

@@ -120,7 +120,7 @@ class TimingsPane(Vertical):
         run = self._run
         if self.size.width <= 1:
             return
-        content = (self._glyphs, thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
+        content = (thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
         beside = width_beside(self.size.width, *content) if self._is_beside() else 0
         laid_out = columns(self.size.width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)

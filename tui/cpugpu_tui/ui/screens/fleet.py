@@ -10,6 +10,7 @@ from textual.binding import BindingType
 
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.model import Case
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import (
     FleetRow,
@@ -108,7 +109,7 @@ def case_width(names: int, width: int) -> int:
 def case_name(case: Case, width: int, glyphs: Glyphs) -> str:
     """Return a case in exactly `width` cells; the workload is cut first, the size never."""
     variant = "" if case.variant == "default" else f" {case.variant}"
-    size = f" {case.size:,}"
+    size = f" {size_text(case.size)}"
     room = width - len(size)
     if len(case.workload) + len(variant) > room >= len(variant) + FEWEST_OF_WORKLOAD:
         return f"{cut(case.workload, room - len(variant), glyphs)}{variant}{size}"

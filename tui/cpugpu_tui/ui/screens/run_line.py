@@ -169,7 +169,7 @@ def _result(run: RunSummary, outcome: Outcome | None) -> str:
     """Return sizes, dtypes, answer and change in words."""
     if outcome is None:
         return "reading its result"
-    sizes = "–".join(dict.fromkeys(f"{size:,}" for size in (*run.sizes[:1], *run.sizes[-1:])))
+    sizes = "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:])))
     changes = ", ".join(f"{name} {change_text(ratio)}" for name, ratio in outcome.changes.items())
     against = f"vs run {outcome.before}: {changes}" if changes else "no earlier run to compare with"
     answer = f"{outcome.answer}{f' (first of {outcome.sweeps} sweeps)' if outcome.sweeps > 1 else ''}"

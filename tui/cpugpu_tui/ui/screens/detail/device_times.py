@@ -11,7 +11,7 @@ from cpugpu_tui.decide.stats import median, percentile
 from cpugpu_tui.model import Device, plans
 from cpugpu_tui.model.quantities import count_of, faster, percent, time_text
 from cpugpu_tui.render.answers import row_with_threads
-from cpugpu_tui.render.columns import COLD, COLUMNS, WIDEST, Key, kernels_heading
+from cpugpu_tui.render.columns import COLD, COLUMNS, Key, kernels_heading
 from cpugpu_tui.render.verdicts import device_marks, mark_words
 from cpugpu_tui.state.condition import reason_lines
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
@@ -250,8 +250,7 @@ def _rounds(times: DeviceTimes, width: int, glyphs: Glyphs, series: str) -> list
     bars = trend_text(relative, min(len(values), max(10, width - 50)), -rows.ROUND_RANGE, rows.ROUND_RANGE, glyphs)
     spread = (max(values) - min(values)) / middle if middle > 0 else 0.0
     line: Spans = (("  rounds           ", "text"), (bars, series))
-    share = percent(spread) if spread < WIDEST else "> 999"
-    return _with_remark(line, f"spread {share} % of the median", width)
+    return _with_remark(line, f"spread {percent(spread)} % of the median", width)
 
 
 def _with_remark(line: Spans, remark: str, width: int) -> list[Spans]:

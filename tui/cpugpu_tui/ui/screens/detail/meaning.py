@@ -11,7 +11,8 @@ from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE,
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
-from cpugpu_tui.render.crossover_words import open_words, speedup_text
+from cpugpu_tui.render.crossover_words import open_words
+from cpugpu_tui.render.sweep_words import speedup_text
 from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
 from cpugpu_tui.report.report import decomposition_of, judged
 from cpugpu_tui.state.device_times import DeviceTimes
