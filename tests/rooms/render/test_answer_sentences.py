@@ -125,10 +125,11 @@ def test_while_a_run_goes_on_the_answer_is_one_so_far(sentence: str, says: str) 
         (Comparison(47.2, 46.6, 47.8, 8, GPU_WINS), "47.2× ± 1.3 %"),
         (Comparison(1.0, 0.91, 1.099, 8, UNDECIDED), "1.00× ± 9.9 %"),
         (Comparison(10.4, 7.41, 14.6, 8, GPU_WINS), "10.4× (7.41–14.6×)"),
+        (Comparison(1.24, 1.14, 1.3, 8, GPU_WINS), "1.24× (1.14–1.30×)"),
         (Comparison(47.2, None, None, 3, GPU_WINS), "47.2×"),
     ],
 )
-def test_a_speedup_has_its_interval_above_ten_percent_both_ends(comparison: Comparison, says: str) -> None:
+def test_a_speedup_has_its_interval_and_both_ends_of_a_wide_or_uneven_one(comparison: Comparison, says: str) -> None:
     assert speedup_text(comparison) == says
 
 

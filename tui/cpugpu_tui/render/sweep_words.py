@@ -40,7 +40,10 @@ WIDE = 10.0
 """A bracket whose ends differ by more than this factor is shown without a point inside it."""
 
 NARROW = 0.1
-"""Largest half-width that is shown as `± 10 %`: it agrees with both ends within a percent. Above it both are shown."""
+"""Largest half-width that is shown as `± 10 %`. Above it both ends are shown."""
+
+EVEN = 1.01
+"""Both ends are also shown if one is this much farther from the ratio than `±` says: 1.24× ± 16 % was 1.14–1.45×."""
 
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
@@ -69,12 +72,13 @@ def ends_text(low: float, high: float) -> str:
 
 
 def interval_text(comparison: Comparison) -> str:
-    """Return the interval of a ratio: `± 4.2 %`, above ± 10 % both ends; empty without one."""
+    """Return the interval of a ratio: `± 4.2 %`, above ± 10 % or if it is uneven both ends; empty without one."""
     low, high = comparison.low, comparison.high
     if low is None or high is None or not 0 < low <= high < math.inf:
         return ""
     share = math.sqrt(high / low) - 1
-    return plus_minus(share) if share <= NARROW else ends_text(low, high)
+    is_even = max(high / comparison.speedup, comparison.speedup / low) <= EVEN * (1 + share)
+    return plus_minus(share) if share <= NARROW and is_even else ends_text(low, high)
 
 
 def speedup_text(found: Comparison, rounds: tuple[float, float] | None = None) -> str:
