@@ -9,13 +9,14 @@ import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, LATENCY, PAGEABLE, Case
+from cpugpu_tui.model import AS_WRITTEN, DEVICE, LATENCY, Case
 from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_span, time_text
 from cpugpu_tui.render.sweep_words import NARROW, interval_text
-from cpugpu_tui.render.verdicts import end_to_end, row_limit, winner, written
+from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
@@ -96,12 +97,12 @@ def _kernels(_run: RunState, row: Row) -> str:
     return NONE if found is None else time_text(found)
 
 
-def _plus_minus(_run: RunState, row: Row) -> str:
+def _plus_minus(run: RunState, row: Row) -> str:
     """Return the 95 % interval of the speedup, or of the time if only one device was timed.
 
     With too few rounds for an interval it is the number of rounds.
     """
-    found = row.comparison
+    found = judged(run, row).comparison
     if found is not None and found.low is None:
         return count_of(found.rounds, "round") if row.status == "ok" else NONE
     if found is not None:
@@ -141,9 +142,11 @@ def _rate(row: Row, which: int) -> str:
     return NONE if found is None else significant(found)
 
 
-def _with_copies(_run: RunState, row: Row) -> str:
-    found = end_to_end(row, PAGEABLE)
-    return NONE if found is None else factor(found.speedup)
+def _with_copies(run: RunState, row: Row) -> str:
+    found = judged(run, row, END_TO_END)
+    if found.comparison is None:
+        return NONE
+    return f"{'? ' if found.reason else ''}{factor(found.comparison.speedup)}"
 
 
 def _faster(run: RunState, row: Row) -> str:
@@ -216,7 +219,12 @@ def _columns() -> Iterator[Column]:
         "GPU or CPU: this device clearly wins. tie: equally fast within 2 %. unclear: no winner, {open} shows why. A"
         " running row shows its rounds, a failed row the failure.", is_words=True,
     )  # fmt: skip
-    yield Column(Key.MOVED, "with copies", _with_copies, "Speedup if data starts and ends in pageable host memory.")
+    yield Column(
+        Key.MOVED,
+        "with copies",
+        _with_copies,
+        "Speedup if data starts and ends in pageable host memory. ? marks one without a winner.",
+    )
     yield Column(
         Key.LIMIT, "limited by", _limited_by,
         "What the row needs more of. compute, memory: with the share of this machine's peak rate ({machine})."
