@@ -11,7 +11,6 @@ from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, ful
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import full_grid, grid
-from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
 from cpugpu_tui.session.search_limits import (
@@ -326,8 +325,7 @@ def _nothing_to_search(preset: Preset, size: int, request: PlanRequest) -> Field
             for part in other.parts if part.workload.startswith(workload) and len(part.sizes) > 1]  # fmt: skip
     others = f" Presets with several sizes: {', '.join(dict.fromkeys(akin))}." if akin else ""
     return FieldError(
-        "sizes",
-        f"Cannot search: {model.typed_name(preset.name, request.own.codes)} has only one size, {size_text(size)}.",
+        "sizes", f"Cannot search: {model.typed_name(preset.name, request.own.codes)} has only one size, {size:,}.",
         f"Set both ends with --size, for example {size},{32 * size}{larger}.{others}",
     )  # fmt: skip
 
