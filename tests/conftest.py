@@ -106,3 +106,12 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
     (packages / "lent.pth").write_text(f"{Path(torch.origin).parents[1]}\n")
     return python
+
+
+@pytest.fixture
+def silent_python(tmp_path: Path) -> Path:
+    """A program that never answers, to be named as an interpreter."""
+    script = tmp_path / "silent.sh"
+    script.write_text("#!/bin/sh\nexec sleep 1000\n")
+    script.chmod(0o755)
+    return script

@@ -39,6 +39,7 @@ def record(path: Path) -> Path:
         assert agent.stdout is not None
         agent.stdin.write(json.dumps(to_plain(plan())).encode() + b"\n")
         agent.stdin.flush()  # and left open: its end would end the agent
+        agent.stdout.readline()  # it runs
         path.write_bytes(agent.stdout.read())
     return path
 

@@ -17,6 +17,7 @@ from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished, RunStarted
+from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 
 PATIENCE_S = 60.0
 PACED = ("run", "--simulate", f"{FAST},pace=0.4", "--size", "64:80:1", "--json")
@@ -190,3 +191,23 @@ def test_a_command_that_never_looks_up_is_ended(cpugpu: CommandLine, numbers: li
             process.kill()
     assert agent.sees_the_end(PATIENCE_S)
     assert finished_in(cpugpu)
+
+
+@pytest.mark.parametrize("words", [
+    ("gate", "quick", "--against"), ("run", "quick", "--python"), ("time", "torch.ones(9)", "--python"),
+    ("machine", "--python"),
+], ids=lambda words: words[0])  # fmt: skip
+def test_a_silent_interpreter_is_named_with_its_limit_and_ctrl_c_ends_the_wait(
+    cpugpu: CommandLine, silent_python: Path, words: tuple[str, ...]
+) -> None:
+    """`gate --against` waited in silence for a script that never answered."""
+    with cpugpu.start(*words, silent_python) as process:
+        assert process.stderr is not None
+        told = process.stderr.readline().decode()
+        agents = [Witness(pid) for pid in agents_of(process)]
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert told == f"Waiting for {silent_python} to answer, at most {HELLO_LIMIT_S:g} s.\n"
+    assert (rest, process.returncode) == (b"", EXIT_INTERRUPTED)
+    assert agents
+    assert all(agent.sees_the_end() for agent in agents)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+from tests.helpers.golden import GoldenWords
+
+from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -50,3 +54,19 @@ def test_the_app_lets_only_agents_of_plans_with_code_run_code() -> None:
         backend.session(build_plan(request), None, None)
         found.append(agents._own)
     assert found == [(), (CODE,), ()]
+
+
+def test_a_start_beyond_its_limit_ends_as_an_error_with_a_remedy(silent_python: Path, words: GoldenWords) -> None:
+    with closing(Agents(str(silent_python), hello_limit_s=0.2)) as agents:
+        with pytest.raises(UnfitError) as raised:
+            agents.greet()
+        assert not agents.pids()
+    words(str(raised.value).replace(str(silent_python), "silent.sh"))
+
+
+def test_an_agent_tells_that_its_interpreter_works_before_it_imports_torch() -> None:
+    """A start is called silent only until then."""
+    with closing(Agents(simulated=True)) as agents:
+        agents.greet()
+        (agent,) = agents._live
+        assert agent._is_reached

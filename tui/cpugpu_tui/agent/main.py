@@ -50,7 +50,7 @@ from cpugpu_tui.model import (
     WorkloadsLoading,
 )
 from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
-from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, Control, Emit, LineEmitter
+from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, REACHED, Control, Emit, LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
@@ -179,7 +179,10 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
 def main() -> None:
     """Run the agent; never returns."""
     adopt_orphans()  # a process that code leaves behind with two forks and setsid is then found
-    stdin, emit = private_stdin(), LineEmitter(private_stdout())
+    stdin, stdout = private_stdin(), private_stdout()
+    if silence_limit_s(sys.argv[1:]) is None:  # on a host, the shell line has said so
+        os.write(stdout, REACHED + b"\n")
+    emit = LineEmitter(stdout)
     control = Control()
 
     def continued(_signal: int, _frame: object) -> None:

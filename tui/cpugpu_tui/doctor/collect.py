@@ -42,7 +42,7 @@ def collect(python: str | None, database: Path | None, simulation: Simulation | 
     Raises:
         UsageError: `python` does not exist.
     """
-    agents = Agents(python, simulated=simulation is not None)
+    agents = Agents(python, simulated=simulation is not None, hello_limit_s=HELLO_S)
     agents.prepare()
     driver: Future[Asked] = Future()
 
@@ -93,13 +93,12 @@ def _lacks_torch(facts: Facts) -> bool:
 def agent_facts(agents: Agents, simulation: Simulation | None, driver: Future[Asked]) -> AgentFacts:
     """Start an agent and ask for its devices, unless the driver hangs, because CUDA would hang too."""
     agent = agents.take()
-    hello = _next(agent.messages, Hello, HELLO_S)
+    hello = _next(agent.messages, Hello, HELLO_S + DEADLINE_S)
     if isinstance(hello, Gone):
         error = hello.error or no_agent(agents.python or "This interpreter", hello)
         return AgentFacts(problem=error.message, remedy=error.remedy)
-    if hello is None:
-        problem = f"The agent did not report within {HELLO_S:.0f} s."
-        return AgentFacts(problem=problem, remedy="Check whether its disk is busy.")
+    if hello is None:  # the process that started it was suspended
+        return AgentFacts(problem="The agent did not report in time.", remedy="Run doctor again.")
     environment = hello.environment
     if environment.get("torch_error"):
         return AgentFacts(environment)

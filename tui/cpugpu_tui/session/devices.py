@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import DevicesFound, Event, Plan, RunFinished, Simulation
 from cpugpu_tui.session.session import Session
-from cpugpu_tui.transport.agent_pool import Agents
+from cpugpu_tui.transport.agent_pool import Agents, print_once
 
 WAIT_S = 5.0
 """How long a cancelled survey may take to end."""
@@ -17,8 +18,12 @@ WAIT_S = 5.0
 class DeviceSurvey:
     """A run of a plan without cases. Call `ask` once; `stop` may be called from any thread."""
 
-    def __init__(self, python: str | None, simulation: Simulation | None) -> None:
+    def __init__(
+        self, python: str | None, simulation: Simulation | None, on_wait: Callable[[str], None] = print_once
+    ) -> None:
+        """`on_wait` is called, from another thread, with a sentence if the agent takes long to start."""
         self._agents = Agents(python, simulated=simulation is not None)
+        self._agents.on_wait = on_wait
         self._session = Session(Plan("devices", (), ("all",), simulation=simulation), self._agents)
         self._over = threading.Event()
 

@@ -105,6 +105,9 @@ CODE = "--code"
 ALIVE = "--alive"
 """Option of the agent's command line: seconds of silence after which the agent assumes that its controller is dead."""
 
+REACHED = b'{"event":"HostReached"}'
+"""First output of the shell line on a host, and of an agent that nothing is between: its Python works."""
+
 BEAT = b"alive"
 """Heartbeat line that the controller may send at any time, also before the plan."""
 

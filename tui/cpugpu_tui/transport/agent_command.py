@@ -27,10 +27,10 @@ from cpugpu_tui.transport.launchers import (
 )
 
 HELLO_LIMIT_S = 120.0
-"""How long a host may take until its hello. Importing torch from a network file system takes 60 s."""
+"""How long an agent may take until its hello. Importing torch from a network file system takes 60 s."""
 
 
-def nobody_listens() -> None:
+def nobody_listens(*_told: object) -> None:
     """Do nothing."""
 
 
@@ -50,6 +50,8 @@ class Start:
     hello_limit_s: float = HELLO_LIMIT_S
     on_reached: Callable[[], None] = nobody_listens
     """Called from another thread once the host is reached and its interpreter is about to start."""
+    on_wait: Callable[[str], None] = nobody_listens
+    """Called from another thread with the name of an interpreter that takes long to start, and with its limit."""
 
     @property
     def beat_s(self) -> float | None:
@@ -74,18 +76,27 @@ class Start:
         return 128 - exit_code if self.host is not None and 128 < exit_code < 192 else exit_code
 
     def host_failure(self, gone: Gone, progress: Progress) -> CpuGpuError | None:
-        """Return the host's failure that ended the agent; None if a case may have crashed it."""
-        return None if self.host is None else classify_host_failure(self.host, gone, progress, self.hello_limit_s)
+        """Return the failure of a host or of a start that ended the agent; None if a case may have crashed it."""
+        if self.host is not None:
+            return classify_host_failure(self.host, gone, progress, self.hello_limit_s)
+        if not progress.is_late:
+            return None
+        return UnfitError(
+            f"{self.name} did not answer within {self.hello_limit_s:g} s.{_last_line(gone)}",
+            "Check what it waits for, or choose another interpreter with --python PATH.",
+        )
 
 
-def local_start(python: str | None, words: Sequence[str]) -> Start:
+def local_start(
+    python: str | None, words: Sequence[str], on_wait: Callable[[str], None], hello_limit_s: float
+) -> Start:
     """Return how to start an agent on this machine; `words` are its arguments.
 
     Raises:
         UsageError: the interpreter does not exist.
     """
     command, descriptors = agent_command(python)
-    return Start((*command, *words), command[0], descriptors)
+    return Start((*command, *words), command[0], descriptors, hello_limit_s=hello_limit_s, on_wait=on_wait)
 
 
 def host_start(host: Host, words: Sequence[str], on_reached: Callable[[], None], hello_limit_s: float) -> Start:

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from cpugpu_tui.agent.main import EXIT_BROKEN, THREAD_NAME, facts, hello, wanted, work
 from cpugpu_tui.config.hosts import Host
-from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.errors import CpuGpuError, print_notice
 from cpugpu_tui.machine.processes import children
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Gap, Hello, Plan, RunFinished
@@ -136,6 +136,17 @@ TERMINATED_S, KILLED_S = 0.5, 1.0
 """How long all agents together may take to obey SIGTERM, and then SIGKILL."""
 
 
+_printing, _printed = threading.Lock(), set[str]()
+
+
+def print_once(text: str) -> None:
+    """Print a notice on stderr, unless this process has printed it before: several agents may wait for one thing."""
+    with _printing:
+        if text not in _printed:
+            _printed.add(text)
+            print_notice(text)
+
+
 class Agents:
     """Starts agents, and keeps one on standby so that a run begins at once."""
 
@@ -152,6 +163,8 @@ class Agents:
         """`process` or `thread`."""
         self.on_ready: Listener | None = None
         """Called from another thread with the hello of a standby agent, or with the error."""
+        self.on_wait: Callable[[str], None] = print_once
+        """Called from another thread if an interpreter of this machine takes long to start."""
         self.on_reached: Callable[[], None] = nobody_listens
         """Called from another thread once a host is reached."""
         self._simulated, self._own = simulated, tuple(own)
@@ -222,7 +235,7 @@ class Agents:
             return thread
         words = (*(["--simulated"] if self._simulated else []), *self._own)
         if self._host is None:
-            start = local_start(self.python, words)
+            start = local_start(self.python, words, self.on_wait, self._hello_limit_s)
         else:
             start = host_start(self._host, words, self.on_reached, self._hello_limit_s)
         agent = AgentProcess(start, on_ready=self.on_ready)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import signal
@@ -18,7 +19,7 @@ import msgspec
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.model.event import to_plain
-from cpugpu_tui.timing.channel import BEAT
+from cpugpu_tui.timing.channel import BEAT, REACHED
 from cpugpu_tui.transport.agent_command import TIMEOUT, HostError, Progress, Start
 from cpugpu_tui.transport.agent_output import (
     LOOK_AGAIN_S,
@@ -31,13 +32,15 @@ from cpugpu_tui.transport.agent_output import (
     has_ended,
 )
 from cpugpu_tui.transport.guard import StreamGuard
-from cpugpu_tui.transport.launchers import REACHED
 from cpugpu_tui.transport.signal_watch import to_kill
 from cpugpu_tui.transport.wire import Garbage, LineReader
 
 ANSWER_LIMIT_S = 60.0
 """Least time that an agent has from its plan to its first event. It asks the driver for GPUs in between, and torch
 waits for ever if the driver hangs."""
+
+SILENT_S, IMPORT_S = 3, 15
+"""Seconds after which a start is reported: of an interpreter that has sent nothing, and of one that imports torch."""
 
 LOAD_LIMIT_S = 60.0
 """How long a person's workload file may take to load. torch is imported already, but its other imports may be slow."""
@@ -70,7 +73,7 @@ class AgentProcess:
         """Whether it has said hello."""
         self._is_fed, self._is_awaited, self._restarts_limit = not start.feed, False, False
         self._waiting_since_s = self._beaten_s = time.monotonic()
-        self._ended = threading.Event()
+        self._ended, self._is_started = threading.Event(), threading.Event()
         # Reentrant: a signal handler may interrupt the thread that holds it, and take it again.
         self._signalling = threading.RLock()
         try:
@@ -119,11 +122,29 @@ class AgentProcess:
         with contextlib.suppress(OSError, ValueError):
             self._write(self._start.feed)  # larger than a pipe, and not read before the host is reached
             self._is_fed = True
+            if self._start.host is None:
+                self._watch_start()
             while words := self._words.get():
                 self._write(words)
         # The end of stdin ends an agent that its launcher left behind.
         with contextlib.suppress(OSError):
             self._process.stdin.close()  # type: ignore[union-attr]
+
+    def _watch_start(self) -> None:
+        """Report a start on this machine that takes long, and end it at its limit. Nothing is written before a hello.
+
+        A process that was suspended meanwhile (ctrl+z) has waited for one second only.
+        """
+        is_told = False
+        for waited_s in range(1, math.ceil(self._start.hello_limit_s) + 1):
+            if self._is_started.wait(min(1.0, self._start.hello_limit_s)):
+                return
+            if not is_told and waited_s >= (IMPORT_S if self._is_reached else SILENT_S):
+                is_told = True
+                limit = f"{self._start.hello_limit_s:g} s"
+                self._start.on_wait(f"Waiting for {self._start.name} to answer, at most {limit}.")
+        self._is_late = True
+        self._terminate(at_once=True)
 
     def _write(self, data: bytes) -> None:
         assert self._process.stdin is not None
@@ -193,6 +214,7 @@ class AgentProcess:
             self.signal(signal.SIGKILL)
             code = self._process.wait()
             self._ended.set()
+            self._is_started.set()
         self._words.put(b"")
         return code
 
@@ -280,7 +302,9 @@ class AgentProcess:
                 self.messages.put(event)
             return
         self._watch_loading("")
-        self.is_ready = self.is_ready or isinstance(event, Hello)
+        if isinstance(event, Hello):
+            self.is_ready = True
+            self._is_started.set()
         if not isinstance(event, Hello):
             self._end_answer_limit()
         if isinstance(event, Hello) and self._on_ready is not None:

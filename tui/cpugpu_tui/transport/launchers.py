@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from cpugpu_tui.config.hosts import Host, check_host
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.timing.channel import ALIVE
+from cpugpu_tui.timing.channel import ALIVE, REACHED
 
 SSH = (
     "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10",
@@ -43,9 +43,6 @@ SILENCE_S = 20.0
 
 EXIT_PRE, EXIT_OLD, EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE = 90, 91, 127, 126
 """Exit codes of the shell line: the person's `pre` commands failed, Python is too old, and the shell's own two."""
-
-REACHED = b'{"event":"HostReached"}'
-"""First output of the shell line: a later failure is not one of the connection."""
 
 SOURCE = """\
 import os, signal, sys

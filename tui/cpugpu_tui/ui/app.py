@@ -129,6 +129,7 @@ class CpuGpuApp(Shell[AppResult]):
             messages.CalibrationAdvanced: (self.live.show_calibration,),
             messages.TelemetryArrived: (self.preparing.consider_python, self.live.show_telemetry),
             messages.AgentReported: (self.preparing.consider_python, self.live.meet_agent),
+            messages.AgentAwaited: (self.live.await_agent,),
             messages.DevicesReported: (self.preparing.consider_python, self.preparing.meet_devices),
             messages.InterpreterFound: (self.preparing.offer_python,),
             messages.EarlierKnown: (self.preparing.learn_earlier, self.exporting.read_thresholds),

@@ -150,6 +150,8 @@ class AppState:
     environment: Mapping[str, Any] = field(default_factory=dict)
     """The standby agent's facts; empty until it is ready."""
     agent_ready: bool = False
+    agent_wait: str = ""
+    """Which interpreter is waited for, once that takes long."""
     better_python: Interpreter | None = None
     """An interpreter whose torch can do more than the current one; None if none is known."""
     problem: CpuGpuError | None = None

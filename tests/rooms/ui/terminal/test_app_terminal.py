@@ -276,3 +276,16 @@ def test_a_scrollbar_is_dragged_and_no_other_movement_is_asked_for(start: Start)
     app.send("q")
     assert app.exit_code() == 0
     assert app.output.rfind(b"\x1b[?1002l") > app.output.rfind(b"\x1b[?1002h")
+
+
+def test_the_status_line_names_an_interpreter_that_does_not_answer_and_x_ends_the_wait(silent_python: Path) -> None:
+    database = silent_python.with_name("h.db")
+    command = [sys.executable, "-m", "cpugpu_tui", "--python", silent_python, "--db", database]
+    with PtyApp(command, columns=200, env={"CPUGPU_SIMULATE": None}) as app:
+        app.until_text(f"cpugpu-tui Waiting for {silent_python} to answer, at most 120 s.")
+        app.send("r")
+        app.until_text(f"quick Waiting for {silent_python} to answer, at most 120 s.")
+        app.send("x")
+        app.until_text("quick · stopped, 0 cases")
+        app.send("q")
+        assert app.exit_code() == 0

@@ -108,6 +108,10 @@ class Live:
         elif not self._port.state.situation.live:
             self._port.change(problem=outcome, agent_ready=False)
 
+    def await_agent(self, message: messages.AgentAwaited) -> None:
+        """Name the interpreter that takes long to start, until it is ready."""
+        self._port.change(agent_wait=message.text)
+
     def _without_torch(self, hello: model.Hello) -> CpuGpuError | None:
         facts = hello.environment
         if self._port.state.simulated or facts.get("torch") is not None:

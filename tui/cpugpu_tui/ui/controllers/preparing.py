@@ -106,7 +106,8 @@ class Preparing:
         else:
             self._surveyed = False  # it may find more devices
             self._port.change(
-                better_python=None, problem=None, environment={}, agent_ready=False, devices=(), devices_remark=""
+                better_python=None, problem=None, environment={}, agent_ready=False, agent_wait="", devices=(),
+                devices_remark="",
             )  # fmt: skip
             self._port.say(f"Using {found.path}.")
             self._port.start_thread(lambda: self._bridge.use_python(found.path), "search")

@@ -50,6 +50,8 @@ class Backend:
         self._no_store = NO_HISTORY
         self.outbox: Outbox | None = None
         """Saves runs to the history; None before `open`, and if nothing is saved."""
+        self.on_wait: Callable[[str], None] = lambda _text: None
+        """Called with a sentence if an agent takes long to start."""
         self._sampler: Telemetry | None = None
         self._survey: DeviceSurvey | None = None
         self._is_leaving = threading.Event()
@@ -103,9 +105,11 @@ class Backend:
         from cpugpu_tui.transport.agent_pool import Agents
 
         request = self._options.request
-        return Agents(
+        agents = Agents(
             python, self._options.worker, simulated=request.simulation is not None, own=request.own.words()
         )  # fmt: skip
+        agents.on_wait = self.on_wait
+        return agents
 
     def better_python(self, should_stop: Callable[[], bool]) -> Interpreter | None:
         """Return an interpreter whose torch can do more than that of the agents, or None. Blocks for seconds.
@@ -209,7 +213,7 @@ class Backend:
         from cpugpu_tui.session.devices import DeviceSurvey
 
         survey = self._survey = DeviceSurvey(
-            self._agents.python if self._agents is not None else None, self._options.request.simulation
+            self._agents.python if self._agents is not None else None, self._options.request.simulation, self.on_wait
         )
         return survey.ask()
 

@@ -58,6 +58,7 @@ class Bridge:
 
     def open(self) -> None:
         """Open everything that a run needs. Runs on the worker thread `open`."""
+        self.backend.on_wait = self._agent_awaited
         try:
             self.backend.open(self._agent_reported, self._telemetry_read, self._notice)
         except CpuGpuError as error:
@@ -232,6 +233,9 @@ class Bridge:
 
     def _agent_reported(self, outcome: model.Hello | CpuGpuError) -> None:
         self._post(messages.AgentReported(outcome))
+
+    def _agent_awaited(self, text: str) -> None:
+        self._post(messages.AgentAwaited(text))
 
     def _saving_changed(self) -> None:
         outbox = self.backend.outbox

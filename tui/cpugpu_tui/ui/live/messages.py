@@ -73,6 +73,13 @@ class AgentReported(Report):
 
 
 @dataclass(eq=False, repr=False)
+class AgentAwaited(Report):
+    """The standby agent takes long to start."""
+
+    text: str
+
+
+@dataclass(eq=False, repr=False)
 class DevicesReported(Report):
     """An agent reported all devices, or failed."""
 

@@ -113,7 +113,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         )  # fmt: skip
     ended = situation.demo and run.finished is not None  # the next recorded run comes in a moment
     if situation.live and not ended and (run.run is None or run.finished is not None):
-        return ((f"{name} ", "title"), ("starting" if state.agent_ready else "starting the agent", "text"))
+        return ((f"{name} ", "title"), ("starting" if state.agent_ready else _awaited(state, glyphs), "text"))
     if situation.live and not ended:
         standing = "stopping" if situation.stopping else "paused" if situation.paused else ""
         series = f"run {state.repeat_number} of {state.repeats}" if state.repeats > 1 else ""
@@ -142,7 +142,11 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
         )
     if state.problem is not None and not (state.agent_ready and state.environment.get("torch")):
         return (("cpugpu-tui ", "title"), ("cannot run", "bad"))
-    return (("cpugpu-tui ", "title"), ("ready" if state.agent_ready else "starting the agent", "muted"))
+    return (("cpugpu-tui ", "title"), ("ready" if state.agent_ready else _awaited(state, glyphs), "muted"))
+
+
+def _awaited(state: AppState, glyphs: Glyphs) -> str:
+    return spelled(state.agent_wait, glyphs) or "starting the agent"
 
 
 def run_name(run: RunState, name: str, glyphs: Glyphs) -> str:
