@@ -1,8 +1,9 @@
 """`make gpu`: every test of this folder on one GPU, in at most eight minutes; a line for each as it ends.
 
-PART=2/3 runs the second third, every third test. First the compiler of `torch.compile` starts, once for this machine.
-Tests that assert times run alone, after all others, which share the cores: each worker and the processes that it
-starts have cores of their own (`conftest.py`). GPU_RESULTS names a file that gets a JSON object for each test.
+PART=2/3 runs the second third, every third test. Meanwhile the compiler of `torch.compile` starts, once for this
+machine; the tests that need it come last of their group (`conftest.py`) and wait for it. Tests that assert times run
+alone, after all others, which share the cores: each worker and the processes that it starts have cores of their own.
+GPU_RESULTS names a file that gets a JSON object for each test.
 """
 
 from __future__ import annotations
@@ -49,12 +50,14 @@ def main() -> int:
     """Run both groups; return 1 if a test failed."""
     started = time.monotonic()
     workers = max(1, min(MOST_WORKERS, len(os.sched_getaffinity(0)) // CORES_EACH))
-    subprocess.call([sys.executable, "-u", "-c", "from tests.gpu.__main__ import load_compiler; load_compiler()"])
+    load = [sys.executable, "-u", "-c", "from tests.gpu.__main__ import load_compiler; load_compiler()"]
     common = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-rN", "-p", "no:cacheprovider",
               "-p", "tests.gpu.lines", "--timeout", TEST_SECONDS, "tests/gpu", *sys.argv[1:]]  # fmt: skip
     together = [*common, "-m", "gpu and not alone", "-n", str(workers), "--dist", "worksteal"]
     alone = [*common, "-m", "gpu and alone", "-n", "0"]
-    codes = [subprocess.call(each) for each in (together, alone)]
+    with subprocess.Popen(load):
+        codes = [subprocess.call(together)]
+    codes.append(subprocess.call(alone))
     print(f"GPU tests: {'passed' if not any(codes) else 'FAILED'} in {time.monotonic() - started:.0f} s", flush=True)
     return int(any(code not in (0, 5) for code in codes))  # 5: this part has no test of the group
 

@@ -17,6 +17,11 @@ def pytest_configure(config: pytest.Config) -> None:
         os.sched_setaffinity(0, cores[first : first + share])
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that compile last: until then the compiler's first start has ended (`__main__.py`)."""
+    items.sort(key=lambda item: "compiled" in item.name)
+
+
 @pytest.fixture(scope="session")
 def gpu_count() -> int:
     """Number of GPUs; skip unless there are two."""
