@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cpugpu_tui.machine.device_state import (
-    ALARMING,
     BY_COUNTER,
     BY_MASK,
-    NORMAL,
     UNEXPLAINED_BYTES,
     PowerPoint,
     Throttle,
@@ -20,6 +18,7 @@ from cpugpu_tui.machine.device_state import (
     throttles_seen,
 )
 from cpugpu_tui.model import GpuProcess, Reading
+from cpugpu_tui.model.throttling import ALARMING, NORMAL
 
 GIB = 1 << 30
 OURS = GpuProcess(4711, GIB, "ada", "agent", own=True)

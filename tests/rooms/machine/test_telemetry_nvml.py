@@ -26,12 +26,12 @@ from tests.helpers.machine.fake_nvml_library import (
     values,
 )
 
-from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.nvml.session import Nvml
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuTelemetry, Reading
+from cpugpu_tui.model.throttling import THROTTLE_REASONS
 
 __all__ = ["Clock", "clock", "library", "nvml"]
 
@@ -120,7 +120,10 @@ def test_unified_memory_is_not_shown_as_anything(library: FakeLibrary, nvml: Nvm
         (0x20, ("thermal",)),
         (0x80, ("power-brake",)),
         (0x100 | 0x400, ("display", "unknown 0x400")),
-        (0x7FFF_FFFF_FFFF_FFFF, (*THROTTLE_WORDS.values(), "unknown 0x7ffffffffffffe00")),
+        (
+            0x7FFF_FFFF_FFFF_FFFF,
+            (*sorted(THROTTLE_REASONS, key=lambda word: THROTTLE_REASONS[word].bit), "unknown 0x7ffffffffffffe00"),
+        ),
         (0x8000_0000_0000_0004, ("power-capped", "unknown 0x8000000000000000")),
     ],
 )

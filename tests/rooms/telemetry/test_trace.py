@@ -18,10 +18,11 @@ from tests.helpers.command_line import PATIENCE_S, ROOT, CommandLine
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UnfitError, UsageError
-from cpugpu_tui.machine.nvml.calls import THROTTLE_WORDS, throttle_words
+from cpugpu_tui.machine.nvml.calls import throttle_words
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuProcess, GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.model.throttling import THROTTLE_REASONS
 from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.recording import MAX_PAUSE_S, OLD_SILENCE, Player, Recorder, Trace, header_of, load, pauses
 from cpugpu_tui.telemetry.simulated import simulated_sample
@@ -364,7 +365,7 @@ def test_its_throttle_words_are_those_of_its_bits(trace: Trace) -> None:
     for read in trace:
         for gpu in read.gpus:
             assert gpu.throttle == throttle_words(gpu.readings["throttle_bits"].value)
-            assert set(gpu.throttle) <= set(THROTTLE_WORDS.values())
+            assert set(gpu.throttle) <= set(THROTTLE_REASONS)
 
 
 RANGES: dict[str, Callable[[float, dict[str, float]], bool]] = {

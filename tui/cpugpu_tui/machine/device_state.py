@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cpugpu_tui.model import GpuProcess, Reading
+from cpugpu_tui.model.throttling import POWER_CAPPED, THROTTLED, severity
 
 UNKNOWN = Reading(None, "not-supported")
 
@@ -43,16 +44,6 @@ EDGE_KEYS = (
 )  # fmt: skip
 """Readings at the edges of a case; on an H200 energy takes 2.8 to 16 ms, the last two 0.7 ms (method.md)."""
 
-THROTTLED_KEYS = {
-    "power-capped": "throttled_power_cap_ns",
-    "sync-boost": "throttled_sync_boost_ns",
-    "thermal": "throttled_thermal_ns",
-    "hw-thermal": "throttled_hw_thermal_ns",
-    "power-brake": "throttled_power_brake_ns",
-}
-"""Throttle word → its counter at the edges of a case."""
-
-
 MARKED_SHARE = 0.01
 """Smallest throttled share of a half-round that sets a mark; less is below the noise."""
 
@@ -71,19 +62,6 @@ SENSOR_NS = 100e6
 
 AVERAGE_NS = 1e9
 """Length of the window of an average power, which ends at its time stamp."""
-
-NORMAL, WARNING, ALARMING = "normal", "warning", "alarming"
-
-SEVERITY = {
-    "power-capped": NORMAL,  # normal at full load
-    "sync-boost": NORMAL,
-    "thermal": WARNING,
-    "throttled": WARNING,
-    "hw-slowdown": ALARMING,
-    "hw-thermal": ALARMING,
-    "power-brake": ALARMING,
-}
-"""Throttle word → severity. `idle`, `app-clocks` and `display` are not throttling and are filtered out before."""
 
 BY_COUNTER, BY_CASE, BY_MASK = "counter", "counter, whole case", "seen at half-rounds"
 """Basis of a share: time counted within the half-rounds; time counted over the whole case, including untimed parts; or
@@ -111,7 +89,7 @@ class Throttle(NamedTuple):
     @property
     def severity(self) -> str:
         """`NORMAL`, `WARNING` or `ALARMING`."""
-        return SEVERITY.get(self.word, WARNING)
+        return severity(self.word)
 
 
 def throttles(throttled_ns: Mapping[str, float], elapsed_ns: float, basis: str) -> tuple[Throttle, ...]:
@@ -125,7 +103,7 @@ def throttles(throttled_ns: Mapping[str, float], elapsed_ns: float, basis: str) 
 
 def throttles_seen(marks: Mapping[str, int], half_rounds: int) -> tuple[Throttle, ...]:
     """Return the reasons from marks (word → half-rounds with it), for drivers without counters."""
-    words = ("power-capped", "throttled")
+    words = (POWER_CAPPED, THROTTLED)
     return tuple(Throttle(w, marks[w] / half_rounds, BY_MASK) for w in words if half_rounds and marks.get(w))
 
 

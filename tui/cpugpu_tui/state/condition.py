@@ -14,7 +14,6 @@ from cpugpu_tui.machine.device_state import (
     BY_CASE,
     BY_COUNTER,
     LEAST_COUNTED_NS,
-    THROTTLED_KEYS,
     Company,
     Throttle,
     company,
@@ -25,6 +24,7 @@ from cpugpu_tui.machine.device_state import (
 )
 from cpugpu_tui.model import EDGES, CoreUse, CoreWait, OwnCode, Reading, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, percent, size_text, time_text
+from cpugpu_tui.model.throttling import COUNTER_KEYS
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.workloads.contract import REGISTRY
@@ -97,7 +97,7 @@ def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
 
 
 def _counters(readings: Mapping[str, Reading]) -> dict[str, float]:
-    known = ((word, readings.get(key, NOT_READ).value) for word, key in THROTTLED_KEYS.items())
+    known = ((word, readings.get(key, NOT_READ).value) for word, key in COUNTER_KEYS.items())
     return {word: value for word, value in known if value is not None}
 
 

@@ -19,9 +19,9 @@ from cpugpu_tui.machine.device_state import (
 from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
+from cpugpu_tui.model.throttling import MARKS
 from cpugpu_tui.timing.channel import Emit
 from cpugpu_tui.timing.timers import Watcher
-from cpugpu_tui.timing.timers.settled_clock import MARKS
 
 if TYPE_CHECKING:
     from cpugpu_tui.machine.nvml.probe import GpuProbe  # imported lazily: ten modules, which would delay `Hello`

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import GpuTelemetry, MigInstance, Reading, TelemetryRead
+from cpugpu_tui.model.throttling import SHARE_KEYS
 
 DASH = "–"
 """Shown for an unknown number. The reason is printed once, below the rows."""
@@ -51,14 +52,6 @@ GPM_COLUMNS = (
     Column("DRAM", "%", "dram_active_pct"),
 )
 """Columns that are added by `--gpm`."""
-SHARES = {
-    "power-capped": "throttled_power_cap_pct",
-    "sync-boost": "throttled_sync_boost_pct",
-    "thermal": "throttled_thermal_pct",
-    "hw-thermal": "throttled_hw_thermal_pct",
-    "power-brake": "throttled_power_brake_pct",
-}
-"""Throttle reason → reading with its share of time."""
 
 
 class Table:
@@ -191,7 +184,7 @@ def _identity(index: int, facts: tuple[str, ...]) -> str:
 
 def throttle_text(gpu: GpuTelemetry) -> str:
     """Return the throttle reasons, with their share of time if known, and the number of foreign processes."""
-    shares = {word: gpu.readings.get(key) for word, key in SHARES.items()}
+    shares = {word: gpu.readings.get(key) for word, key in SHARE_KEYS.items()}
     counted = {word: reading.value for word, reading in shares.items() if reading is not None and reading.value}
     words = [f"{w} {counted[w]:.0f}%" if w in counted else w for w in dict.fromkeys([*gpu.throttle, *counted])]
     bits = gpu.readings.get("throttle_bits")

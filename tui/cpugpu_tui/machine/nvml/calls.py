@@ -14,6 +14,7 @@ from typing import Any
 
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Reading
+from cpugpu_tui.model.throttling import THROTTLE_REASONS
 
 Call = Callable[[Any, Any], Any]
 """Takes pynvml and a GPU's handle; raises NVMLError."""
@@ -146,18 +147,6 @@ ONCE: dict[str, Call] = {
 """Read once: 1.6 ms each on an H200, and they do not change."""
 
 
-THROTTLE_WORDS = {
-    0x1: "idle",
-    0x2: "app-clocks",
-    0x4: "power-capped",
-    0x8: "hw-slowdown",
-    0x10: "sync-boost",
-    0x20: "thermal",
-    0x40: "hw-thermal",
-    0x80: "power-brake",
-    0x100: "display",
-}
-"""Bits of nvmlClocksEventReasons as words."""
 ALL_BITS = 0xFFFF_FFFF_FFFF_FFFF
 """NVML_VALUE_NOT_AVAILABLE instead of a mask."""
 
@@ -182,8 +171,9 @@ def throttle_words(bits: float | None) -> tuple[str, ...]:
     """
     if bits is None:
         return ()
-    words = [word for bit, word in THROTTLE_WORDS.items() if int(bits) & bit]
-    rest = int(bits) & ~sum(THROTTLE_WORDS)
+    by_bit = sorted((reason.bit, word) for word, reason in THROTTLE_REASONS.items())
+    words = [word for bit, word in by_bit if int(bits) & bit]
+    rest = int(bits) & ~sum(bit for bit, _ in by_bit)
     return (*words, f"unknown 0x{rest:x}") if rest else tuple(words)
 
 

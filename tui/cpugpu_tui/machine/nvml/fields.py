@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from cpugpu_tui.machine.limits import MOST_LINKS, MOST_SHARE
 from cpugpu_tui.machine.nvml.calls import GONE, NO_NUMBERS, Call, ask, newest, reason_of, reason_of_field
 from cpugpu_tui.model import Reading
+from cpugpu_tui.model.throttling import SHARE_KEYS
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,14 @@ class Field(NamedTuple):
 
 POWER_AVERAGE, POWER_INSTANT = Field("power_average_mw", 185), Field("power_mw", 186)
 THROTTLED_BY = {
-    "power-capped": Field("throttled_power_cap_pct", 74),
-    "sync-boost": Field("throttled_sync_boost_pct", 76),
-    "thermal": Field("throttled_thermal_pct", 269),
+    "power-capped": Field(SHARE_KEYS["power-capped"], 74),
+    "sync-boost": Field(SHARE_KEYS["sync-boost"], 76),
+    "thermal": Field(SHARE_KEYS["thermal"], 269),
 }
 """Throttle word → its counter, ns since the driver was loaded; below 0.01 ms each."""
 THROTTLED_BY_COSTLY = {
-    "hw-thermal": Field("throttled_hw_thermal_pct", 270),
-    "power-brake": Field("throttled_power_brake_pct", 271),
+    "hw-thermal": Field(SHARE_KEYS["hw-thermal"], 270),
+    "power-brake": Field(SHARE_KEYS["power-brake"], 271),
 }
 """The same for counters that take 0.7 ms each."""
 THROTTLED, THROTTLED_COSTLY = tuple(THROTTLED_BY.values()), tuple(THROTTLED_BY_COSTLY.values())

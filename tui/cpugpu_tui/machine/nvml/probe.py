@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from cpugpu_tui.machine.device_state import EDGE_KEYS, THROTTLED_KEYS, Edge, State
+from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.machine.limits import COUNTED_NS, plausible
 from cpugpu_tui.machine.nvml.calls import (
     FAST,
@@ -37,9 +37,10 @@ from cpugpu_tui.machine.nvml.fields import (
 )
 from cpugpu_tui.machine.nvml.processes import compute_processes, find_slices, kernel_shares, owned, running
 from cpugpu_tui.model import GpuProcess, Reading
+from cpugpu_tui.model.throttling import COUNTER_KEYS
 
 _EDGE = tuple(field.number for field in (*THROTTLED, POWER_INSTANT, POWER_AVERAGE))
-_CASE = tuple(Field(THROTTLED_KEYS[word], field.number) for word, field in (THROTTLED_BY | THROTTLED_BY_COSTLY).items())
+_CASE = tuple(Field(COUNTER_KEYS[word], field.number) for word, field in (THROTTLED_BY | THROTTLED_BY_COSTLY).items())
 
 
 class GpuProbe:

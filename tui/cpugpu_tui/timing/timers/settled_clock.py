@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from cpugpu_tui.model.throttling import MARKS
 from cpugpu_tui.timing.timers import Readiness
 
 if TYPE_CHECKING:
@@ -26,15 +27,6 @@ WAIT_S = 0.6
 
 REFRESH_S = 0.02
 """Work between two readings, seconds: the driver refreshes the clock about this often."""
-
-MARKS = {
-    "power-capped": "power-capped",
-    "thermal": "throttled",
-    "hw-thermal": "throttled",
-    "power-brake": "throttled",
-    "hw-slowdown": "throttled",
-}
-"""Throttle reason → mark of a half-round."""
 
 
 class SettledClock:

@@ -10,6 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import Device, GpuProcess, GpuTelemetry, MigInstance, Reading
+from cpugpu_tui.model.throttling import ALARMING, NORMAL, QUIET, SHARE_KEYS, THROTTLE_REASONS, WARNING, severity
 from cpugpu_tui.ui.glyphs import ASCII, Glyphs
 from cpugpu_tui.ui.panes.telemetry.quantities import SLOW_S, STALE_S, Quantity, bytes_text, known
 
@@ -79,19 +80,8 @@ def bus_text(pci_bus_id: str) -> str:
     return f"{domain[4:]}:{rest}" if len(domain) == 8 and domain.startswith("0000") and rest else pci_bus_id
 
 
-QUIET = {"idle", "app-clocks", "display"}
-"""Throttle reasons that do not affect a measurement."""
-SHARES = {
-    "power-brake": "throttled_power_brake_pct",
-    "hw-thermal": "throttled_hw_thermal_pct",
-    "thermal": "throttled_thermal_pct",
-    "power-capped": "throttled_power_cap_pct",
-    "sync-boost": "throttled_sync_boost_pct",
-}
-"""Word → key of its share of time, worst first."""
-ROLES = {"power-brake": "bad", "hw-thermal": "bad", "hw-slowdown": "bad", "thermal": "warn"}
-"""Role of a reason. The others are normal under full load: shown, but no warning (method.md, step 9)."""
-ORDER = ("power-brake", "hw-thermal", "hw-slowdown", "thermal", "power-capped", "sync-boost")
+ROLES = {ALARMING: "bad", WARNING: "warn", NORMAL: "text"}
+"""Severity → role of its text."""
 BRIEF = {"power-capped": "capped", "sync-boost": "sync"}
 MEANINGS = {
     "power-brake": "the server's power supply limits this GPU. Do not trust measurements now; ask the administrator of"
@@ -122,7 +112,7 @@ class Throttle(NamedTuple):
     @property
     def role(self) -> str:
         """Role of its text; `sign_of` says the same without colour."""
-        return ROLES.get(self.word, "text")
+        return ROLES[severity(self.word)]
 
     @property
     def share_text(self) -> str:
@@ -135,13 +125,14 @@ class Throttle(NamedTuple):
 
 
 def throttles(gpu: GpuTelemetry) -> tuple[Throttle, ...]:
-    """Return the reasons that throttle this GPU, worst first, without those of `QUIET`.
+    """Return the reasons that throttle this GPU, worst first, without those that do not matter.
 
     A reason that was active only between two readings is known from its counter.
     """
     found = []
-    for word in (*ORDER, *sorted(filter(_is_word, set(gpu.throttle) - QUIET - set(ORDER)))):
-        share = known(gpu.readings, SHARES[word]) if word in SHARES else None
+    known_words = [word for word in THROTTLE_REASONS if severity(word) != QUIET]
+    for word in (*known_words, *sorted(filter(_is_word, set(gpu.throttle) - set(THROTTLE_REASONS)))):
+        share = known(gpu.readings, SHARE_KEYS[word]) if word in SHARE_KEYS else None
         if word in gpu.throttle or (share is not None and share >= 0.5):
             found.append(Throttle(word, share, word in gpu.throttle))
     return tuple(found)
@@ -155,7 +146,7 @@ def _is_word(text: str) -> bool:
 
 def quiet_words(gpu: GpuTelemetry) -> tuple[str, ...]:
     """Return the active reasons that do not affect a measurement."""
-    return tuple(word for word in gpu.throttle if word in QUIET)
+    return tuple(word for word in gpu.throttle if severity(word) == QUIET)
 
 
 def sign_of(found: tuple[Throttle, ...], glyphs: Glyphs) -> str:

@@ -8,6 +8,7 @@ from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import DEVICE, Reading
 from cpugpu_tui.model.quantities import gib, percent, significant, time_text
+from cpugpu_tui.model.throttling import ALARMING, NORMAL
 from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, row_standings, several
 from cpugpu_tui.render.sweep_words import speedup_text
 from cpugpu_tui.state.condition import Condition, condition
@@ -85,9 +86,9 @@ def _throttled(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
 def _throttle(throttle: device_state.Throttle, glyphs: Glyphs) -> tuple[str, str]:
     share = "under 0.1" if throttle.share < 0.001 else percent(throttle.share)
     text = f"{throttle.word} {share} %{BASIS_WORDS.get(throttle.basis, ' of the time')}"
-    if throttle.severity == device_state.NORMAL:
+    if throttle.severity == NORMAL:
         return f"{text}, which is normal under load", "text"
-    if throttle.severity == device_state.ALARMING:
+    if throttle.severity == ALARMING:
         return f"{glyphs.no} {text}: check this GPU's cooling and power supply", "bad"
     return f"~ {text}", "warn"
 
