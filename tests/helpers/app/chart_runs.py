@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cpugpu_tui.model import DEVICE, LATENCY, PAGEABLE, Calibrated, Case, CaseStarted, DeviceSampled, Event
+from cpugpu_tui.model import DEVICE, DEVICE_WARM, LATENCY, PAGEABLE, Calibrated, Case, CaseStarted, DeviceSampled, Event
 
 EDGE = re.compile(r"^ *(\d[\d.,]*( [nµum]?s)?)? ?[│┤|+]")
 """A label and the left edge of a line of curves."""
@@ -25,7 +25,7 @@ def timed(case: Case, devices: Sequence[str] = ("cpu", "cuda:0"), threads: int =
         wobble = 1 + 0.003 * (index * 7 % 5 - 2)
         samples = {
             "cpu": {LATENCY: (cpu_ns * wobble,)},
-            "cuda:0": {LATENCY: (gpu_ns,), PAGEABLE: (moved_ns,), DEVICE: (kernel_ns,)},
+            "cuda:0": {LATENCY: (gpu_ns,), PAGEABLE: (moved_ns,), DEVICE: (kernel_ns,), DEVICE_WARM: (kernel_ns,)},
         }
         events += [
             DeviceSampled(case=case.key, device=name, round_index=index, calls_per_block=1, samples=samples[name])

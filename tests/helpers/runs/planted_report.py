@@ -9,7 +9,7 @@ from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, Decomposition
 from cpugpu_tui.decide.crossover import SweepPoint
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
-from cpugpu_tui.model import DEVICE, PAGEABLE, PINNED, Case
+from cpugpu_tui.model import DEVICE, DEVICE_WARM, PAGEABLE, PINNED, Case
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
@@ -61,7 +61,7 @@ def planted(
     rows = tuple(_row(size, own[size]) for size in sorted(own))
     one_thread = tuple(_row(size, {ONE_THREAD: each}) for size, each in sorted(dict(found.get(ONE_THREAD, ())).items()))
     case = rows[0].case if rows else Case("matmul", 1)
-    return PlantedReport(case.sweep, None, axis, threads, rows, one_thread, calls, clock)
+    return PlantedReport(case.sweep, None, axis, threads, rows, one_thread, calls=calls, clock=clock)
 
 
 def with_copies(letters: str, moved: str) -> SweepReport:
@@ -73,7 +73,7 @@ def _row(size: int, comparisons: Mapping[str, Comparison]) -> Row:
     """Return a row of which the comparisons are planted, with rounds that have their speedups."""
     first = comparisons.get(RESIDENT) or next(iter(comparisons.values()))
     rounds = range(max(first.rounds, 1))
-    others = {metric: dict.fromkeys(rounds, 1e6) for metric in (PAGEABLE, PINNED, DEVICE)}
+    others = {metric: dict.fromkeys(rounds, 1e6) for metric in (PAGEABLE, PINNED, DEVICE, DEVICE_WARM)}
     times = {
         "cpu": DeviceTimes("cpu", round_ns={index: 1e6 * first.speedup for index in rounds}),
         "cuda:0": DeviceTimes("cuda:0", round_ns=dict.fromkeys(rounds, 1e6), other_round_ns=others),

@@ -18,10 +18,11 @@ from cpugpu_tui.analysis.costs import (
     WHAT_IFS,
     gpu_rounds,
 )
+from cpugpu_tui.state.device_times import DeviceTimes
 
 MEASURED = {
     model.LATENCY: {1: 10.0, 2: 12.0, 3: 11.0}, model.PAGEABLE: {1: 110.0, 2: 112.0},
-    model.PINNED: {1: 60.0, 3: 61.0}, model.DEVICE: {2: 4.0},
+    model.PINNED: {1: 60.0, 3: 61.0}, model.DEVICE_WARM: {2: 4.0},
 }  # fmt: skip
 BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 
@@ -37,6 +38,17 @@ BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
 def test_a_world_takes_the_rounds_it_needs(key: str, rounds: dict[int, float]) -> None:
     """With one copy for 10 calls, each takes its latency and a tenth of the copies: 10 + 100/10."""
     assert gpu_rounds(BY_KEY[key], MEASURED) == pytest.approx(rounds)
+
+
+def test_without_launch_the_kernels_are_as_warm_as_the_cpu() -> None:
+    """Cold kernels of 8.69 us were compared with a warm CPU, beside warm ones of 4.25 us."""
+    cold = {1: 8_000.0, 2: 10_000.0}
+    samples = {model.DEVICE_WARM: (4_500.0,)}
+    gpu = DeviceTimes("cuda:0", samples=samples, other_round_ns={model.DEVICE: cold})
+    assert gpu.rounds_under(BY_KEY[NO_LAUNCH], gpu.other_round_ns) == pytest.approx({1: 4_000.0, 2: 5_000.0})
+    assert not DeviceTimes("cuda:0").rounds_under(BY_KEY[NO_LAUNCH], {model.DEVICE: cold}), (
+        "nothing is known of warm ones"
+    )
 
 
 def test_what_was_not_measured_has_no_rounds() -> None:

@@ -151,7 +151,7 @@ def test_a_stopped_survey_goes_on(history: CommandLine, cpugpu: CommandLine) -> 
 def test_without_a_gpu_the_cpu_is_timed(cpugpu: CommandLine) -> None:
     done = cpugpu("survey", "--only", "fft,sort", "--device", "cpu", "--simulate", FAST)
     assert done.code == EXIT_OK
-    assert re.search(r"^ sort 4,000,000 +\d", done.out, re.MULTILINE)
+    assert re.search(r"^ sort 4M +\d", done.out, re.MULTILINE)
     assert not rows_of(done.out)
 
 

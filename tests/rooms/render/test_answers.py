@@ -211,7 +211,7 @@ def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
 
 
 def test_worlds_come_from_their_own_rounds_and_those_without_are_absent(words: GoldenWords) -> None:
-    moved = {PAGEABLE: 5e6, PINNED_NS: 2e4, DEVICE: 2e2}
+    moved = {PAGEABLE: 5e6, PINNED_NS: 2e4, DEVICE: 4e2, DEVICE_WARM: 2e2}
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4, gpu=moved), *timed(MIDDLE, 1e4, 2.1e4, gpu=moved),
                  *timed(LARGE, 1e6, 3e4, gpu=moved))  # fmt: skip
     (answer,) = answers(run)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from cpugpu_tui import model
 from cpugpu_tui.decide.interval import median_interval
 
-TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "kernels", "wait", "copy back"
+TO_GPU, LAUNCH, KERNELS, WAIT, BACK = "copy to the GPU", "launch", "warm kernels", "wait", "copy back"
 
 UNEXPLAINED = 0.1
 """A rest above this share of the measured time is called unexplained."""
@@ -21,7 +21,7 @@ LEAST_REST = 0.005
 """A rest below this share of the measured time is not shown."""
 
 CAUSES = {
-    TO_GPU: "copying to the GPU", LAUNCH: "launch overhead", KERNELS: "kernel time", WAIT: "waiting for the GPU",
+    TO_GPU: "copying to the GPU", LAUNCH: "launch overhead", KERNELS: "warm kernel time", WAIT: "waiting for the GPU",
     BACK: "copying back",
 }  # fmt: skip
 """Term → its words in a sentence."""
@@ -108,7 +108,7 @@ WHAT_IFS: tuple[WhatIf, ...] = (
     WhatIf(PINNED, "copies from pinned memory", "What if copies use pinned memory?", model.PINNED),
     WhatIf(TEN_CALLS, "one copy for 10 calls", "What if one copy serves 10 calls?", model.PAGEABLE, 10),
     WhatIf(HUNDRED_CALLS, "one copy for 100 calls", "What if one copy serves 100 calls?", model.PAGEABLE, 100),
-    WhatIf(NO_LAUNCH, "no launch and wait", "What if launch and wait cost nothing?", model.DEVICE),
+    WhatIf(NO_LAUNCH, "no launch and wait", "What if launch and wait cost nothing?", model.DEVICE_WARM),
     WhatIf(ONE_THREAD, "one CPU thread", "What if the CPU uses one thread?"),
 )
 """In the order in which a key cycles through them; the first was measured."""

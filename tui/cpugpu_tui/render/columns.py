@@ -13,15 +13,14 @@ from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.model import AS_WRITTEN, DEVICE, LATENCY, Case
+from cpugpu_tui.model import DEVICE, LATENCY
 from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_span, time_text
 from cpugpu_tui.render.sweep_words import NARROW, interval_text
 from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
-from cpugpu_tui.state.state import Row, RunState, once
-from cpugpu_tui.workloads.contract import REGISTRY
+from cpugpu_tui.state.state import Row, RunState
 
 
 class Key:
@@ -275,16 +274,3 @@ COLUMNS = {column.key: column for column in _columns()}
 def is_words(key: str) -> bool:
     """Whether a column holds words; columns of one GPU or thread count are not in `COLUMNS` and hold numbers."""
     return key in COLUMNS and COLUMNS[key].is_words
-
-
-@once
-def has_paper(run: RunState) -> bool:
-    """Whether the plan times any case by the paper's clock."""
-    plan = run.plan
-    return AS_WRITTEN in plan.metrics and any(_is_published(case, plan.scale) for case in plan.cases)
-
-
-def _is_published(case: Case, scale: str) -> bool:
-    workload = REGISTRY.get(case.workload)
-    facts = workload.as_written if workload is not None else None
-    return facts is not None and facts.covers(case.variant, case.size, scale)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.columns import COLUMNS, NONE, Key, has_paper, joules, kernels_heading, time_text_on
+from cpugpu_tui.render.columns import COLUMNS, NONE, Key, joules, kernels_heading, time_text_on
 from cpugpu_tui.render.gpus import row_standings, several, slow_text
 from cpugpu_tui.render.verdicts import common_marks, remark
-from cpugpu_tui.report.report import is_column, main_threads
+from cpugpu_tui.report.report import has_paper, is_column, main_threads
 from cpugpu_tui.state.state import Row, RunState
 
 THREADS = "cpu-"

@@ -23,7 +23,7 @@ from cpugpu_tui.render.answers import (
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
-from cpugpu_tui.render.sweep_words import bracket_text, reason_words, span_text, speedup_text, where
+from cpugpu_tui.render.sweep_words import MOST_NAMED, bracket_text, reason_words, span_text, speedup_text, where
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import SweepReport, sweep_in
@@ -89,11 +89,11 @@ def starts_sentence(run: RunState) -> str:
     if run.starts < 2:
         return ""
     rest = sum(row.starts < 2 for row in run.rows.values() if row.status == "ok")
-    once = f" {count_of(rest, 'row')} of one start: ± holds within this start." if rest else ""
+    once = f" Those of {count_of(rest, 'row')} with one start hold within it." if rest else ""
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
-    why = ", the others did not fit into the time for them" if asked and is_whole else ""
-    return f"{run.starts}{asked} starts of the process{why}: ± holds for the mean of other starts too.{once}"
+    why = " (time for more ran out)" if asked and is_whole else ""
+    return f"Timed in {run.starts}{asked} starts of the process{why}: intervals hold for other starts too.{once}"
 
 
 def small_scale(run: RunState) -> str:
@@ -155,7 +155,8 @@ def cut_short(run: RunState) -> str:
         start = sum(case.sweep == sweep for case in plan.cases)
         wide += [f"{name}{bracket}" for bracket in _wide_brackets(sweep_in(run, sweep), plan.search, start)]
     parts = [f"{skipped} of {len(run.rows)} sizes were not reached"] if skipped else []
-    parts += [f"brackets still wide: {', '.join(wide)}"] if wide else []
+    named = f"brackets still wide: {', '.join(wide)}"
+    parts += [named if len(wide) <= MOST_NAMED else f"{len(wide)} brackets are still wide"] if wide else []
     return f"The time limit ended the search early: {'; '.join(parts)}." if parts else ""
 
 
@@ -182,7 +183,7 @@ NAME, WHERE, SIZES, BRACKET, LARGEST, COPIES, LIMIT = (
 SIGNS = {bars.CPU: "░", bars.OPEN: "?", bars.GAP: "·", bars.RESIDENT: "▓", bars.BOTH: "█"}
 """Part of a workload's axis → its sign in the picture of a survey."""
 
-PICTURE = "{cpu} CPU {open} open {resident} GPU {both} also with copies".format_map(SIGNS)
+PICTURE = "{cpu} CPU {resident} GPU {both} with copies {open} open {gap} gap".format_map(SIGNS)
 """Heading of the picture, which explains its signs."""
 
 LEGEND = (

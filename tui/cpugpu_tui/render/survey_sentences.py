@@ -74,7 +74,7 @@ def _texts(found: Named, key: str) -> dict[str, str]:
 
 
 def _sizes(found: Condition) -> str:
-    """Return the sizes of a class in brackets: ` (≈ 2,870)`, ` (1–4,096)`; empty for classes without a size."""
+    """Return the sizes of a class in brackets: ` (≈ 2,870)`, ` (500)`; empty for classes without a size."""
     if found.kind in (ALWAYS, NEVER, ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
         return ""
     if found.kind == UP_TO:
@@ -83,5 +83,5 @@ def _sizes(found: Condition) -> str:
         return f" ({where(found)})"
     change = found.crossover
     if change is None:
-        return f" (≤ {size_text(found.ranges[-1].first)})"  # below it is not decided
+        return f" ({size_text(found.ranges[-1].first)})"  # below it is not decided
     return f" ({bracket_text(change) if is_wide(change) else f'≈ {size_text(point_size(change))}'})"

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
 from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
+from cpugpu_tui.render.sweep_words import why_open
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.report.segments import CLOSE, NOISY, ONE_START, UNSURE
 from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
@@ -85,9 +86,13 @@ def all_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
 
 def row_marks(run: RunState, row: Row) -> list[str]:
     """Return the marks of a row on all its devices, including `UNSETTLED`, `UNSAVED` and why it lacks a winner."""
+    return [*_disturbances(row), *open_marks(run, row)]
+
+
+def _disturbances(row: Row) -> list[str]:
     marks = dict.fromkeys(mark for times in row.times.values() for mark in device_marks(row, times))
     unsettled = [UNSETTLED] if any(not times.is_start_settled for times in row.times.values()) else []
-    return [*marks, *unsettled, *open_marks(run, row), *([] if row.saved else [UNSAVED])]
+    return [*marks, *unsettled, *([] if row.saved else [UNSAVED])]
 
 
 def open_marks(run: RunState, row: Row) -> list[str]:
@@ -103,7 +108,7 @@ def common_marks(run: RunState) -> Collection[str]:
 
 
 def mark_lines(run: RunState) -> list[str]:
-    """Return a sentence for each mark of finished rows: its count and its meaning."""
+    """Return a sentence for each mark of finished rows, with its count, except why they have no winner."""
     finished, counts = _counted(run)
     return [f"{mark} in {count} of {finished} timed rows: {mark_words(mark)}." for mark, count in counts.items()]
 
@@ -111,7 +116,7 @@ def mark_lines(run: RunState) -> list[str]:
 def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:
     """Return the number of finished rows, and mark → number of rows with it."""
     finished = [row for row in run.rows.values() if row.status == "ok"]
-    return len(finished), Counter(mark for row in finished for mark in row_marks(run, row))
+    return len(finished), Counter(mark for row in finished for mark in _disturbances(row))
 
 
 def crowded_threads(run: RunState, row: Row) -> str:
@@ -126,7 +131,9 @@ def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
     if row.failure is not None:
         return f"{row.failure.kind}: {row.failure.message}"
     is_once = any(times.timed_once for times in row.times.values())
-    remarks = [*(mark for mark in row_marks(run, row) if mark not in common), crowded_threads(run, row)]
+    found = judged(run, row)
+    open_words = why_open(found.reason, found.comparison) if open_marks(run, row) else ""
+    remarks = [open_words, *(mark for mark in _disturbances(row) if mark not in common), crowded_threads(run, row)]
     return ", ".join(filter(None, (*remarks, "1 sample" if is_once else "")))
 
 

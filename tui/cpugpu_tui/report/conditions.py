@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS, gpu_rounds
+from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged, placed
 from cpugpu_tui.decide.verdict import TIE, Comparison
 from cpugpu_tui.model import LATENCY
@@ -145,7 +145,7 @@ def _spread(key: str, row: Row) -> tuple[float, float] | None:
     assert row.cpu is not None
     assert row.gpu is not None
     cpu_ns = row.cpu.round_ns
-    gpu_ns = gpu_rounds(BY_KEY[key], {LATENCY: row.gpu.round_ns, **row.gpu.other_round_ns})
+    gpu_ns = row.gpu.rounds_under(BY_KEY[key], {LATENCY: row.gpu.round_ns, **row.gpu.other_round_ns})
     ratios = [cpu_ns[index] / gpu_ns[index] for index in cpu_ns if cpu_ns[index] > 0 and gpu_ns.get(index, 0) > 0]
     return (min(ratios), max(ratios)) if ratios else None
 

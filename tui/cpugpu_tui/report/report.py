@@ -33,6 +33,8 @@ class SweepReport:
     """In order of size."""
     one_thread: tuple[Row, ...] = field(repr=False)
     """Those of the same sweep with one CPU thread."""
+    has_paper: bool = True
+    """Whether a publication's clock belongs to the run."""
 
     @cached_property
     def _conditions(self) -> dict[str, Condition]:
@@ -68,7 +70,8 @@ class SweepReport:
     @property
     def printed(self) -> tuple[Printed, ...]:
         """Times by the paper's clock, in order of size."""
-        return tuple(found for row in self.rows if row.status in _USABLE and (found := printed(row)) is not None)
+        rows = self.rows if self.has_paper else ()
+        return tuple(found for row in rows if row.status in _USABLE and (found := printed(row)) is not None)
 
 
 _USABLE = ("active", "ok")
@@ -111,7 +114,8 @@ def sweep_report(run: RunState, sweep: model.SweepKey, gpu: model.Device | None 
     """Return the report of one sweep, on the only GPU of the run or on `gpu`."""
     rows = tuple(sorted(run.sweeps.get(sweep, ()), key=lambda row: row.case.size))
     usable = [row for row in rows if row.status in _USABLE]
-    return SweepReport(sweep, gpu, axis_of(run, rows), threads_of(usable), rows, _one_thread(run, sweep))
+    axis, threads = axis_of(run, rows), threads_of(usable)
+    return SweepReport(sweep, gpu, axis, threads, rows, _one_thread(run, sweep), has_paper(run))
 
 
 def sweep_in(run: RunState, sweep: model.SweepKey) -> SweepReport:
@@ -219,7 +223,21 @@ def axis_of(run: RunState, rows: Sequence[Row]) -> str:
     return workload.axis if workload is not None else ""
 
 
-# ------------------------------------------------------------------ causes
+# ------------------------------------------------------------------ causes, and a publication's clock
+
+
+@once
+def has_paper(run: RunState) -> bool:
+    """Whether a run repeats what a publication timed. Searches do not; older versions timed them by its clock, too."""
+    plan = run.plan
+    is_asked = model.AS_WRITTEN in plan.metrics and plan.search is None
+    return is_asked and any(_is_published(case, plan.scale) for case in plan.cases)
+
+
+def _is_published(case: model.Case, scale: str) -> bool:
+    workload = REGISTRY.get(case.workload)
+    facts = workload.as_written if workload is not None else None
+    return facts is not None and facts.covers(case.variant, case.size, scale)
 
 
 def decomposition_of(row: Row, *, moved: bool) -> Decomposition | None:

@@ -143,7 +143,7 @@ def _bounds_s(
     if plan.simulation is not None:
         return None, "no earlier run of this plan, and simulated times cannot be predicted"
     if devices is None:
-        return None, "no earlier run of this plan, and the devices are not known yet"
+        return None, "no earlier run of this plan, and torch has not named its devices yet"
     cards = {
         device.name: next((card for card in ceilings if (card.device, card.label) == (device.name, device.label)), None)
         for device in devices

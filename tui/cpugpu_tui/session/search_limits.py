@@ -35,7 +35,7 @@ FULL_CASES, FULL_STEPS = 32, 12
 SEARCH_BLOCKS = 3
 """Blocks in a half-round of a search: few, because its noise is between rounds rather than within."""
 
-SEARCH_METRICS = (model.LATENCY, model.DEVICE, model.END_TO_END, model.AS_WRITTEN, model.COLD_START)
+SEARCH_METRICS = (model.LATENCY, model.DEVICE, model.END_TO_END, model.COLD_START)
 """Metrics of a search: only those that its answer needs. Loading the profiler alone takes 4 s on an H200."""
 
 

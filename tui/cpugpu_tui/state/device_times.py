@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.analysis.costs import WhatIf, gpu_rounds
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import Starts, typical_ns
 from cpugpu_tui.machine.device_state import company
@@ -81,6 +82,16 @@ class DeviceTimes:
     def kernels_ns(self) -> float | None:
         """Sum of the kernel times of one call, ns."""
         return self.kernels.elapsed_ns if self.kernels is not None else None
+
+    def rounds_under(self, what_if: WhatIf, rounds: Metrics) -> Mapping[int, float]:
+        """Return this GPU's times under a what-if, from its rounds of each metric.
+
+        Those of warm kernels are the cold ones times the quotient of both, which is measured once.
+        """
+        cold_ns, warm_ns = self.median_ns(model.DEVICE), self.median_ns(model.DEVICE_WARM)
+        if what_if.metric == model.DEVICE_WARM and cold_ns and warm_ns:
+            return {index: ns * warm_ns / cold_ns for index, ns in rounds.get(model.DEVICE, {}).items()}
+        return gpu_rounds(what_if, rounds)
 
     @property
     def is_start_settled(self) -> bool:

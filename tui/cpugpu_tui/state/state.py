@@ -9,7 +9,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS, gpu_rounds
+from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.interval import NONE, Correlation
 from cpugpu_tui.decide.verdict import Comparison, Starts, case_correlation, compare
 from cpugpu_tui.state.device_times import DeviceTimes, later_rounds
@@ -102,10 +102,10 @@ class Row:
             return {}
         rounds = {model.LATENCY: self.gpu.round_ns, **self.gpu.other_round_ns}
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
-        for what_if in WHAT_IFS:
-            if what_if.key not in found:
-                later = later_rounds(self.cpu, self.gpu, partial(gpu_rounds, what_if))
-                found[what_if.key] = compare(self.cpu.round_ns, gpu_rounds(what_if, rounds), self.others, later)
+        for each in WHAT_IFS:
+            if each.key not in found:
+                later = later_rounds(self.cpu, self.gpu, partial(self.gpu.rounds_under, each))
+                found[each.key] = compare(self.cpu.round_ns, self.gpu.rounds_under(each, rounds), self.others, later)
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property

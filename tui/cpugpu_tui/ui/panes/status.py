@@ -181,7 +181,7 @@ def _past(state: AppState, glyphs: Glyphs) -> Spans:
     return (
         (f"{run_name(run, state.past.summary.name, glyphs)} ", "title"),
         (f"{sign} {status}", role),
-        (f" {run.settled}/{len(run.rows)}{failed}", "text"),
+        (f" {run.settled - run.skipped}/{len(run.rows)}{failed}", "text"),
         *_baseline(state, glyphs),
     )
 

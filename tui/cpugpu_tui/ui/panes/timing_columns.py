@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from cpugpu_tui.model import ENERGY
-from cpugpu_tui.render.columns import COLD, COLUMNS, Key, has_paper, is_words, kernels_heading
+from cpugpu_tui.render.columns import COLD, COLUMNS, Key, is_words, kernels_heading
 from cpugpu_tui.render.rows import threads_key
-from cpugpu_tui.report.report import is_column
+from cpugpu_tui.report.report import has_paper, is_column
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.glyphs import Glyphs

@@ -29,7 +29,7 @@ from cpugpu_tui.ui.panes.lines import Lines, rich_text
 from cpugpu_tui.ui.panes.timing_columns import CHANGES, WORDS_WIDTH, columns, shape_of, width_beside
 from cpugpu_tui.ui.panes.timing_order import in_order, order_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
-from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, legend, signs_of
+from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, NO_WINNER_MOVED, legend, signs_of
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -137,6 +137,7 @@ class TimingsPane(Vertical):
         columns_of = {
             LESS_CERTAIN: Key.CPU in keys or Key.SPEEDUP not in keys,  # the small view leaves the times out
             FASTER_THAN_PEAK: Key.WRITTEN in keys,
+            NO_WINNER_MOVED: Key.MOVED in keys,
         }
         self._fewer_signs = frozenset(words for words, is_shown in columns_of.items() if not is_shown)
         self._fill(run, look, self.size.width - beside - 1)

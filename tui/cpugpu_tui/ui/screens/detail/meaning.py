@@ -79,7 +79,7 @@ def _kernels(times: DeviceTimes) -> str:
     if found is None:
         return ""
     busy = f", busy for {percent(found.elapsed_ns / times.latency_ns)} % of the wait" if times.latency_ns else ""
-    return f"one call runs {count_of(found.count, 'kernel')}, {time_text(found.elapsed_ns)}{busy}"
+    return f"one profiled call runs {count_of(found.count, 'kernel')}, warm, {time_text(found.elapsed_ns)}{busy}"
 
 
 def written_lines(run: RunState, row: Row, times: DeviceTimes, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -137,7 +137,7 @@ HIDDEN = "without the overlapping part"
 """Meaning of kernels that partly run while the host queues, copies or waits; the bar shows the rest."""
 REST = "not accounted for"
 
-MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "kernels"))
+MEASURES = ((ENQUEUE, "launch"), (SYNCHRONISE, "wait"), (DEVICE_WARM, "warm kernels"))
 """Metric → part; all of them are needed to take a call apart."""
 
 MISMATCH = "Not shown: the results differ, so the times of this row do not count."
@@ -225,9 +225,9 @@ VERDICT_SENTENCES = {
     GPU_WINS: "the GPU is faster",
     CPU_WINS: "the CPU is faster",
     TIE: "a tie, within 2 %",
-    GPU_OBSERVED: "the GPU is faster in each, too few for a ± value",
-    CPU_OBSERVED: "the CPU is faster in each, too few for a ± value",
-    TOO_FEW: "too few for a ± value",
+    GPU_OBSERVED: "the GPU is faster in each round",
+    CPU_OBSERVED: "the CPU is faster in each round",
+    TOO_FEW: "too few rounds for an interval",
 }
 
 COMPUTED = {costs.TEN_CALLS: "10 calls", costs.HUNDRED_CALLS: "100 calls", costs.NO_LAUNCH: "no launch and wait"}
