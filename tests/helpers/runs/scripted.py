@@ -11,7 +11,18 @@ from typing import Any
 from tests.helpers.runs.recorder import plan_of, swept
 
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import PROTOCOL, CaseFailed, Ceilings, DevicesFound, Event, Hello, Plan, Progressed, RunFinished
+from cpugpu_tui.model import (
+    PROTOCOL,
+    CaseFailed,
+    Ceilings,
+    DevicesFound,
+    EarlierTimed,
+    Event,
+    Hello,
+    Plan,
+    Progressed,
+    RunFinished,
+)
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
@@ -161,6 +172,9 @@ class ListStore:
 
     def ceilings(self, hostname: str, torch: str) -> tuple[Ceilings, ...]:
         return tuple(found for found in self.known if (found.hostname, found.torch) == (hostname, torch))
+
+    def earlier_starts(self, run_id: str) -> list[EarlierTimed]:
+        return []
 
     def finish_run(self, run_id: str, finished: RunFinished, telemetry: Sequence[Event]) -> None:
         self._note("end", finished, list(telemetry))

@@ -45,8 +45,8 @@ VALUES: dict[str, Any] = {
     "dtype": torch.int8, "module": torch,
 }  # fmt: skip
 
-ARGUMENTS = ("what", "n", "setup", "let", "inputs", "dtype", "threads", "device", "in_place", "rounds", "max_seconds",
-             "simulate", "save")  # fmt: skip
+ARGUMENTS = ("what", "n", "setup", "let", "inputs", "dtype", "threads", "device", "in_place", "rounds", "starts",
+             "max_seconds", "simulate", "save")  # fmt: skip
 
 
 @pytest.fixture
@@ -102,6 +102,21 @@ def test_names_of_torch_are_taken_as_names(planned: list[Plan]) -> None:
     assert planned[0].devices == ("cpu", "cuda:0")
     assert planned[0].cases[0].dtype == "float64"
     assert planned[0].rounds == 3
+
+
+def test_code_of_a_process_has_starts_and_a_callable_of_this_one_has_one(planned: list[Plan]) -> None:
+    time_on("x @ x", setup="x = torch.rand(n, n)", starts=3, simulate=FAST)
+    time_on(lambda: 1, simulate=FAST)
+    assert [plan.starts for plan in planned] == [3, 1]
+    with pytest.raises(UsageError) as error:
+        time_on(lambda: 1, starts=2, simulate=FAST)
+    assert "starts 2" in error.value.message
+
+
+def test_the_usual_starts_are_those_of_the_command(planned: list[Plan], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CPUGPU_STARTS")
+    time_on("x @ x", simulate=FAST)
+    assert planned[0].starts == 5
 
 
 def test_calls_from_two_threads_run_one_after_the_other() -> None:

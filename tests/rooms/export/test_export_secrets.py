@@ -27,6 +27,7 @@ from cpugpu_tui.model import (
     CodeCompiled,
     CodeTraced,
     Device,
+    EarlierTimed,
     EnergyMeasured,
     EpochFinished,
     Event,
@@ -89,6 +90,7 @@ def full_stream() -> list[Event]:
     timed = [event for event in _rest if getattr(event, "case", "") == key]
     inside: list[Event] = [
         *timed[:-1],
+        EarlierTimed(case=key, device="cpu", starts=({"latency": 1.0},)),
         TensorsPlaced(case=key, device="cpu", inputs=("text",), results=("text",)),
         CodeTraced(case=key, device="cpu", operators=1, on_cpu=("text",), not_compared="text"),
         CodeCompiled(case=key, device="cpu", elapsed_ns=1.0, variant="text"),

@@ -189,7 +189,7 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         calls["compare"] += 1
         return compare(*rounds)
 
-    monkeypatch.setattr("cpugpu_tui.state.state.compare", counted)
+    monkeypatch.setattr("cpugpu_tui.state.device_times.compare", counted)
     return calls
 
 

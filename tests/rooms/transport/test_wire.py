@@ -35,6 +35,7 @@ from cpugpu_tui.model import (
     Device,
     DeviceSampled,
     DevicesFound,
+    EarlierTimed,
     EnergyMeasured,
     EpochFinished,
     Event,
@@ -119,6 +120,7 @@ EXAMPLES: tuple[Event, ...] = (
         lines=(LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1),),
     ),
     CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
+    EarlierTimed(case=CASE, device="cuda:1", starts=({"latency": 1e6, "device": 2e5}, {})),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(
@@ -152,8 +154,9 @@ def test_no_tag_ever_changes() -> None:
     """Databases, exports, recordings and agents of the same protocol use these."""
     assert " ".join(sorted(WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured ClockChecked CodeCompiled "
-        "CodeTraced DevicesFound EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled LinesProfiled "
-        "MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced WorkloadsLoading"
+        "CodeTraced DevicesFound EarlierTimed EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled "
+        "LinesProfiled MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced "
+        "WorkloadsLoading"
     )
 
 

@@ -18,6 +18,7 @@ from cpugpu_tui.config.parsing import MAX_THREADS, parse_simulation
 from cpugpu_tui.config.sizes import MAX_CASES
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import MAX_SIZE, Simulation
+from cpugpu_tui.session.search_limits import MOST_STARTS, usual_starts
 from cpugpu_tui.workloads.python_text import LONGEST_QUOTE
 
 MOST_ROUNDS = 1000
@@ -38,6 +39,7 @@ class Arguments:
     threads: str | None
     devices: tuple[str, ...]
     rounds: int | None
+    starts: int
     max_seconds: float | None
     simulation: Simulation | None
     save: bool
@@ -45,7 +47,8 @@ class Arguments:
 
 def checked(
     what: object, n: object, *, setup: object, let: object, inputs: object, dtype: object, threads: object,
-    device: object, in_place: object, rounds: object, max_seconds: object, simulate: object, save: object,
+    device: object, in_place: object, rounds: object, starts: object,
+    max_seconds: object, simulate: object, save: object,
 ) -> Arguments:  # fmt: skip
     """Return the arguments of a call.
 
@@ -59,13 +62,19 @@ def checked(
     if inputs is not None and not callable(inputs):
         raise _wrong("inputs", inputs, "Use a function of the size that returns the arguments.")
     code = _text("setup", setup, "Use lines of Python as one text.")
+    subject = subject_of(what, code, let or {}, _function(inputs), in_place=_flag("in_place", in_place))
+    asked = None if starts is None else _whole("starts", starts, MOST_STARTS)
+    if subject.own is not None and (asked or 1) > 1:
+        raise UsageError(f"Invalid starts {asked}: a function of this process runs in it, which is one start.",
+                         "Leave starts out, or time code as text or as 'file.py:function'.")  # fmt: skip
     return Arguments(
-        subject=subject_of(what, code, let or {}, _function(inputs), in_place=_flag("in_place", in_place)),
+        subject=subject,
         sizes=_sizes(n),
         dtype=None if dtype is None else _name("dtype", dtype, "Use 'float64' or torch.float64."),
         threads=None if threads is None else _threads(threads),
         devices=_devices(device),
         rounds=None if rounds is None else _whole("rounds", rounds, MOST_ROUNDS),
+        starts=asked or (usual_starts(os.environ) if subject.own is None else 1),
         max_seconds=None if max_seconds is None else _seconds("max_seconds", max_seconds),
         simulation=machine,
         save=_flag("save", save),

@@ -32,7 +32,7 @@ from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
 from cpugpu_tui.render.verdicts import end_to_end, mark_lines, remark, row_marks
-from cpugpu_tui.report.report import report
+from cpugpu_tui.report.report import covers_starts, report
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
@@ -66,6 +66,7 @@ def crossover(
     device: str | Sequence[str] | None = None,
     in_place: bool = False,
     rounds: int | None = None,
+    starts: int | None = None,
     max_seconds: float | None = None,
     simulate: str | None = None,
     save: bool = False,
@@ -83,6 +84,7 @@ def crossover(
         device: `"auto"`, `"cpu"`, `"cuda"` or `"cuda:0"`, or several of them.
         in_place: allow the code to change its inputs, which are restored before each call.
         rounds: exact number of rounds, instead of as many as the interval needs.
+        starts: processes that time the code (default: 5, as `time`). A callable runs in this process: one start.
         max_seconds: end the search after this time.
         simulate: use a simulated machine, such as `"default"`.
         save: save the run to the history.
@@ -93,7 +95,7 @@ def crossover(
     """
     asked = checked(
         what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
-        rounds=rounds, max_seconds=max_seconds, simulate=simulate, save=save,
+        rounds=rounds, starts=starts, max_seconds=max_seconds, simulate=simulate, save=save,
     )  # fmt: skip
     sizes = asked.sizes
     ends = search_ends(sizes)
@@ -114,6 +116,7 @@ def time_on(
     device: str | Sequence[str] | None = None,
     in_place: bool = False,
     rounds: int | None = None,
+    starts: int | None = None,
     max_seconds: float | None = None,
     simulate: str | None = None,
     save: bool = False,
@@ -128,7 +131,7 @@ def time_on(
     """
     asked = checked(
         what, n, setup=setup, let=let, inputs=inputs, dtype=dtype, threads=threads, device=device, in_place=in_place,
-        rounds=rounds, max_seconds=max_seconds, simulate=simulate, save=save,
+        rounds=rounds, starts=starts, max_seconds=max_seconds, simulate=simulate, save=save,
     )  # fmt: skip
     sizes = asked.sizes
     if search_ends(sizes) is not None:
@@ -157,8 +160,8 @@ def _run(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
 def _plan_of(asked: Arguments, own: OwnWorkloads, sizes: str, *, find_crossover: bool) -> Plan:
     return build_plan(PlanRequest(
         names=(asked.subject.code.name,), sizes=sizes, find_crossover=find_crossover, dtype=asked.dtype,
-        threads=asked.threads, devices=asked.devices, rounds=asked.rounds, max_seconds=asked.max_seconds,
-        simulation=asked.simulation, own=own,
+        threads=asked.threads, devices=asked.devices, rounds=asked.rounds, starts=asked.starts,
+        max_seconds=asked.max_seconds, simulation=asked.simulation, own=own,
     ))  # fmt: skip
 
 
@@ -238,6 +241,8 @@ class TimedRow:
     low: float | None
     """Lower end of the speedup's 95 % interval; None with too few rounds."""
     high: float | None
+    covers_starts: bool
+    """Whether the interval is about other starts of the process too. Otherwise it holds within the one that ran."""
     faster: str
     """`GPU`, `CPU`, `tie`, `unclear` or `too few`; empty if only one device was timed."""
     with_copies: float | None
@@ -319,7 +324,8 @@ def _row(run: RunState, row: Row) -> TimedRow:
     return TimedRow(
         size=row.case.size, cpu_ns=_latency_ns(row, row.cpu), gpu_ns=_latency_ns(row, row.gpu),
         speedup=found.speedup if found is not None else None, low=found.low if found is not None else None,
-        high=found.high if found is not None else None, faster=_text(run, row, Key.VERDICT),
+        high=found.high if found is not None else None, covers_starts=covers_starts(row),
+        faster=_text(run, row, Key.VERDICT),
         with_copies=copied.speedup if copied is not None else None, limited_by=_text(run, row, Key.LIMIT),
         marks=tuple(row_marks(run, row)),
         failure=f"{failure} {in_python(row.failure.remedy)}".strip() if row.failure is not None else "",

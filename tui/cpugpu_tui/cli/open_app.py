@@ -35,6 +35,7 @@ def open_app(
     from cpugpu_tui.config.settings import resolved
     from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
+    from cpugpu_tui.session.search_limits import usual_starts
     from cpugpu_tui.ui.key_overrides import keymap_of
 
     configured = config.load()
@@ -44,6 +45,7 @@ def open_app(
         devices=asked if isinstance(asked, tuple) else ("auto",),
         mnist=paths.absolute(str(mnist)) if mnist else None,
         simulation=simulation(simulate),
+        starts=usual_starts(os.environ),
     )
     keymap = keymap_of(configured.keys)
     trace = _trace(replay, request.simulation) if replay is not None else None

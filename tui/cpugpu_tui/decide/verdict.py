@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cpugpu_tui.decide.interval import LEVEL, NONE, TAIL, Correlation, Interval, correlation, median_interval
-from cpugpu_tui.decide.starts import NO_SPREAD, Spread, starts_interval
+from cpugpu_tui.decide.starts import NO_SPREAD, Spread, earlier_spread, starts_interval
 from cpugpu_tui.decide.stats import median, quantile
 
 EQUIVALENCE = 0.02
@@ -99,7 +99,7 @@ class Comparison(NamedTuple):
     @property
     def covers_starts(self) -> bool:
         """Whether the interval is about other starts of the process too, not only about the one that was timed."""
-        return self.degrees > 0
+        return self.degrees > 0 or self.starts > 1
 
     @property
     def is_judged(self) -> bool:
@@ -139,14 +139,16 @@ def _interval(logs: Sequence[float], center: float, others: Correlation) -> Inte
 
 
 def plus_minus(
-    round_ns: Mapping[int, float], others: Correlation = NONE, later: Sequence[Mapping[int, float]] = ()
-) -> float | None:
+    round_ns: Mapping[int, float], others: Correlation = NONE, later: Sequence[Mapping[int, float]] = (),
+    earlier_ns: Sequence[float] = (),
+) -> float | None:  # fmt: skip
     """Return the relative half-width of the 95 % interval of one device's time, 0.01 for ± 1 %; None if too few.
 
-    With `later` starts it is that of the mean over starts.
+    With `later` or earlier starts it is that of the mean over starts.
     """
     known = [typical for each in (round_ns, *later) if (typical := typical_ns(each)) is not None]
-    over_starts = starts_interval([math.log(ns) for ns in known]) if len(known) > 1 else None
+    earlier = earlier_spread([math.log(ns) for ns in earlier_ns])
+    over_starts = starts_interval([math.log(ns) for ns in known], earlier)
     interval = over_starts or _own_interval(round_ns, others)
     return math.expm1(interval.half_width) if interval is not None else None
 

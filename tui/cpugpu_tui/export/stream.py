@@ -45,7 +45,8 @@ class Lead:
     speedup: float
     """CPU latency divided by GPU latency; below 1 the CPU is faster."""
     low: float | None
-    """Lower end of the 95 % confidence interval; None with too few rounds."""
+    """Lower end of the 95 % confidence interval; None with too few rounds. It is about the mean over starts of the
+    process if `covers_starts`, or else holds within the one start that was timed."""
     high: float | None
     """Upper end of the 95 % confidence interval; None with too few rounds."""
     rounds: int
@@ -53,6 +54,14 @@ class Lead:
     verdict: str
     """Device that clearly wins: `GPU` or `CPU`. Otherwise `tie` (equally fast), `undecided` (too close to call),
     `GPU, no interval`, `CPU, no interval` or `too few rounds` (not judged)."""
+    starts: int = 1
+    """Starts of the process in which both devices were timed."""
+    covers_starts: bool = False
+    """Whether the interval is about other starts too: of several starts, or of earlier ones in the history."""
+    within_low: float | None = None
+    """If earlier starts gave the interval: lower end of what was seen within this start; None otherwise."""
+    within_high: float | None = None
+    """Upper end of it."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +202,12 @@ def in_short(samples: tuple[float, ...]) -> Metric:
 
 
 def _lead(found: Comparison | None) -> Lead | None:
-    return None if found is None else Lead(found.speedup, found.low, found.high, found.rounds, found.verdict)
+    if found is None:
+        return None
+    return Lead(
+        found.speedup, found.low, found.high, found.rounds, found.verdict, found.starts, found.covers_starts,
+        found.within_low, found.within_high,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------ stream

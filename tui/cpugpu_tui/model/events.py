@@ -318,6 +318,17 @@ class TelemetryRead(Event):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class EarlierTimed(Event):
+    """Times of a case on one device in earlier starts of the process, as the history had them when the run ended."""
+
+    case: str
+    device: str
+    starts: tuple[Mapping[str, float], ...]
+    """For each start, oldest first: metric → median of its rounds, ns. The same starts on each device of the case; one
+    that did not time this device is empty."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RunFinished(Event):
     """The last event of a stream."""
 
@@ -354,6 +365,7 @@ WIRE_TAGS: dict[type[Event], str] = {
     CaseFinished: "CaseFinished",
     CaseFailed: "CaseFailed",
     TelemetryRead: "TelemetryRead",
+    EarlierTimed: "EarlierTimed",
     RunFinished: "RunFinished",
 }
 """Name of each event on the wire and in JSON, exports, databases and recordings. Classes may be renamed, but tags must

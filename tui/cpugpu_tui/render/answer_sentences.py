@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, Decomposition
 from cpugpu_tui.model.quantities import count_of, factor, faster, percent, size_text, time_text
-from cpugpu_tui.render.sweep_words import WITHIN, ends_text, interval_text, leader, reason_words, who_wins
+from cpugpu_tui.render.sweep_words import (
+    WITHIN,
+    WITHIN_START,
+    ends_text,
+    leader,
+    printed_interval,
+    reason_words,
+    who_wins,
+)
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.report.segments import (
@@ -92,13 +100,11 @@ def at_text(size: Size, subject: str, rival: str = "") -> str:
     if size.rounds is not None and found.low is None:
         few = "" if size.winner is not None else ", too few to judge"
         return f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}{few}"
-    shown = interval_text(found)
+    shown = printed_interval(found, is_inverse=found.speedup < 1)
     if size.winner is None:
         why = "it is too close to call" if size.reason == CLOSE else f"no winner is decided ({reason_words(size)})"
         ends = range_words(found.low, found.high) if shown and found.low and found.high else faster(found.speedup)
-        return f"{at} {why}: the GPU is {ends}"
-    if shown.endswith("×") and found.speedup < 1 and found.low and found.high:
-        shown = ends_text(1 / found.high, 1 / found.low)
+        return f"{at} {why}: the GPU is {ends}{'' if found.covers_starts or not shown else f' {WITHIN_START}'}"
     return f"{at} {subject} is {faster(found.speedup)}{f' ({shown})' if shown else ''}{than}"
 
 

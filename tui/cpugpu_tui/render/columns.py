@@ -123,7 +123,8 @@ def alone_plus_minus(row: Row) -> float | None:
         return None
     (times,) = row.times.values()
     later = [metrics.get(LATENCY, {}) for metrics in times.later.values()]
-    return verdict.plus_minus(times.round_ns, row.others, later)
+    earlier = [each[LATENCY] for each in times.earlier if LATENCY in each]
+    return verdict.plus_minus(times.round_ns, row.others, later, earlier)
 
 
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:
@@ -211,7 +212,9 @@ def _columns() -> Iterator[Column]:
     )  # fmt: skip
     yield Column(
         Key.PLUS_MINUS, "95 % interval", _plus_minus,
-        "Of the speedup; with one device, of its time. Above ± 10 % both ends. With fewer than 6 rounds, their number.",
+        "Of the speedup; with one device, of its time. It is about the mean of other starts of the process, or holds"
+        " within this start; a sentence below the table says which. Above ± 10 % both ends. With fewer than 6 rounds,"
+        " their number.",
     )  # fmt: skip
     yield Column(
         Key.VERDICT, "faster", _faster,

@@ -23,10 +23,18 @@ from cpugpu_tui.render.answers import (
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
-from cpugpu_tui.render.sweep_words import MOST_NAMED, bracket_text, reason_words, span_text, speedup_text, where
+from cpugpu_tui.render.sweep_words import (
+    MOST_NAMED,
+    WITHIN_START,
+    bracket_text,
+    reason_words,
+    span_text,
+    speedup_text,
+    where,
+)
 from cpugpu_tui.render.verdicts import mark_lines
 from cpugpu_tui.report import bars
-from cpugpu_tui.report.report import SweepReport, sweep_in
+from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in
 from cpugpu_tui.report.segments import NONE_TIMED, Size
 from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import RunState
@@ -85,15 +93,28 @@ def notes(run: RunState) -> list[str]:
 
 
 def starts_sentence(run: RunState) -> str:
-    """Return how many starts of the process the intervals cover; empty for a run of one start."""
+    """Return what the intervals are about: how many starts of the process; empty before the end of one."""
     if run.starts < 2:
-        return ""
+        return _one_start(run)
     rest = sum(row.starts < 2 for row in run.rows.values() if row.status == "ok")
     once = f" Those of {count_of(rest, 'row')} with one start hold within it." if rest else ""
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
     why = " (time for more ran out)" if asked and is_whole else ""
     return f"Timed in {run.starts}{asked} starts of the process{why}: intervals hold for other starts too.{once}"
+
+
+def _one_start(run: RunState) -> str:
+    """Return what the intervals of one start are about; each call of a command is a start."""
+    rows = [row for row in run.rows.values() if row.status == "ok"]
+    if run.finished is None or run.plan.times_commands or not rows:
+        return ""
+    known = sum(map(covers_starts, rows))
+    if not known:
+        return "Timed in one start of the process: intervals hold within it, other starts were not timed."
+    rest = len(rows) - known
+    others = f", those of {count_of(rest, 'row')} hold {WITHIN_START}" if rest else ""
+    return f"Timed in one start of the process: {count_of(known, 'interval')} from earlier starts{others}."
 
 
 def small_scale(run: RunState) -> str:

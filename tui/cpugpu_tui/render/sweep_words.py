@@ -45,6 +45,9 @@ NARROW = 0.1
 EVEN = 1.01
 """Both ends are also shown if one is this much farther from the ratio than `±` says: 1.24× ± 16 % was 1.14–1.45×."""
 
+WITHIN_START = "within this start"
+"""What an interval is about if no other start of the process is known."""
+
 WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 REASONS = {
@@ -78,12 +81,30 @@ def ends_text(low: float, high: float) -> str:
 
 def interval_text(comparison: Comparison) -> str:
     """Return the interval of a ratio: `± 4.2 %`, above ± 10 % or if it is uneven both ends; empty without one."""
-    low, high = comparison.low, comparison.high
+    return _ends(comparison.low, comparison.speedup, comparison.high)
+
+
+def _ends(low: float | None, ratio: float, high: float | None) -> str:
     if low is None or high is None or not 0 < low <= high < math.inf:
         return ""
     share = math.sqrt(high / low) - 1
-    is_even = max(high / comparison.speedup, comparison.speedup / low) <= EVEN * (1 + share)
+    is_even = max(high / ratio, ratio / low) <= EVEN * (1 + share)
     return plus_minus(share) if share <= NARROW and is_even else ends_text(low, high)
+
+
+def printed_interval(found: Comparison, *, is_inverse: bool = False) -> str:
+    """Return the interval of a ratio, or of its inverse, and what it is about; empty without one.
+
+    `± 4.2 % within this start` for one start, `8.1–13.0×; within this start 7.4–14.6×` if earlier starts gave it.
+    """
+    ends = found.low, found.speedup, found.high, found.within_low, found.within_high
+    low, ratio, high, within_low, within_high = (1 / end if end and is_inverse else end for end in ends)
+    if is_inverse:
+        low, high, within_low, within_high = high, low, within_high, within_low
+    text, within = _ends(low, ratio or 1.0, high), _ends(within_low, ratio or 1.0, within_high)
+    if text and within:
+        return f"{text}; {WITHIN_START} {within}"
+    return text if not text or found.covers_starts else f"{text} {WITHIN_START}"
 
 
 def speedup_text(found: Comparison, rounds: tuple[float, float] | None = None) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
-from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, compare, is_usable
+from cpugpu_tui.analysis.costs import WHAT_IFS
+from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, is_usable
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
 from cpugpu_tui.render.sweep_words import why_open
 from cpugpu_tui.report.report import judged
@@ -247,6 +248,4 @@ def clock_words(row: Row) -> tuple[str, str]:
 
 def end_to_end(row: Row, metric: str) -> Comparison | None:
     """Return the GPU's speedup including copies (`PAGEABLE` or `PINNED`); None if it was not measured."""
-    if row.cpu is None or row.gpu is None or row.status == "mismatch" or row.comparison is None:
-        return None
-    return compare(row.cpu.round_ns, row.gpu.other_round_ns.get(metric, {}), row.others, row.later(metric))
+    return next((row.in_worlds.get(each.key) for each in WHAT_IFS if (each.metric, each.calls) == (metric, 1)), None)

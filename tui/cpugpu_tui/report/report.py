@@ -11,6 +11,7 @@ from typing import NamedTuple
 from cpugpu_tui import model
 from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
+from cpugpu_tui.decide.starts import LEAST_EARLIER
 from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.report.conditions import Condition, condition_of
 from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, UNDECIDED, Size
@@ -143,6 +144,13 @@ def judged(run: RunState, row: Row, key: str = RESIDENT) -> Judged:
     if size is None or not size.is_timed:
         return Judged(None)
     return Judged(size.comparison, size.reason if size.judgement == UNDECIDED else "", size.rounds)
+
+
+def covers_starts(row: Row) -> bool:
+    """Return whether the interval of a row is about other starts of the process, too."""
+    if row.comparison is not None:
+        return row.comparison.covers_starts
+    return row.starts > 1 or any(len(times.earlier) >= LEAST_EARLIER for times in row.times.values())
 
 
 def _report_of(run: RunState, row: Row) -> SweepReport:

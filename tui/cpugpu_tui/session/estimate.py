@@ -35,7 +35,7 @@ LEAST_CASE = len('{"workload":"","size":1,"dtype":"","threads":0,"variant":""}')
 
 ALIKE = (
     "cases", "devices", "metrics", "rounds", "max_rounds", "blocks", "window", "budget_s", "max_seconds", "cache",
-    "scale", "mnist", "simulation", "own_files",
+    "scale", "mnist", "simulation", "own_files", "starts",
 )  # fmt: skip
 """Fields of a plan that decide how long it takes; `likeness` adds the limits of a search."""
 

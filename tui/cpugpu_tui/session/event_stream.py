@@ -28,9 +28,9 @@ Deliver = Callable[[model.Event], None]
 BESIDE = (
     model.EpochFinished, model.LinesProfiled, model.KernelsProfiled, model.CasesChosen, model.CodeTraced,
     model.CodeCompiled, model.TensorsPlaced, model.MachineRead, model.EnergyMeasured, model.PeerMeasured,
-    model.CeilingsMeasured, model.ClockChecked,
+    model.CeilingsMeasured, model.ClockChecked, model.EarlierTimed,
 )  # fmt: skip
-"""Events of an agent that are stored unchanged, without tables of their own."""
+"""Events that are stored unchanged, without tables of their own."""
 
 
 def new_id() -> str:
@@ -130,6 +130,15 @@ class Saver:
     def keeps_ceilings(self) -> bool:
         """Whether peak rates measured now would be saved for the next run."""
         return self._outbox is not None and self._outbox.is_writable
+
+    def earlier_starts(self) -> list[model.EarlierTimed]:
+        """Return what the history has of earlier starts of this run's cases; nothing without a store."""
+        store = None if self._outbox is None else self._outbox.store
+        try:
+            found = [] if store is None or self.number is None else store.earlier_starts(self._run_id)
+        except StoreError:
+            return []
+        return [stamped(event, 0) for event in found]
 
     def forget_attempts(self) -> None:
         """Drop the events of cases that a dead agent did not finish."""

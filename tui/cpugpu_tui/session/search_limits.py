@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cpugpu_tui import model
@@ -11,6 +12,15 @@ from cpugpu_tui.errors import EXIT_CASES_FAILED
 STARTS, MOST_STARTS = 5, 20
 """Usual and most starts of the process in a run (method.md, "Starts"). A run of a series has one, and so has one of
 commands, each call of which is a process."""
+
+STARTS_VARIABLE = "CPUGPU_STARTS"
+
+
+def usual_starts(environment: Mapping[str, str]) -> int:
+    """Return the starts of a run that does not say: those of the environment, or else `STARTS`."""
+    text = environment.get(STARTS_VARIABLE, "")
+    return min(int(text), MOST_STARTS) if text.isascii() and text.isdigit() and int(text) else STARTS
+
 
 SEARCH_BUDGET_S = 1.5
 """Time for a case on one device in a search: 40 rounds of a short operation take 0.8 s."""

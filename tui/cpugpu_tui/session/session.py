@@ -168,6 +168,8 @@ class Session:
             finished = self._run_agents(started)
             if finished.status == "done" and self._plan.starts > 1 and self._agents.worker != "thread":
                 finished = self._further.run(finished, started)
+            for earlier in self.saver.earlier_starts() if finished.status == "done" else ():
+                self._stream.add(earlier)
         except CpuGpuError as error:
             self.error = error
             finished = model.RunFinished(

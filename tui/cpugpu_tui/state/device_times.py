@@ -11,8 +11,10 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import WhatIf, gpu_rounds
+from cpugpu_tui.decide.interval import Correlation
+from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import Starts, typical_ns
+from cpugpu_tui.decide.verdict import Comparison, compare, start_logs, typical_ns
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 
@@ -39,6 +41,8 @@ class DeviceTimes:
     """`PAGEABLE`, `PINNED`, `DEVICE` → round index → median of that round, ns."""
     later: Mapping[int, Metrics] = field(default_factory=dict)
     """Further start of the process → metric → round index → median of that round, ns. All else is of the first."""
+    earlier: tuple[Mapping[str, float], ...] = ()
+    """Earlier starts of the process in the history, oldest first: metric → ns."""
     marked_ns: Sequence[float] = ()
     """Latency of blocks in half-rounds with a mark, ns."""
     marks: tuple[str, ...] = ()
@@ -207,14 +211,16 @@ class DeviceTimes:
 prime(DeviceTimes("cpu"))
 
 
-def later_rounds(
-    cpu: DeviceTimes | None, gpu: DeviceTimes | None, gpu_rounds: Callable[[Metrics], Mapping[int, float]]
-) -> Starts:
-    """Return the latency of the CPU, and rounds made of a GPU's metrics, in each further start that both had."""
-    if cpu is None or gpu is None:
-        return []
+def compared(
+    cpu: DeviceTimes, gpu: DeviceTimes, others: Correlation, gpu_rounds: Callable[[Metrics], Mapping[int, float]]
+) -> Comparison | None:
+    """Compare two devices in all starts that timed both; `gpu_rounds` makes the GPU's rounds from its metrics."""
+    own = gpu_rounds({model.LATENCY: gpu.round_ns, **gpu.other_round_ns})
     both = [start for start in cpu.later if start in gpu.later]
-    return [(cpu.later[start].get(model.LATENCY, {}), gpu_rounds(gpu.later[start])) for start in both]
+    later = [(cpu.later[start].get(model.LATENCY, {}), gpu_rounds(gpu.later[start])) for start in both]
+    metrics = [[{name: {1: ns} for name, ns in each.items()} for each in times.earlier] for times in (cpu, gpu)]
+    pairs = [(on_cpu.get(model.LATENCY, {}), gpu_rounds(on_gpu)) for on_cpu, on_gpu in zip(*metrics, strict=False)]
+    return compare(cpu.round_ns, own, others, later, earlier_spread(start_logs(pairs)))
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})

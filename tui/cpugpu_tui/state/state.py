@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
 from cpugpu_tui.decide.interval import NONE, Correlation
-from cpugpu_tui.decide.verdict import Comparison, Starts, case_correlation, compare
-from cpugpu_tui.state.device_times import DeviceTimes, later_rounds
+from cpugpu_tui.decide.verdict import Comparison, case_correlation
+from cpugpu_tui.state.device_times import DeviceTimes, compared
 from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
 T = TypeVar("T")
@@ -84,11 +84,9 @@ class Row:
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
             return None
-        return compare(self.cpu.round_ns, self.gpu.round_ns, self.others, self.later(model.LATENCY))
-
-    def later(self, metric: str) -> Starts:
-        """Return the rounds of CPU and first GPU in each further start of the process, with this metric of the GPU."""
-        return later_rounds(self.cpu, self.gpu, lambda metrics: metrics.get(metric, {}))
+        found = compared(self.cpu, self.gpu, self.others, lambda metrics: metrics.get(model.LATENCY, {}))
+        is_command = self.cpu.traced is not None and self.cpu.traced.used is not None
+        return found._replace(starts=found.rounds) if found is not None and is_command else found
 
     @property
     def starts(self) -> int:
@@ -100,12 +98,10 @@ class Row:
         """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
         if self.cpu is None or self.gpu is None or self.comparison is None:
             return {}
-        rounds = {model.LATENCY: self.gpu.round_ns, **self.gpu.other_round_ns}
         found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
         for each in WHAT_IFS:
             if each.key not in found:
-                later = later_rounds(self.cpu, self.gpu, partial(self.gpu.rounds_under, each))
-                found[each.key] = compare(self.cpu.round_ns, self.gpu.rounds_under(each, rounds), self.others, later)
+                found[each.key] = compared(self.cpu, self.gpu, self.others, partial(self.gpu.rounds_under, each))
         return Comparisons({key: comparison for key, comparison in found.items() if comparison is not None})
 
     @property
@@ -345,6 +341,8 @@ def _apply_to_row(row: Row, event: model.Event) -> Row:
             return _with_times(row, replace(_times(row, event.device), lines=event))
         case model.TensorsPlaced():
             return _with_times(row, replace(_times(row, event.device), placed=event))
+        case model.EarlierTimed():
+            return _with_times(row, replace(_times(row, event.device), earlier=event.starts))
         case model.MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
         case model.DeviceSampled():

@@ -17,6 +17,7 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
 from cpugpu_tui.model import LATENCY, NO_CORE
 from cpugpu_tui.store.connection import Connected
+from cpugpu_tui.store.earlier import earlier_starts
 from cpugpu_tui.store.filtering import RunSummary, parse_filter
 from cpugpu_tui.store.insertion import number_of
 from cpugpu_tui.store.row_mapping import case_events, from_blob, from_json
@@ -250,6 +251,11 @@ class Reading(Connected):
                 earlier = connection.execute(_EARLIER, values).fetchone()
                 found[run.number] = None if earlier is None else int(earlier[0])
         return found
+
+    def earlier_starts(self, run_id: str) -> list[model.EarlierTimed]:
+        """Return the times of a run's finished cases in earlier starts of the same work on the same machine."""
+        with self._reading() as connection:
+            return earlier_starts(connection, run_id)
 
     def ceilings(self, hostname: str | None = None, torch: str | None = None) -> tuple[model.Ceilings, ...]:
         """Return saved peak rates, newest first: those of one host and torch build, or all."""

@@ -112,6 +112,8 @@ def _times_fit(event: model.Event) -> bool:
             return _is_time(event.elapsed_ns) and event.count >= 0
         case model.EpochFinished():
             return _is_time(event.elapsed_ns) and min(event.epoch, event.epochs, event.steps) >= 0
+        case model.EarlierTimed():
+            return all(_is_time(ns) for metrics in event.starts for ns in metrics.values())
         case model.EnergyMeasured():
             return _is_time(event.elapsed_ns) and _is_time(event.tick_ns) and event.calls >= 0
         case model.MachineRead():

@@ -296,7 +296,8 @@ async def test_down_visits_every_field_with_its_hint_and_the_keys_in_sight(size:
     async with opened(size=size) as pilot:
         form = await open_form(pilot)
         for name, label in (("sizes", "sizes"), ("dtype", "dtype"), ("threads", "CPU threads"), ("repeat", "repeats"),
-                            ("rounds", "rounds"), ("max_seconds", "time limit"), ("scale", "scale")):  # fmt: skip
+                            ("starts", "starts"), ("rounds", "rounds"), ("max_seconds", "time limit"),
+                            ("scale", "scale")):  # fmt: skip
             while form.focused.id == "devices":
                 await pilot.press("down")
             assert form.focused.id == name

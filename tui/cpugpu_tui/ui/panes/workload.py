@@ -80,6 +80,7 @@ def bare(asked: PlanRequest) -> PlanRequest:
     """Return the parts of a command line that apply to every entry: where to run, not what."""
     return PlanRequest(
         devices=asked.devices, threads=asked.threads, simulation=asked.simulation, gaps=asked.gaps,
+        starts=asked.starts,
         own=asked.own._replace(codes=()),
     )  # fmt: skip
 

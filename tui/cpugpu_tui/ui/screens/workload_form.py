@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import COMPILED, DTYPES, Plan
 from cpugpu_tui.session.planning import PlanRequest, find_preset
+from cpugpu_tui.session.search_limits import usual_starts
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
@@ -31,6 +33,7 @@ FIELDS: dict[str, tuple[str, str]] = {
     "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both"),
     DEVICES: ("devices", "up and down move, space chooses"),
     "repeat": ("repeats", "runs in one series"),
+    "starts": ("starts", "processes that time it in turn: times differ from start to start"),
     "rounds": ("rounds", "auto: {rounds}, until ± is small; or an exact number"),
     "max_seconds": ("time limit", "seconds for the whole run, or none"),
     "scale": ("scale", "small ends in seconds instead of minutes"),
@@ -74,6 +77,7 @@ def default_texts(request: PlanRequest) -> dict[str, str]:
         "threads": ",".join(dict.fromkeys(str(case.threads or "all") for case in plan.cases)),
         DEVICES: "auto",
         "repeat": "1",
+        "starts": str(usual_starts(os.environ)),
         "rounds": "auto",
         "max_seconds": "none",
         "scale": "full",
@@ -134,6 +138,7 @@ def request_from(texts: Mapping[str, str], base: PlanRequest) -> PlanRequest:
         **{name: asked[name] or None for name in ("sizes", "dtype", "variant", "threads")},
         DEVICES: tuple(typed[DEVICES].split(",")),
         "repeat": _whole("repeat", asked["repeat"]) or 1,
+        "starts": _whole("starts", typed["starts"]) or 1,
         "rounds": _whole("rounds", asked["rounds"]),
         "max_seconds": _seconds("max_seconds", asked["max_seconds"]),
         "scale": typed["scale"] or "full",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
+from cpugpu_tui.render.sweep_words import WITHIN_START, ends_text
 from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words, open_marks
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
@@ -140,7 +141,10 @@ def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans
     if comparison.low is not None and comparison.high is not None:
         # Equal digits: three of 11.04 would lie outside of 11.01 to 11.06.
         digits = [f"{value:#.4g}".rstrip(".") + "×" for value in (comparison.speedup, comparison.low, comparison.high)]
-        text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}"
+        about = "" if comparison.covers_starts else f" {WITHIN_START}"
+        text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}{about}"
+        if comparison.within_low is not None and comparison.within_high is not None:
+            text += f" ({WITHIN_START} {ends_text(comparison.within_low, comparison.within_high)})"
     text += f", from {count_of(comparison.rounds, 'round')}: {meaning.winner_sentence(comparison)}"
     calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
