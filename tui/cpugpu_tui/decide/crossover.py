@@ -1,7 +1,7 @@
 """The crossover of a sweep as a point and a bracket.
 
 The bracket is the published result: the largest size at which the CPU clearly wins, and the smallest above it at which
-the GPU does. It covered the truth in 300 of 300 simulated searches, a bootstrap of the point in 0-61 %
+the GPU does. Within one start it covered the truth in 300 of 300 simulated searches, a bootstrap of the point in 0-61 %
 (figures.md, method.md).
 """
 
@@ -154,7 +154,10 @@ def _if_refutable(comparison: Comparison, reach: float) -> Comparison:
     found = comparison.with_ends(low, high)
     if found.faster == comparison.faster:
         return comparison
-    return found if comparison.low is not None else comparison._replace(verdict=TOO_FEW)
+    if comparison.low is None:
+        return comparison._replace(verdict=TOO_FEW)
+    # Its interval is about other starts now, as far as those of other sizes tell.
+    return found._replace(degrees=1, within_low=comparison.low, within_high=comparison.high)
 
 
 def _sure(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
