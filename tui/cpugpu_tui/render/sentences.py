@@ -111,7 +111,7 @@ def _one_start(run: RunState) -> str:
         return ""
     known = sum(map(covers_starts, rows))
     if not known:
-        return "Timed in one start of the process: intervals hold within it, other starts were not timed."
+        return "Timed in one start of the process: intervals hold within it only."
     rest = len(rows) - known
     others = f", those of {count_of(rest, 'row')} hold {WITHIN_START}" if rest else ""
     return f"Timed in one start of the process: {count_of(known, 'interval')} from earlier starts{others}."
