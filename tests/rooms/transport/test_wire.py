@@ -74,6 +74,7 @@ PLAN = Plan(
     ceilings=(Ceilings("cuda:1", "H200", "GPU-1", "n1", "2.11", 1, 1, {}, {}, 1.0, 1, 1.0, clock=EventClock("late")),),
 )  # fmt: skip
 CASE = PLAN.cases[0].key
+LINE = LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1)
 
 EXAMPLES: tuple[Event, ...] = (
     Hello(
@@ -115,10 +116,7 @@ EXAMPLES: tuple[Event, ...] = (
     CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
     CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
     CodeCompiled(case=CASE, device="cuda:1", elapsed_ns=2.5e9, variant="channels-last", has_kernels=False),
-    LinesProfiled(
-        case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6,
-        lines=(LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1),),
-    ),
+    LinesProfiled(case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6, lines=(LINE,)),
     CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
     EarlierTimed(case=CASE, device="cuda:1", starts=({"latency": 1e6, "device": 2e5}, {})),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
@@ -155,9 +153,9 @@ def test_no_tag_ever_changes() -> None:
     assert " ".join(sorted(WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured ClockChecked CodeCompiled "
         "CodeTraced DevicesFound EarlierTimed EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled "
-        "LinesProfiled MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced "
-        "WorkloadsLoading"
-    )
+        "LinesProfiled MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead "
+        "TensorsPlaced WorkloadsLoading"
+    )  # fmt: skip
 
 
 def test_a_line_that_an_older_agent_wrote_is_read_whatever_the_class_is_called() -> None:
