@@ -117,8 +117,8 @@ EXAMPLES: tuple[Event, ...] = (
     CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
     CodeCompiled(case=CASE, device="cuda:1", elapsed_ns=2.5e9, variant="channels-last", has_kernels=False),
     LinesProfiled(case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6, lines=(LINE,)),
-    CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
     EarlierTimed(case=CASE, device="cuda:1", starts=({"latency": 1e6, "device": 2e5}, {})),
+    CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
     TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
     CeilingsMeasured(
         ceilings=Ceilings(
@@ -142,9 +142,8 @@ EXAMPLES: tuple[Event, ...] = (
 )  # fmt: skip
 
 
-def test_every_event_has_an_example() -> None:
+def test_every_event_has_an_example() -> None:  # by name: a dataclass with slots is made twice
     assert {type(event) for event in EXAMPLES} == set(EVENTS.values())
-    # By name: a dataclass with slots is made twice.
     assert {kind.__name__ for kind in WIRE_TAGS} == {kind.__name__ for kind in Event.__subclasses__()}
 
 
@@ -153,8 +152,8 @@ def test_no_tag_ever_changes() -> None:
     assert " ".join(sorted(WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured ClockChecked CodeCompiled "
         "CodeTraced DevicesFound EarlierTimed EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled "
-        "LinesProfiled MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead "
-        "TensorsPlaced WorkloadsLoading"
+        "LinesProfiled MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced "
+        "WorkloadsLoading"
     )  # fmt: skip
 
 
