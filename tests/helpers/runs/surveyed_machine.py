@@ -20,7 +20,7 @@ from cpugpu_tui import model
 from cpugpu_tui.model import Case, Plan
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.simulation.laws import SimulatedOperation
-from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
+from cpugpu_tui.simulation.simulated_machine import PlantedWatch, SimulatedMachine, SimulatedTimer
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.timing import scheduler, time_shares
 from cpugpu_tui.timing.channel import Control
@@ -163,8 +163,12 @@ ROUND_RHO, BLOCK_NOISE = 0.3, 0.01
 START_NOISE = {True: 0.14, False: 0.10}
 """Whether a device is the CPU → standard deviation of ln(time) of a workload between starts of the process."""
 
-SET_UP_NS, PAUSE_NS = 0.14e9, 5e6
-"""Time to set up a case beside its warm-up, and between two half-rounds beside pause and discarded block, ns."""
+SET_UP_NS, PAUSE_NS = 0.12e9, {True: 1.2e6, False: 1.7e6}
+"""As recorded: time to set up a case beside warm-up and pauses, and whether a device is the CPU → time before its
+half-round beside pause and discarded blocks, ns."""
+
+SAMPLE_NS, OVERHEADS_NS = 0.3e6, 3e6
+"""As recorded: time of a kernel's sample with flush and backlog, and of the overheads of a half-round, ns."""
 
 
 def at(curve: Curve, size: float) -> float:
@@ -208,8 +212,11 @@ class _Timer(SimulatedTimer):
         before = self._logs.get(op.case.size)
         mixed = fresh if before is None else ROUND_RHO * before + math.sqrt(1 - ROUND_RHO**2) * fresh
         self._logs[op.case.size] = mixed
-        self._clock.advance(PAUSE_NS)
-        return Readiness()
+        self._clock.advance(PAUSE_NS[self.device.is_cpu])
+        if self.device.is_cpu:
+            return Readiness()
+        self._mean(op, calls)  # the clock settles
+        return Readiness(is_warm=True)
 
     def load(self, case: Case, inputs: Any) -> SimulatedOperation:
         if self._last_sweep != case.sweep:
@@ -232,10 +239,22 @@ class _Timer(SimulatedTimer):
         return {name: (self._mean(op, count, moved=True),)}
 
     def device_samples(self, op: SimulatedOperation, count: int) -> DeviceSamples:
+        self._clock.advance(count * SAMPLE_NS)
         return DeviceSamples((self._mean(op, count),))
 
     def overheads(self, op: SimulatedOperation) -> dict[str, tuple[float, ...]]:
+        self._clock.advance(0.0 if self.device.is_cpu else OVERHEADS_NS)
         return {}
+
+
+class CountedWatch(PlantedWatch):
+    """Counts the pauses."""
+
+    rests = 0
+
+    def rest(self, seconds: float) -> None:
+        self.rests += 1
+        super().rest(seconds)
 
 
 class SurveyedMachine(SimulatedMachine):
@@ -250,9 +269,12 @@ class SurveyedMachine(SimulatedMachine):
             for name in CURVES for is_cpu, sd in START_NOISE.items()
         }  # fmt: skip
         self._timers = {device.name: _Timer(device, self) for device in self.found}
+        self.watch = self.counted = CountedWatch(self.simulation, self.clock)
+        self.inputs_made = 0
 
     def make_inputs(self, case: Case) -> None:
         super().make_inputs(case)
+        self.inputs_made += 1
         self.clock.advance(SET_UP_NS)
 
 
@@ -261,6 +283,7 @@ class Surveyed(NamedTuple):
 
     state: RunState
     elapsed_s: float
+    machine: SurveyedMachine
 
 
 def surveyed(monkeypatch: pytest.MonkeyPatch, seed: int) -> Surveyed:
@@ -288,4 +311,4 @@ def timed(monkeypatch: pytest.MonkeyPatch, plan: Plan, start: int | None = None)
         for module in (scheduler, time_shares):
             patched.setattr(module, "Stopwatch", Watch)
         assert Scheduler(plan, machine, recorder, Control()).run() == "done"
-    return Surveyed(state_of(plan, recorder), machine.clock.now_ns / 1e9)
+    return Surveyed(state_of(plan, recorder), machine.clock.now_ns / 1e9, machine)

@@ -42,7 +42,7 @@ LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0
 )
 def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: float, count: int) -> None:
     timer: Any = SimpleNamespace(device=Device(device, "made up"))
-    assert DeviceRun(timer, None, 0.0, estimate_ns=estimate_ns)._device_count() == count
+    assert DeviceRun(timer, None, 0.0, estimate_ns=estimate_ns)._device_count(DEVICE_SAMPLES) == count
 
 
 # ------------------------------------------------------------------ warm-up

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.model import DEVICE, LATENCY, METRICS, SINGLE, THROUGHPUT, Calibrated, Plan, Simulation
+from cpugpu_tui.model import (
+    DEVICE,
+    END_TO_END,
+    LATENCY,
+    METRICS,
+    PAGEABLE,
+    PINNED,
+    SINGLE,
+    THROUGHPUT,
+    Calibrated,
+    Plan,
+    Search,
+    Simulation,
+)
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.channel import Control, LineEmitter
 from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, rounded
 from cpugpu_tui.timing.scheduler import Scheduler
-from cpugpu_tui.timing.timers import DeviceSamples
+from cpugpu_tui.timing.timers import DeviceSamples, Readiness
 
 
 def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for() -> None:
@@ -50,6 +64,52 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
     assert with_device[0], "at least once, at once"
     assert 2 <= sum(with_device) < 20
     assert run._extras_ns <= EXTRAS_SHARE * run._latency_ns + 100e6
+
+
+def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight() -> None:
+    plan, recorder = plan_of(64, 1024, metrics=(LATENCY, DEVICE, END_TO_END), max_rounds=40), Recorder()
+    plan = replace(plan, search=Search())
+    machine = SpiedMachine(plan, recorder)
+    timer = machine.timer("cuda:0")
+    run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=40, blocks=3, rounds=20, max_rounds=20,
+                    estimate_ns=5e4)  # fmt: skip
+    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 13)]
+    for metric, rounds in {LATENCY: 12, PAGEABLE: 12, DEVICE: 8, SINGLE: 8}.items():
+        assert sum(metric in samples for samples in taken) == rounds, metric
+
+
+@pytest.mark.parametrize(("is_search", "is_warm", "blocks"), [(True, True, 0), (True, False, 1), (False, True, 1)])
+def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(
+    is_search: bool, is_warm: bool, blocks: int
+) -> None:
+    plan = replace(plan_of(64), search=Search() if is_search else None)
+    machine, called = SimulatedMachine(plan), []
+    timer: Any = machine.timer("cuda:0")
+    operation = timer.load(plan.cases[0], None)
+    timer.latency_block = lambda *args: called.append(args) or 1.0
+    DeviceRun(timer, operation, 1e5).run_discarded_block(Readiness(is_warm=is_warm), plan)
+    assert len(called) == blocks
+
+
+def test_copies_of_large_cases_get_rounds_enough_for_an_interval() -> None:
+    """A copy of 80 ms beside calls of 0.1 ms was timed once, and the crossover with copies stayed open."""
+    plan, recorder = plan_of(64, 1024, metrics=(LATENCY, END_TO_END), max_rounds=40), Recorder()
+    plan = replace(plan, search=Search(), budget_s=2.0)
+    machine = SpiedMachine(plan, recorder)
+    timer: Any = machine.timer("cuda:0")
+    counts = []
+
+    def copied(op: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
+        counts.append(count)
+        machine.clock.advance(80e6 * count)
+        return {PINNED if pinned else PAGEABLE: (80e6,) * count}
+
+    timer.end_to_end = copied
+    run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=20, blocks=3, rounds=6, max_rounds=20,
+                    estimate_ns=1e5)  # fmt: skip
+    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 13)]
+    assert sum(PAGEABLE in samples for samples in taken) == 8
+    assert max(counts[2:]) == 1, "one call a round once they are known to be long"
 
 
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:

@@ -11,7 +11,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.crossover import Crossover, SweepPoint, changes_of, crossover
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.render.verdicts import OPEN_MARKS, row_marks
-from cpugpu_tui.report.report import report
+from cpugpu_tui.report.report import report, sweep_in
 from cpugpu_tui.report.segments import NONE_TIMED
 
 SEEDS = (1, 2)
@@ -43,8 +43,7 @@ def ratios(surveys: list[Surveyed], *, moved: bool) -> list[float]:
 def test_the_brackets_of_a_survey_are_narrow(surveys: list[Surveyed]) -> None:
     resident, copied = ratios(surveys, moved=False), ratios(surveys, moved=True)
     assert len(resident) >= 13 * len(SEEDS)
-    assert percentile(resident, 50) <= 1.8
-    assert percentile(resident, 75) <= 2.4
+    assert sum(each <= 1.7 for each in resident) >= 0.7 * len(resident)
     assert percentile(copied, 50) <= 2.5
     assert all(270 <= survey.elapsed_s <= 280.5 for survey in surveys), "the time is used, and no more"
 
@@ -68,14 +67,24 @@ def test_plateau_step_and_several_changes_are_found(surveys: list[Surveyed]) -> 
     assert any(len(changes_of(found_in(survey, moved=False)["solve"].points)) == 3 for survey in surveys)
 
 
+def test_inputs_are_made_once_a_size_and_pauses_are_before_timed_calls_only(surveys: list[Surveyed]) -> None:
+    """Half of a recorded survey of an H200 was set-up and pauses."""
+    for survey in surveys:
+        rows = survey.state.rows.values()
+        rounds = sum(len(row.cpu.round_ns) for row in rows if row.cpu is not None)
+        assert survey.machine.inputs_made == len(rows)
+        assert survey.machine.counted.rests == rounds + 2 * len(rows), "first call, warm-up, and each half-round"
+
+
 def test_each_row_without_a_winner_says_why(surveys: list[Surveyed]) -> None:
     for survey in surveys:
         reasons: dict[str, int] = {}
         for row in survey.state.rows.values():
             given = OPEN_MARKS & {*row_marks(survey.state, row)}
             if row.status == "ok" and row.comparison is not None and row.comparison.faster is None:
-                rounds = row.comparison.rounds
-                assert given or rounds < 6, row.case
+                size = sweep_in(survey.state, row.case.sweep).resident.at(row)
+                assert size is not None
+                assert size.reason, row.case
             for mark in given:
                 reasons[mark] = reasons.get(mark, 0) + 1
         assert reasons["too-close"] > reasons.get("not-converged", 0)

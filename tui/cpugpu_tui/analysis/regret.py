@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,15 +15,16 @@ NARROW = 1.1
 MOST_MEAN, LEAST_ANSWERED = 0.02, 0.95
 """Limits of a file: mean regret, and share of the sizes that it answers."""
 
-MOST_OF_ONE, MOST_AT_SIZE = 0.05, 0.20
-"""Limits of one threshold: lower bounds of its mean regret, and of that at one size."""
+MOST_OF_ONE = 0.05
+"""Limit of the lower bound of the mean regret of one threshold."""
 
 
-def held_out(threshold: Threshold) -> list[int]:
-    """Return sizes to verify: the middle of each gap between timed sizes in which the file answers."""
+def held_out(threshold: Threshold) -> dict[int, float]:
+    """Return sizes to verify: the middle of each gap between timed sizes in which the file answers, with its width."""
     gaps = (gap for gap in pairwise(threshold.timed) if gap[1] > gap[0] * NARROW)
-    middles = (round(math.sqrt(low * high)) for low, high in gaps)
-    return [size for size in middles if size not in threshold.timed and chosen(threshold, size) is not None]
+    middles = {round(math.sqrt(low * high)): math.log(high / low) for low, high in gaps}
+    known = {*threshold.timed}
+    return {size: width for size, width in middles.items() if size not in known and chosen(threshold, size) is not None}
 
 
 def chosen(threshold: Threshold, size: int) -> str | None:
@@ -51,6 +53,8 @@ class Choice(NamedTuple):
     low: float
     high: float
     """Ends of its interval."""
+    width: float
+    """Width of the gap that it stands for, in ln(size)."""
 
     @property
     def regret(self) -> float:
@@ -76,8 +80,8 @@ class Regret(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Mean regret."""
-        return math.fsum(choice.regret for choice in self.choices) / max(1, len(self.choices))
+        """Mean regret over the range, on a logarithmic axis."""
+        return self._mean([choice.regret for choice in self.choices])
 
     @property
     def worst(self) -> Choice | None:
@@ -87,9 +91,14 @@ class Regret(NamedTuple):
     @property
     def least(self) -> float:
         """Lower bound of the mean regret."""
-        return math.fsum(choice.least for choice in self.choices) / max(1, len(self.choices))
+        return self._mean([choice.least for choice in self.choices])
 
     @property
     def is_failed(self) -> bool:
-        """Whether one threshold certainly exceeds its limits."""
-        return self.least > MOST_OF_ONE or any(choice.least > MOST_AT_SIZE for choice in self.choices)
+        """Whether one threshold certainly exceeds its limit."""
+        return self.least > MOST_OF_ONE
+
+    def _mean(self, values: Sequence[float]) -> float:
+        total = math.fsum(choice.width for choice in self.choices)
+        each = zip(values, self.choices, strict=True)
+        return math.fsum(value * choice.width for value, choice in each) / total if total else 0.0

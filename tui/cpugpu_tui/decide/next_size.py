@@ -15,14 +15,17 @@ MOST_GRID = 13
 WIDEST_GAP = 2.5
 """Largest ratio of two neighbouring sizes of a full grid: nothing is known of the sizes in a wider gap (method.md)."""
 
+MOST_COST = 0.1
+"""Largest upper bound of the cost of a wrong choice at a size without a winner inside a segment."""
+
 NEAR_END = 1.4
 """A grid size within this factor of an end of the axis is left out."""
 
 LEAST_GAP = 1.02
 """Smallest ratio between two sizes: times then differ by about 4 %, twice the margin of a tie."""
 
-REACH = 0.09
-"""ln(speedup) at which a size is expected to be decided: rounds on an H200 vary by 12 %, and sixty of them leave an
+REACH = 0.12
+"""ln(speedup) at which a size is expected to be decided: rounds on an H200 vary by 12 %, and forty of them leave an
 interval of about this half-width. New sizes lie where the slope of the curve reaches it, or the half-width at an end
 of the bracket if that is less."""
 
@@ -41,6 +44,10 @@ CHECKED_GAP = 2.0
 FUTILE_ROUNDS, FUTILE = 9, 0.8
 """From so many rounds on, a size is given up if the interval expected at its last round would still hold 1, with this
 factor of caution."""
+
+FULL_ROUNDS = 36
+"""Rounds after which a full search takes a size that is cheap for one device only. Neighbours that are cheap for
+different devices name none between them."""
 
 HOPELESS = 20.0
 """After this speedup at two sizes in a row, larger sizes are not timed on the CPU (method.md, "Crossover")."""
@@ -143,6 +150,19 @@ def is_clear(comparison: Comparison | None) -> bool:
     if comparison is None or comparison.verdict == TOO_FEW or comparison.plus_minus is None:
         return False
     return comparison.verdict in (CPU_WINS, GPU_WINS) or comparison.plus_minus <= NARROW
+
+
+def is_settled(comparison: Comparison | None, most_rounds: int, *, full: bool) -> bool:
+    """Whether a size needs no more rounds: it has a winner, or more rounds are futile.
+
+    In a `full` search without a winner, either device costs at most `MOST_COST` more, or one after `FULL_ROUNDS`.
+    """
+    if is_clear(comparison) or comparison is None or comparison.low is None or comparison.high is None:
+        return is_clear(comparison)
+    if full:
+        costs = sorted((comparison.high, 1 / comparison.low))
+        return costs[comparison.rounds < FULL_ROUNDS] <= 1 + MOST_COST
+    return is_futile(comparison, most_rounds)
 
 
 def is_futile(comparison: Comparison | None, most_rounds: int) -> bool:

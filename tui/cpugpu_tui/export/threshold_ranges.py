@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from cpugpu_tui.decide.next_size import WIDEST_GAP
+from cpugpu_tui.decide.next_size import MOST_COST, WIDEST_GAP
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.segments import CPU as CPU_WINS
 from cpugpu_tui.report.segments import GPU as GPU_WINS
-from cpugpu_tui.report.segments import MOST_COST, UNKNOWN, Size
+from cpugpu_tui.report.segments import UNKNOWN, Size
 from cpugpu_tui.thresholds import CPU, GPU, Part, Span
 
 DEVICES = {CPU_WINS: CPU, GPU_WINS: GPU}

@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.decide.crossover import Change
-from cpugpu_tui.decide.next_size import WIDEST_GAP
+from cpugpu_tui.decide.next_size import MOST_COST, WIDEST_GAP
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison
 
 CPU, GPU, EQUAL, UNDECIDED, NOT_TIMED = CPU_WINS, GPU_WINS, "equal", "undecided", "not timed"
@@ -33,9 +33,6 @@ PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
 
 UNKNOWN = frozenset({PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED})
 """Reasons that do not split a segment: the size counts as if it had never been planned."""
-
-MOST_COST = 0.1
-"""Largest upper bound of the cost of a wrong choice at a size without a winner inside a segment."""
 
 
 class Size(NamedTuple):

@@ -8,12 +8,12 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.interval import Correlation, Pool
-from cpugpu_tui.decide.next_size import is_clear, is_futile
+from cpugpu_tui.decide.next_size import is_clear, is_futile, is_settled
 from cpugpu_tui.decide.verdict import Comparison, case_correlation, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, compare_runs, core_waits, open_mark
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
-from cpugpu_tui.timing.host_watch import READING_S, is_starved
+from cpugpu_tui.timing.host_watch import READING_S, UNTIMED, is_starved
 from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Timer, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.timing.warm_up import (
@@ -214,14 +214,13 @@ class CaseRun:
             )
         )  # fmt: skip
         self._emit.flush()
-        if any(each.is_cpu for each in self._devices if each.name == device):
+        if phase not in UNTIMED and any(each.is_cpu for each in self._devices if each.name == device):
             self._machine.watch.rest(READING_S)
 
     def _warm_up(self, run: DeviceRun, *, first_case: bool) -> None:
         budget_ns, watch = self._plan.budget_ns, self._machine.watch
         self._announce("warm-up", run.name, run.first_ns)
         later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
-        least_ns = FIRST_WARMUP_NS if first_case else later_ns
         if budget_ns < run.first_ns < LONGEST_REPEATED_FIRST_CALL_NS:
             before = Meter.read(self._machine.watcher(run.name))
             watch.begin(run.timer.device)
@@ -235,7 +234,7 @@ class CaseRun:
             watch.begin(run.timer.device)
             run.estimate_ns, stable = warm_up(
                 lambda calls: run.timer.latency_block(run.operation, calls),
-                self._plan.blocks, least_ns, cap_ns, self._control,
+                self._plan.blocks, FIRST_WARMUP_NS if first_case else later_ns, cap_ns, self._control,
             )  # fmt: skip
             run.is_estimate_poor = is_starved(watch.end().waited)
         run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)
@@ -333,7 +332,8 @@ class CaseRun:
         found = [*self.comparisons.values(), *self.moved_comparisons.values()]
         self._is_futile = any(is_futile(each, self._plan.max_rounds) for each in found)
         is_each = len(self.comparisons) == len(self.runs) - 1  # a GPU may have no round in common with the CPU
-        return is_each and all(is_clear(each) or is_futile(each, self._plan.max_rounds) for each in found)
+        full = self._plan.search.full
+        return is_each and all(is_settled(each, self._plan.max_rounds, full=full) for each in found)
 
     @property
     def is_compared(self) -> bool:
@@ -357,7 +357,7 @@ class CaseRun:
     def _half_round(self, run: DeviceRun) -> model.DeviceSampled:
         readiness = Readiness() if run.is_timed_once else run.timer.ready(run.operation, run.calls)
         if not run.is_timed_once:
-            run.run_discarded_block()
+            run.run_discarded_block(readiness, self._plan)
         # A case that is timed once was timed in the first call or in warm-up.
         watcher = None if run.is_timed_once else self._machine.watcher(run.name)
         before = None if watcher is None else watcher.edge()

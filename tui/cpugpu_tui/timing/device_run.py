@@ -13,7 +13,7 @@ from cpugpu_tui.decide.verdict import Comparison, compare
 from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved
-from cpugpu_tui.timing.timers import Timer, Watch
+from cpugpu_tui.timing.timers import Readiness, Timer, Watch
 from cpugpu_tui.timing.warm_up import block_calls
 
 Samples = dict[str, tuple[float, ...]]
@@ -23,6 +23,9 @@ LONGEST_DISCARDED_BLOCK_NS = 100e6
 
 DEVICE_SAMPLES = 20
 """Samples of kernel time per GPU half-round, for operations up to 0.5 ms."""
+
+SEARCH_DEVICE_SAMPLES = 8
+"""The same in a search: each takes 0.3 ms with flush and backlog, and its verdicts do not rest on them."""
 
 DEVICE_SAMPLES_NS = 10e6
 """Time limit for these samples with longer operations."""
@@ -43,7 +46,12 @@ MOVES = 3
 """Calls with copies per half-round and kind of memory."""
 
 OVERHEAD_ROUNDS = 8
-"""Rounds in which overheads are measured. They do not affect the verdict, and copies of large cases are slow."""
+"""Rounds in which overheads are measured, and in a search all that does not affect its verdicts (single calls, kernel
+times): in a recorded survey of an H200 that was half of the GPU's time from the ninth round on."""
+
+MOVED_ROUNDS = 8
+"""Rounds of a search with copies, whatever they take within the budget: a crossover with copies needs them. Copies of
+large cases take so much longer than the call that the limit below left them one or two rounds, and no winner."""
 
 EXTRAS_SHARE = 3.0
 """Limit on the time of all other metrics, as a multiple of the time for latency, which decides the verdict."""
@@ -99,8 +107,13 @@ class DeviceRun:
             return True
         return had >= self.rounds and self.spent_ns * (had + 1) / max(had, 1) > budget_ns
 
-    def run_discarded_block(self) -> None:
-        """Run one block without recording it: the first calls after another operation are up to 4× slower."""
+    def run_discarded_block(self, readiness: Readiness, plan: model.Plan) -> None:
+        """Run one block without recording it: the first calls after another operation are up to 4× slower.
+
+        A search does not repeat the one in which a GPU's clock settled: it was 2 of the 22 ms of a half-round.
+        """
+        if readiness.is_warm and plan.search is not None:
+            return
         if self.estimate_ns * self.calls <= LONGEST_DISCARDED_BLOCK_NS:
             self.timer.latency_block(self.operation, self.calls)
 
@@ -114,12 +127,14 @@ class DeviceRun:
         watch.begin(timer.device)
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
         samples: Samples = {model.LATENCY: blocks}
-        samples |= self._singles(plan)
+        is_first = plan.search is None or len(self.round_ns) < OVERHEAD_ROUNDS
+        samples |= self._singles(plan) if is_first else {}
         seen = watch.end()
         marks, self.waited = seen.marks, seen.waited
         latency_done_ns = timer.clock_ns()
         self.round_ns[round_index] = median(blocks)
-        if self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
+        is_owed = plan.search is not None and len(self.moved_ns) < MOVED_ROUNDS and self.spent_ns < plan.budget_ns
+        if is_owed or self._extras_ns <= EXTRAS_SHARE * self._latency_ns:
             watch.begin(timer.device)
             extras, more_marks = self._extras(plan)
             self.waited = more_starved(self.waited, watch.end().waited)
@@ -156,25 +171,28 @@ class DeviceRun:
             taken = [timer.throughput_block(operation, self.calls) for _ in range(THROUGHPUT_BLOCKS)]
             samples |= rounded(model.THROUGHPUT, taken)
         # A search takes kernel times only on GPUs: on the CPU, flushes of 25 ms each would be half of its time.
-        if model.DEVICE in plan.metrics and not (plan.search is not None and timer.device.is_cpu):
-            found = timer.device_samples(operation, self._device_count())
+        is_search, is_first = plan.search is not None, len(self.round_ns) <= OVERHEAD_ROUNDS
+        if model.DEVICE in plan.metrics and not (is_search and (timer.device.is_cpu or not is_first)):
+            found = timer.device_samples(
+                operation, self._device_count(SEARCH_DEVICE_SAMPLES if is_search else DEVICE_SAMPLES)
+            )
             marks = found.marks
             samples |= rounded(model.DEVICE, found.elapsed_ns)
         if model.END_TO_END in plan.metrics:
-            count = self._count(MOVES, SINGLES_NS)
+            count = self._count(MOVES, SINGLES_NS, max(self.moved_ns.values(), default=0.0))
             for pinned in (False, True):
                 samples |= timer.end_to_end(operation, count, pinned=pinned)
         # Last, because copying the result needs the host buffer of the calls with copies.
-        if model.DEVICE in plan.metrics and len(self.round_ns) <= OVERHEAD_ROUNDS:
+        if model.DEVICE in plan.metrics and is_first:
             samples |= timer.overheads(operation)
         return samples, marks
 
-    def _count(self, most: int, limit_ns: float) -> int:
-        return int(min(most, max(1.0, limit_ns / max(self.estimate_ns, 1.0))))
+    def _count(self, most: int, limit_ns: float, known_ns: float = 0.0) -> int:
+        return int(min(most, max(1.0, limit_ns / max(self.estimate_ns, known_ns, 1.0))))
 
-    def _device_count(self) -> int:
+    def _device_count(self, most: int) -> int:
         """Return the number of kernel time samples; one on the CPU, where each flush takes up to 25 ms."""
-        return 1 if self.timer.device.is_cpu else self._count(DEVICE_SAMPLES, DEVICE_SAMPLES_NS)
+        return 1 if self.timer.device.is_cpu else self._count(most, DEVICE_SAMPLES_NS)
 
 
 def compare_runs(runs: Sequence[DeviceRun], others: Correlation) -> tuple[dict[str, Comparison], dict[str, Comparison]]:

@@ -107,6 +107,9 @@ READING_S = 0.005
 """Pause after an event was written, seconds, because its reader needs a core. In 18 runs of `quick` on an idle two-core
 machine, the number of repeated half-rounds was 77 without it, 36 with 2 ms, 21 with 5 ms, 33 with 20 ms."""
 
+UNTIMED = ("inputs", "check")
+"""Phases without such a pause: nothing is timed in them, so the reader may have a core."""
+
 
 @dataclass
 class CoreLack:

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from cpugpu_tui.decide.crossover import SweepPoint, changes_of, judged
 from cpugpu_tui.decide.next_size import WORTH, is_hopeless, next_size, size_above
-from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.decide.verdict import SURE_RATIO, Comparison
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
-PATIENCE = 12
-"""Rounds of an undecided size after which the search adds the next size; the undecided one continues meanwhile."""
+PATIENCE, SURVEY_PATIENCE = 12, 36
+"""Rounds of an undecided size after which a search, or a survey, adds the next size. The undecided one continues
+meanwhile. With 12, the share of a workload ended before its sizes were decided."""
 
 END_ROUNDS = 12
 """Least rounds of the ends of a bracket. Five in a row may fall into one burst of another process: on a shared host
@@ -100,15 +101,29 @@ class SizeSearch:
 
     def keeps(self, case_run: CaseRun) -> bool:
         """Return whether a finished case gets further rounds, because it is an end of a bracket or inside one."""
-        is_settled = case_run.is_starved or case_run.is_exhausted or case_run.rounds_complete >= END_ROUNDS
-        if is_settled or not case_run.is_compared:
+        if case_run.is_starved or case_run.is_exhausted or not case_run.is_compared:
             return False
+        if case_run.rounds_complete >= END_ROUNDS:
+            return case_run.rounds_complete < SURVEY_PATIENCE and self._is_unsure_end(case_run)
+        found = (*case_run.comparisons.values(), *case_run.moved_comparisons.values())
+        if self._search.full and any(1 / SURE_RATIO < each.speedup < SURE_RATIO for each in found):
+            return True  # a few rounds may all lie in one mode of the machine
         sweep = self._sweeps[case_run.case.sweep]
         return any(
             self._brackets(self._points(sweep, gpu, moved=moved), case_run.case.size)
             for gpu in self._gpus
             for moved in (False, True)
         )
+
+    def _is_unsure_end(self, case_run: CaseRun) -> bool:
+        """Return whether an end of a survey's axis has a winner that a sweep of all its sizes could not name.
+
+        Each further size asks more of it. Of simulated surveys every second one lost the CPU of `attention`, 1.6 times
+        faster at 16 tokens in 12 rounds, when 25 sizes were timed, and the crossover with it.
+        """
+        tried, found = self._sweeps[case_run.case.sweep].tried, case_run.comparisons.values()
+        is_end = self._search.is_survey and case_run.case.size in (min(tried), max(tried))
+        return is_end and any(each.faster != each.shared(self._search.most_cases).faster for each in found)
 
     def is_wide(self, case_run: CaseRun) -> bool:
         """Return whether a finished case has a wide interval that further rounds may narrow."""
@@ -166,7 +181,8 @@ class SizeSearch:
         """Return whether further rounds of a case may decide the next size."""
         if case_run.is_over or case_run.done or not case_run.is_compared:
             return False
-        return not (case_run.rounds_complete >= PATIENCE or case_run.is_clear)
+        patience = SURVEY_PATIENCE if self._search.is_survey else PATIENCE
+        return not (case_run.rounds_complete >= patience or case_run.is_clear)
 
     def _next_size(self, sweep: _Tried, worth: float) -> int | None:
         tried, search = sweep.tried, self._search

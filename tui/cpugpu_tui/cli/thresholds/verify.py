@@ -57,7 +57,7 @@ def verify(
     The regret is the time of the chosen device, divided by the time of the faster one, minus 1. The file does not
     contain your code: give it again, after the name of the file.
 
-    A threshold fails if its mean regret is certainly above 5 %, or that at one size above 20 %: the lower bounds count.
+    A threshold fails if the lower bound of its mean regret is above 5 %. The mean is over its range, by logarithm.
 
     Exit code: 0 passed (no threshold failed, mean regret at most 2 %, and 95 % of the range answered, not counting
     brackets within a factor of 1.1), 3 not passed or a case failed, 4 no GPU or another machine.
@@ -114,9 +114,10 @@ def _failure(threshold: Threshold, found: Regret) -> str:
     worst = found.worst
     assert worst is not None
     share = f"{worst.regret:.0%} (at least {worst.least:.0%})".replace("%", " %")
+    mean = f"{found.mean:.1%} (at least {found.least:.1%})".replace("%", " %")
     where = {"": "the slower device", "cpu": "the CPU"}.get(worst.device, "the GPU")
     return (
-        f"{named(threshold)} failed: at {worst.size:,} {where} takes {share} longer than the other device. "
+        f"{named(threshold)} failed: its mean regret is {mean}. At {worst.size:,} {where} takes {share} longer. "
         f"Measure it again on an idle machine: `cpugpu-tui thresholds make {threshold.operation} --add`."
     )
 
@@ -185,16 +186,16 @@ def _plan(
 
 def _regret(each: Threshold, rows: Sequence[Row]) -> Regret:
     """Return what the choices of a threshold cost at the sizes that were timed on both devices."""
-    from cpugpu_tui.analysis.regret import Choice, Regret, answered, chosen
+    from cpugpu_tui.analysis.regret import Choice, Regret, answered, chosen, held_out
     from cpugpu_tui.export.thresholds import RESIDENCE
     from cpugpu_tui.report.conditions import condition_of
 
-    choices = []
+    choices, widths = [], held_out(each)
     for size in condition_of(RESIDENCE[each.resident], rows).timed:
         device, found = chosen(each, size.size), size.comparison
         if device is not None and found is not None:
             low, high = (found.low, found.high) if found.low and found.high else (1.0, 1.0)  # without an interval
-            choices.append(Choice(size.size, device, found.speedup, low, high))
+            choices.append(Choice(size.size, device, found.speedup, low, high, widths[size.size]))
     return Regret(tuple(choices), answered(each))
 
 

@@ -77,6 +77,8 @@ class Readiness:
 
     sm_clock_mhz: float | None = None
     marks: tuple[str, ...] = ()
+    is_warm: bool = False
+    """Whether a block of the operation has run since another one used the device."""
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class CudaTimer:
         if self._clock is None:
             return Readiness(marks=marks)
         state = self._clock.settle(lambda: self.latency_block(op, calls))
-        return Readiness(state.sm_clock_mhz, marks + state.marks)
+        return Readiness(state.sm_clock_mhz, marks + state.marks, is_warm=True)
 
     def latency_block(self, op: Operation, calls: int) -> float:
         """Return the mean wall time of `calls` calls, each followed by a synchronise, ns per call."""

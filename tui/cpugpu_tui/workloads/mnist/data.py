@@ -232,5 +232,19 @@ def load(setting: Setting) -> Digits:
     return Digits(*_scaled(*train, train_count), *_scaled(*test, test_count))
 
 
+def batch(setting: Setting, count: int, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the images of a batch, float32 [count, 784], and their labels, chosen at random or generated.
+
+    To generate the whole data set took 6 s of a survey of an H200, which needs 4,096 images at most.
+    """
+    import torch
+
+    if setting.mnist is None:
+        return _scaled(*draw(count, generator), count)
+    digits = load(setting)
+    chosen = torch.randint(0, len(digits.train_labels), (count,), generator=generator)
+    return digits.train_images[chosen], digits.train_labels[chosen]
+
+
 def _scaled(images: torch.Tensor, labels: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
     return images[:count].reshape(-1, 784).float().div_(255), labels[:count]

@@ -56,13 +56,10 @@ class Mlp(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return images [batch, 784] in 0..1, labels, then weight and bias of each layer, drawn as in torch.nn."""
-        import torch
 
         batch, *widths = self.layout(n)
-        digits = data.load(self.setting)
-        chosen = torch.randint(0, len(digits.train_labels), (batch,), generator=generator)
-        weights = layers(dtype, generator, *widths)
-        return digits.train_images[chosen].to(dtype), digits.train_labels[chosen], *weights
+        images, labels = data.batch(self.setting, batch, generator)
+        return images.to(dtype), labels, *layers(dtype, generator, *widths)
 
     def place(self, variant: str, inputs: tuple[torch.Tensor, ...], device: str) -> tuple[Any, ...]:
         """Return the network on the device, and the batch in the memory from which the variant reads it."""
