@@ -1,17 +1,16 @@
-"""What tells saved runs apart in a list: the answer of each in a few words, and its change against the run before."""
+"""What tells saved runs apart in a list: the answer of each in a few words."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.answer import decided_points, is_wide
 from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
 from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
 from cpugpu_tui.model import place
-from cpugpu_tui.model.quantities import factor, percent, size_text, time_text
+from cpugpu_tui.model.quantities import factor, size_text, time_text
 from cpugpu_tui.render.crossover_words import place_text
 
 if TYPE_CHECKING:
@@ -31,24 +30,6 @@ class Outcome:
     """`GPU from ≈ 205`, `CPU 3.1× at 64`, `CPU 4.1 ms at 2,048`; of several workloads `GPU wins 18 of 20`; or empty."""
     sweeps: int = 0
     """Number of sweeps if the answer is only that of the first one with a winner."""
-    before: int | None = None
-    """Number of the run before: same name, same machine, a case in common."""
-    changes: Mapping[str, float] = field(default_factory=dict)
-    """`CPU`, `GPU` → time in this run / time in the run before: geometric mean over the cases in common."""
-
-    @property
-    def widest(self) -> str:
-        """The change that is farthest from 1: `GPU +3.1 %`; empty without one."""
-        if not self.changes:
-            return ""
-        name = max(self.changes, key=lambda each: abs(math.log(self.changes[each])))
-        return f"{name} {change_text(self.changes[name])}"
-
-
-def change_text(ratio: float) -> str:
-    """Return a change of time: `+3.1 %`, `-12 %`, `25.0×`."""
-    sign = "+" if ratio >= 1 else "-"
-    return f"{sign}{percent(abs(ratio - 1))} %" if ratio < 10 else factor(ratio)
 
 
 def affordable(runs: Sequence[RunSummary]) -> Sequence[RunSummary]:
@@ -63,13 +44,11 @@ def affordable(runs: Sequence[RunSummary]) -> Sequence[RunSummary]:
 
 def outcomes(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
     """Return the outcomes of these runs, by number."""
-    before = store.runs_before(runs)
-    numbers = {run.number for run in runs} | {number for number in before.values() if number is not None}
-    times = store.round_times(sorted(numbers))
-    return {run.number: outcome_of(times[run.number], before[run.number], times) for run in runs}
+    times = store.round_times(sorted(run.number for run in runs))
+    return {run.number: outcome_of(times[run.number]) for run in runs}
 
 
-def outcome_of(mine: RoundTimes, before: int | None, times: Mapping[int, RoundTimes]) -> Outcome:
+def outcome_of(mine: RoundTimes) -> Outcome:
     """Return the outcome of a run with these times."""
     sweeps: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Mapping[int, float]]]]] = {}
     for key, devices in mine.items():
@@ -79,12 +58,11 @@ def outcome_of(mine: RoundTimes, before: int | None, times: Mapping[int, RoundTi
     told = {sweep: text for sweep, cases in sweeps.items() if (text := _answer(found[sweep], cases))}
     decided = (text for sweep, text in told.items() if (each := found[sweep]) is None or decided_points(each))
     first = next(decided, next(iter(told.values()), ""))
-    changes = _changes(times[before], mine) if before is not None else {}
     if len({name.partition("/")[0] for name, _, _ in sweeps}) > 1:
         compared = [each for each in found.values() if each is not None]
         wins = sum(any(point.comparison.winner == GPU_WINS for point in each.points) for each in compared)
-        return Outcome(f"GPU wins {wins} of {len(compared)}" if compared else first, before=before, changes=changes)
-    return Outcome(first, len(sweeps), before, changes)
+        return Outcome(f"GPU wins {wins} of {len(compared)}" if compared else first)
+    return Outcome(first, len(sweeps))
 
 
 def _crossover_of(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> Crossover | None:
@@ -130,13 +108,3 @@ def _only_time(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -
 def _gpu(devices: Iterable[str]) -> str | None:
     """Return the GPU with the lowest number."""
     return min((name for name in devices if name != "cpu"), key=place, default=None)
-
-
-def _changes(base: RoundTimes, new: RoundTimes) -> dict[str, float]:
-    logs: dict[str, list[float]] = {}
-    for key in base.keys() & new.keys():
-        for name in ("cpu", _gpu(new[key])):
-            before, after = (typical_ns(side[key].get(name or "", {})) for side in (base, new))
-            if before and after:
-                logs.setdefault("CPU" if name == "cpu" else "GPU", []).append(math.log(after) - math.log(before))
-    return {name: math.exp(sum(values) / len(values)) for name, values in logs.items()}

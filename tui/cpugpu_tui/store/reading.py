@@ -71,17 +71,6 @@ _LATENCIES = """
         AND measurement.start = 0
 """
 
-_EARLIER = """
-    SELECT number FROM run AS earlier WHERE number < ? AND number >= ? AND name = ? AND simulated = ?
-        AND machine_id IS (SELECT machine_id FROM run WHERE number = ?)
-        AND EXISTS (SELECT 1 FROM case_result AS mine JOIN case_result AS theirs USING (case_key)
-            WHERE mine.run_number = ? AND theirs.run_number = earlier.number
-                AND (mine.status, theirs.status) = ('ok', 'ok'))
-    ORDER BY number DESC LIMIT 1
-"""
-MOST_EARLIER = 500
-"""Runs among which the one before is searched."""
-
 MOST_CALLS = 20_000
 """No older run is read after this many calls: ten runs of 1,000 cases are enough, and take 0.1 s to read."""
 
@@ -238,19 +227,6 @@ class Reading(Connected):
         """Return the latencies of these runs, by number."""
         with self._reading() as connection:
             return {number: _round_times(connection, number) for number in runs}
-
-    def runs_before(self, runs: Iterable[RunSummary]) -> dict[int, int | None]:
-        """Return the number of each run → that of the last run before it that can be compared with it.
-
-        Such a run has the same name, the same machine and a finished case in common.
-        """
-        found: dict[int, int | None] = {}
-        with self._reading() as connection:
-            for run in runs:
-                values = (run.number, run.number - MOST_EARLIER, run.name, run.simulated, run.number, run.number)
-                earlier = connection.execute(_EARLIER, values).fetchone()
-                found[run.number] = None if earlier is None else int(earlier[0])
-        return found
 
     def earlier_starts(self, run_id: str) -> list[model.EarlierTimed]:
         """Return the times of a run's finished cases in earlier starts of the same work on the same machine."""

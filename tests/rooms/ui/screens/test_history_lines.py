@@ -32,7 +32,7 @@ RUN = RunSummary(
     devices=("Xeon 8480", "NVIDIA H200"), simulated=False, tags=("nightly",), baselines=("main",), machine="node1",
     gpus=("NVIDIA H200",), dtypes=("bfloat16",), sizes=(64, 2048),
 )  # fmt: skip
-OUTCOME = Outcome("GPU from ≈ 148", 1, 9_999, {"CPU": 0.954, "GPU": 1.012})
+OUTCOME = Outcome("GPU from ≈ 148", 1)
 
 
 def test_a_line_can_be_made_for_a_terminal_of_any_width() -> None:
@@ -47,11 +47,11 @@ def test_a_line_fits_every_width_and_tells_number_dtype_and_answer(width: int) -
     head = plain(heads(width))
     assert cell_len(line) <= width
     assert cell_len(head) <= width
-    for told in ("▸*", "10000", "bf16", "GPU from ≈ 148", *(["CPU -4.6 %"] if width >= 54 else [])):
+    for told in ("▸*", "10000", "bf16", "GPU from ≈ 148"):
         assert told in line
     assert line.index("GPU from") == head.index("answer")
     below = "\n".join(map(plain, about(RUN, OUTCOME, width, UNICODE, NOW_NS)))
-    for told in ("CPU -4.6 %", "64", "baseline main", "H200"):
+    for told in ("64", "baseline main", "H200"):
         assert told in below or told in line
     assert all(cell_len(each) <= width for each in below.splitlines())
 
@@ -62,7 +62,7 @@ def test_lines_of_narrow_and_wide_terminals(words: GoldenWords) -> None:
         words(plain(run_line(RUN, OUTCOME, width, UNICODE, NOW_NS, chosen=False, marked=True)).rstrip())
 
 
-async def test_a_list_tells_dtype_sizes_answer_and_change_and_is_filtered_by_them(store: Store) -> None:
+async def test_a_list_tells_dtype_sizes_and_answer_and_is_filtered_by_them(store: Store) -> None:
     store.import_run(stream("a"))
     store.import_run(stream("b"))
     store.import_run(stream("c", build_plan(PlanRequest(("matmul",), sizes="64,128", dtype="bf16"))))
@@ -71,8 +71,7 @@ async def test_a_list_tells_dtype_sizes_answer_and_change_and_is_filtered_by_the
         await settled(pilot, lambda: "GPU" in listed(pilot)[1])
         assert "bf16 64-128" in listed(pilot)[0]
         assert "f32 64-1,024" in listed(pilot)[1]
-        assert "+0.0 %" in listed(pilot)[1]
-        assert "%" not in listed(pilot)[2]
+        assert not any("%" in line for line in listed(pilot))  # one run against one has no interval
         await pilot.press("slash", *"dtype:bf16")
         assert [line.split()[1] for line in listed(pilot)] == ["3"]
         await pilot.press("ctrl+u", *"gpu:h200 n>1000")

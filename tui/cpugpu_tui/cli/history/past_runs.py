@@ -96,13 +96,13 @@ def _file_and_name(text: str) -> tuple[Path | None, str]:
 
 
 def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | None = None) -> Table:
-    """Return a table with one row per run, in the given order; `results` adds answers and changes of some."""
+    """Return a table with one row per run, in the given order; `results` adds answers of some."""
     from cpugpu_tui.cli.output.table_style import table_of  # loads rich, which an empty list does without
 
     words = [[*(f"baseline {name}" for name in run.baselines), *run.tags] for run in runs]
     with_hosts, with_tags = any(run.fleet_host for run in runs), any(words)
     columns: list[str | tuple[str, bool]] = [("run", False), "started", "what", "dtype", "sizes", "status"]
-    columns += ("answer", "change") if results is not None else ()
+    columns += ("answer",) if results is not None else ()
     columns += [("cases", False), ("took", False), "devices"]
     columns += [*(["host"] if with_hosts else []), *(["tags"] if with_tags else [])]
     rows = []
@@ -111,7 +111,7 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
         rows.append([
             str(run.number), f"{started:%Y-%m-%d %H:%M:%S}", printable(run.title, 40), ", ".join(run.dtypes) or "–",
             "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:]))), run.status,
-            *(_result(results.get(run.number)) if results is not None else ()),
+            *((_result(results.get(run.number)),) if results is not None else ()),
             f"{run.cases_ok} ok" + (f", {run.cases_failed} failed" if run.cases_failed else ""),
             "–" if run.duration_ns is None else duration(run.duration_ns / 1e9), " · ".join(counted(run.devices)),
             *([printable(run.fleet_host or "–")] if with_hosts else []), *([", ".join(tags)] if with_tags else []),
@@ -119,9 +119,9 @@ def history_table(runs: Sequence[RunSummary], results: Mapping[int, Outcome] | N
     return table_of(columns, rows)
 
 
-def _result(found: Outcome | None) -> tuple[str, str]:
-    """Return the answer of a run, and its change against the run before with the number of that run."""
+def _result(found: Outcome | None) -> str:
+    """Return the answer of a run."""
     if found is None:
-        return "", ""
+        return ""
     more = f" (1 of {found.sweeps} sweeps)" if found.sweeps > 1 and found.answer else ""
-    return f"{found.answer or '–'}{more}", f"{found.widest} vs {found.before}" if found.widest else "–"
+    return f"{found.answer or '–'}{more}"

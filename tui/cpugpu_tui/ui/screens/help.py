@@ -183,7 +183,6 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
     "history": (
         ("{filter}", "Type words, #tag, or conditions: gpu:h200 cpu:xeon dtype:bf16 n>1000 name:matmul status:done"
          " date:2026-01 host:node1 tag:nightly baseline:main. A run must match all of them."),
-        ("change", "Time against the run before (same name and machine): geometric mean over common cases."),
         ("type", "dtype: f32 float32, bf16 bfloat16, f16 float16; 2x: two of them."),
     ),
     "compare": (

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.model.quantities import counted, duration, size_text
-from cpugpu_tui.render.outcomes import Outcome, change_text
+from cpugpu_tui.render.outcomes import Outcome
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.saved_runs import age_text
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
@@ -18,7 +18,7 @@ from cpugpu_tui.ui.panes.telemetry.wording import stranger
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary
 
-NUMBER, DTYPE, SIZES, CHANGE, CASES, TOOK = 5, 4, 9, 10, 7, 7
+NUMBER, DTYPE, SIZES, CASES, TOOK = 5, 4, 9, 7, 7
 """Cells of the columns with a fixed width."""
 TAGS = "tags, devices"
 """Heading of the last column, which has the rest of the line."""
@@ -33,12 +33,12 @@ SHORT = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16
 """Dtype → its short name, which a filter also accepts."""
 
 NARROW, MEDIUM, SPACIOUS = 74, 54, 140
-"""Columns below which a line has no age and no sizes, below which it has no change, and from which gaps are wider."""
+"""Columns below which a line has no age and no sizes, below which names are shorter, and from which gaps are wider."""
 
-FEWEST_OF_TAGS = 12
+FEWEST_OF_TAGS = len(TAGS)
 """Cells below which tags and devices are left out, because nothing readable would remain."""
 
-RIGHT = ("run", "change", "cases", "took")
+RIGHT = ("run", "cases", "took")
 """Headings of the columns that are aligned to the right."""
 
 
@@ -47,7 +47,6 @@ def columns(width: int) -> dict[str, int]:
     gap = _gap(width)
     if width < NARROW:
         found = {"run": NUMBER, "what": 9 if width < MEDIUM else 12, "type": DTYPE, "answer": 0}
-        found |= {"change": CHANGE} if width >= MEDIUM else {}
         # A terminal may be dragged to fewer cells than the other columns take.
         return found | {"answer": max(1, width - 2 - sum(found.values()) - (len(found) - 1) * gap)}
     is_wide = width >= DATE_WIDTH
@@ -58,9 +57,9 @@ def columns(width: int) -> dict[str, int]:
         "type": DTYPE,
         "sizes": SIZES,
     }
-    found |= {"": 1, "answer": 0, "change": CHANGE, **({"cases": CASES, "took": TOOK} if is_wide else {}), TAGS: 0}
+    found |= {"": 1, "answer": 0, **({"cases": CASES, "took": TOOK} if is_wide else {}), TAGS: 0}
     room = width - 2 - sum(found.values()) - (len(found) - 1) * gap
-    found["what"] = min(max((room + CHANGE) // 5, 11), 24)
+    found["what"] = min(max(room // 5, 11), 24)
     found["answer"] = min(max((room - found["what"]) // 2, 17), 30)
     found[TAGS] = room - found["what"] - found["answer"]
     if found[TAGS] < FEWEST_OF_TAGS:
@@ -89,7 +88,6 @@ def run_line(
         "sizes": (sizes_text(run, glyphs), "text"),
         "": (sign, role),
         "answer": (_answer(run, outcome, glyphs), "text" if run.status == "done" else role),
-        "change": (spelled(outcome.widest, glyphs) if outcome is not None else "", "text"),
         "cases": (str(run.cases_ok) if run.cases_ok == total else f"{run.cases_ok}/{total}",
                   "warn" if run.cases_failed else "text"),
         "took": (glyphs.none if run.duration_ns is None else duration(run.duration_ns / 1e9), "text"),
@@ -135,7 +133,7 @@ def _answer(run: RunSummary, outcome: Outcome | None, glyphs: Glyphs) -> str:
 def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, now_ns: int) -> list[Spans]:
     """Return lines about a run with the facts that its line has no room for."""
     if width < NARROW:
-        return _about_in_short(run, outcome, width, glyphs, now_ns)
+        return _about_in_short(run, width, glyphs, now_ns)
     started = datetime.fromtimestamp(run.started_wall_ns / 1e9)
     elsewhere = "" if run.hostname == socket.gethostname() else f" on {named(run.hostname, glyphs)}"
     simulated = f" {glyphs.dot} SIMULATED" if run.simulated else ""
@@ -153,27 +151,22 @@ def about(run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, 
     return [*lines, *wrapped(spelled(_result(run, outcome), glyphs), width, lines=1)]
 
 
-def _about_in_short(
-    run: RunSummary, outcome: Outcome | None, width: int, glyphs: Glyphs, now_ns: int
-) -> list[Spans]:  # fmt: skip
-    """Return age, sizes and change of a run, and its tags and devices, in a line each."""
+def _about_in_short(run: RunSummary, width: int, glyphs: Glyphs, now_ns: int) -> list[Spans]:
+    """Return age and sizes of a run, and its tags and devices, in a line each."""
     age = age_text(run.started_wall_ns, now_ns)
-    change = f"{outcome.widest} vs {outcome.before}" if outcome is not None and outcome.widest else ""
-    first = [f"{age} ago" if age else "just now", sizes_text(run, glyphs), spelled(change, glyphs)]
+    first = [f"{age} ago" if age else "just now", sizes_text(run, glyphs)]
     second = [_tags_text(run, glyphs), _short_devices(run, glyphs)]
     lines = [f" {glyphs.dot} ".join(filter(None, parts)) for parts in (first, second)]
     return [((cut(line, width, glyphs).rstrip(), role),) for line, role in zip(lines, ("text", "muted"), strict=True)]
 
 
 def _result(run: RunSummary, outcome: Outcome | None) -> str:
-    """Return sizes, dtypes, answer and change in words."""
+    """Return sizes, dtypes and answer in words."""
     if outcome is None:
         return "reading its result"
     sizes = "–".join(dict.fromkeys(size_text(size) for size in (*run.sizes[:1], *run.sizes[-1:])))
-    changes = ", ".join(f"{name} {change_text(ratio)}" for name, ratio in outcome.changes.items())
-    against = f"vs run {outcome.before}: {changes}" if changes else "no earlier run to compare with"
     answer = f"{outcome.answer}{f' (first of {outcome.sweeps} sweeps)' if outcome.sweeps > 1 else ''}"
-    return "; ".join(filter(None, (", ".join(run.dtypes), sizes and f"sizes {sizes}", answer, against)))
+    return "; ".join(filter(None, (", ".join(run.dtypes), sizes and f"sizes {sizes}", answer)))
 
 
 def with_baseline(runs: Sequence[RunSummary], name: str, series_id: str) -> list[RunSummary]:
