@@ -7,20 +7,21 @@
 
 BENCH_SEED sets the first seed; the default is random. BENCH_TRY=NAME:NUMBER repeats one try of the first part. A
 failure of the app is printed with the shortest part of its script that still fails. Of BENCH_SECONDS (usually ten
-minutes) half belongs to the first part. After three quarters no further thousand keys starts, after all of it no
-further place; the first of each always runs. PART=quick leaves out the app.
+minutes) half belongs to the first part, a quarter to the keys and a quarter to the bytes. PART=quick leaves out the
+app.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TypeVar
@@ -66,9 +67,11 @@ def main() -> None:
     only, is_quick = os.environ.get("BENCH_TRY", ""), os.environ.get("PART") == "quick"
     surfaces_part(first, failures, most_s if is_quick else most_s / 2, only)
     if not only and not is_quick:
-        seeds = before(began_s + 0.75 * most_s, range(first, first + PARTS))
-        header = ("seed", "visits", "ended by a key", "runs, all saved", "screens seen", "seconds of CPU", "outcome")
-        table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(seed, failures) for seed in seeds))
+        ends_s = began_s + 0.75 * most_s
+        seeds = before(ends_s, range(first, first + PARTS))
+        header = ("seed", "inputs", "visits", "ended by a key", "runs, all saved", "screens seen", "seconds of CPU",
+                  "outcome")  # fmt: skip
+        table(f"{KEYS} keys and {RESIZES} sizes a row", header, (row(seed, failures, ends_s) for seed in seeds))
         byte_part(first, failures, began_s + most_s)
     for failure in failures:
         print(f"\n{failure}")
@@ -154,20 +157,27 @@ def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:
         print(f"(time limit reached: {left} not run)")
 
 
+def shared(parts: Collection[Part], end_s: float) -> Iterator[tuple[Part, float]]:
+    """Yield each part with the end of its share of the time that is left."""
+    for left, part in zip(range(len(parts), 0, -1), parts, strict=True):
+        now_s = time.monotonic()
+        yield part, now_s + max(0.0, end_s - now_s) / left
+
+
 def byte_part(seed: int, failures: list[str], end_s: float) -> None:
     """Print a row per place in which bytes are typed; only bytes that were read count."""
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
         header = ("place", "inputs", "bytes", "sizes", "starts", "ended by an input", "screens seen", "outcome")
-        rows = (place_row(place, seed, Path(folder), failures) for place in before(end_s, PLACES))
+        rows = (place_row(place, seed, Path(folder), failures, ends_s) for place, ends_s in shared(PLACES, end_s))
         table(f"{BYTE_INPUTS // len(PLACES)} inputs at each place", header, rows)
 
 
-def place_row(place: str, seed: int, folder: Path, failures: list[str]) -> tuple[str, ...]:
+def place_row(place: str, seed: int, folder: Path, failures: list[str], ends_s: float) -> tuple[str, ...]:
     """Type in one place; return the row of its outcome."""
     chance, outcome, held = random.Random(f"{seed} {place}"), Bytes(), "held"
     try:
-        visit(place, inputs(chance, BYTE_INPUTS // len(PLACES), RESIZES), folder, outcome, chance)
+        visit(place, inputs(chance, BYTE_INPUTS // len(PLACES), RESIZES), folder, outcome, chance, ends_s)
     except PlaceError as error:
         failures.append(f"Seed {seed}, {error}")
         held = "failed"
@@ -175,27 +185,32 @@ def place_row(place: str, seed: int, folder: Path, failures: list[str]) -> tuple
     return (place, *(f"{number:,}" for number in found), held)
 
 
-def row(seed: int, failures: list[str]) -> tuple[str, ...]:
+def row(seed: int, failures: list[str], ends_s: float) -> tuple[str, ...]:
     """Run one script; return the row of its outcome."""
     steps, started_s = script(seed, KEYS, RESIZES), time.process_time()
-    outcome = played(steps, seed)
+    outcome = played(steps, seed, ends_s)
     cpu_s = time.process_time() - started_s
     if isinstance(outcome, FuzzError):
-        least = shortest(steps[: outcome.steps], lambda some: isinstance(played(some, seed), FuzzError))
+        least = shortest(steps[: outcome.steps], lambda some: time.monotonic() < ends_s and failed(some, seed))
         failures.append(f"Seed {seed}, after {outcome.steps} steps: {outcome}\n{json.dumps(least)}")
-        return (str(seed), "", "", "", "", f"{cpu_s:.0f}", "failed")
-    seen = str(len(outcome.screens))
-    return (str(seed), str(outcome.visits), str(outcome.quits), str(outcome.runs), seen, f"{cpu_s:.0f}", "held")
+        return (str(seed), str(outcome.steps), "", "", "", "", f"{cpu_s:.0f}", "failed")
+    found = (outcome.steps, outcome.visits, outcome.quits, outcome.runs, len(outcome.screens))
+    return (str(seed), *map(str, found), f"{cpu_s:.0f}", "held")
 
 
-def played(steps: Sequence[Step], seed: int) -> Outcome | FuzzError:
-    """Return the outcome of a script, run in its own folders."""
+def failed(steps: Sequence[Step], seed: int) -> bool:
+    """Return whether a script fails."""
+    return isinstance(played(steps, seed, math.inf), FuzzError)
+
+
+def played(steps: Sequence[Step], seed: int, ends_s: float) -> Outcome | FuzzError:
+    """Return the outcome of a script, run in its own folders until this time of the monotonic clock."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)  # file names that are typed lie there, too
         os.environ.update(dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"), folder))
         try:
-            return asyncio.run(play(steps, Path(folder), seed))
+            return asyncio.run(play(steps, Path(folder), seed, ends_s))
         except FuzzError as error:
             return error
         finally:

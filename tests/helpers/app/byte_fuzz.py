@@ -6,11 +6,13 @@ wherever the inputs have led. An input that quits begins the visit anew; what wa
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -168,15 +170,17 @@ class FuzzError(AssertionError):
     """Something that must hold did not; holds the last inputs."""
 
 
-def visit(place: str, steps: Sequence[Input], folder: Path, outcome: Outcome, random: Random) -> None:
-    """Type all of this at one place, in as many starts as it takes.
+def visit(
+    place: str, steps: Sequence[Input], folder: Path, outcome: Outcome, random: Random, ends_s: float = math.inf
+) -> None:
+    """Type all of this at one place until this time of the monotonic clock, in as many starts as it takes.
 
     Raises:
         FuzzError: the app crashed, stopped reading, or could not be left.
     """
     kind, way = PLACES[place]
     rest, tried = list(steps), list[Input]()
-    while rest:
+    while rest and (not tried or time.monotonic() < ends_s):
         outcome.starts += 1
         running = Running(kind, folder, outcome)
         try:
@@ -186,6 +190,8 @@ def visit(place: str, steps: Sequence[Input], folder: Path, outcome: Outcome, ra
                     together = [rest.pop(0) for _ in range(min(random.randint(1, 12), len(rest)))]
                     tried = [*tried, *together][-40:]
                     running.obey(together)
+                    if time.monotonic() > ends_s:
+                        break
                 running.leave(("SIGTERM", "ctrl+c")[outcome.starts % 2])
         except (TooLateError, AssertionError) as error:
             last = [short(each) for each in tried]

@@ -7,6 +7,8 @@ when the script is over: then ctrl+c is pressed until the app has gone, which mu
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -174,6 +176,7 @@ class FuzzError(AssertionError):
 class Outcome:
     """Outcome of a script."""
 
+    steps: int = 0
     visits: int = 0
     quits: int = 0
     """Visits that the script itself ended."""
@@ -183,8 +186,8 @@ class Outcome:
     """Names of the screens that were opened."""
 
 
-async def play(steps: Sequence[Step], folder: Path, seed: int = 0) -> Outcome:
-    """Obey a script, in as many visits as it takes, with one history in `folder`.
+async def play(steps: Sequence[Step], folder: Path, seed: int = 0, ends_s: float = math.inf) -> Outcome:
+    """Obey a script until `ends_s` of the monotonic clock, in as many visits as it takes, with one history in `folder`.
 
     Raises:
         FuzzError: the app crashed, showed a fault of its own, could not be left, or lost a run.
@@ -193,11 +196,11 @@ async def play(steps: Sequence[Step], folder: Path, seed: int = 0) -> Outcome:
         request=PlanRequest(rounds=2, simulation=QUICK), worker="thread", database=folder / "results.db"
     )
     witness, outcome, taken, random = Witness(), Outcome(), 0, Random(seed)
-    while taken < len(steps):
+    while taken == 0 or (taken < len(steps) and time.monotonic() < ends_s):
         outcome.visits += 1
         visit = Visit(CpuGpuApp(options, backend=WitnessedBackend(options, witness)), outcome)
         try:
-            taken = await visit.take(steps, taken, random)
+            taken = outcome.steps = await visit.take(steps, taken, random, ends_s)
         except Exception as error:
             raise FuzzError(f"{type(error).__name__}: {error}", visit.taken) from error
         finally:
@@ -236,8 +239,8 @@ class Visit:
 
         app.push_screen = noted  # type: ignore[method-assign]
 
-    async def take(self, steps: Sequence[Step], begin: int, random: Random) -> int:
-        """Obey the script from `begin` until it is over or the app has gone; return how far it came."""
+    async def take(self, steps: Sequence[Step], begin: int, random: Random, ends_s: float) -> int:
+        """Obey the script from `begin` until it, the time or the app is over; return how far it came."""
         self.taken = begin
         async with asyncio.timeout(VISIT_S), self.app.run_test(size=(120, 40)) as pilot:
             while self.taken < len(steps) and not self.app._exit:
@@ -245,6 +248,8 @@ class Visit:
                 send_at_once(self.app, *together)
                 self.taken += len(together)
                 await self._rest(pilot)
+                if time.monotonic() > ends_s:
+                    break
             if self.app._exit:
                 self._outcome.quits += 1
             else:

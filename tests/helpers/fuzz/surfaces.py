@@ -141,6 +141,7 @@ class Files:
                 words.append(random.choice(hostile.WORDS) if random.random() < 0.6 else hostile.text(random))
         if any(word in ("-o", "--export", "--tensorboard", "--junit") for word in words):
             words = [word for word in words if "/" not in word]
+        words = [word.replace("\0", "") for word in words]  # no program can be given one
         with mock.patch.object(modes, "Agents", side_effect=_PlanMadeError), suppress(_PlanMadeError):
             return self.ended(words)
         return "planned"
