@@ -57,7 +57,7 @@ PLACES: dict[str, tuple[str, tuple[Way, ...]]] = {
     "export": ("app", (*SAVED, ("e", "ExportForm"))),
     "workload form": ("app", (("\r", "WorkloadForm"),)),
     "filter of the rows": ("app", (*SAVED, ("/", "MainScreen"))),
-    "GPU page": ("gpus", (("\t\tz", "GpuScreen"),)),
+    "GPU page": ("gpus", (("\tz", "GpuScreen"),)),
     "confirm": ("gpus", (("r", "MainScreen"), ("q", "ConfirmScreen"))),
     "demo": ("demo", ()),
     "chart of the demo": ("demo", (("g", "ChartScreen"),)),

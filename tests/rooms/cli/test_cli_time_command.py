@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.helpers.command_line import CommandLine
+from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.model import CodeTraced, DeviceSampled
@@ -112,3 +113,14 @@ def _command(pid: str) -> str:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
+
+
+def test_a_command_is_ended_at_the_time_limit_which_says_what_it_would_have_needed(
+    cpugpu: CommandLine, tmp_path: Path, words: GoldenWords
+) -> None:
+    """Its call went on beyond the limit, and 3600 s on each device were asked for."""
+    command = ("sh", "-c", f"sleep 20 && touch {tmp_path}/late")
+    done = cpugpu.here("time", *HERE, "--max-seconds", "0.5", "--no-save", "--", *command)
+    assert done.code == EXIT_CASES_FAILED
+    assert not (tmp_path / "late").exists()
+    words("\n".join(line for line in done.out.splitlines() if "skipped" in line or "No size" in line))

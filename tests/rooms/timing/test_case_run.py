@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
+from cpugpu_tui.errors import EXIT_CASES_FAILED
 from cpugpu_tui.model import (
     AS_WRITTEN,
     COLD_START,
@@ -21,12 +24,15 @@ from cpugpu_tui.model import (
     Device,
     DeviceSampled,
     Progressed,
+    RunFinished,
     Simulation,
 )
+from cpugpu_tui.session.search_limits import out_of_time
+from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.device_run import DEVICE_SAMPLES, DeviceRun
-from cpugpu_tui.timing.timers import CaseError
+from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 
 LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0.0)
@@ -205,3 +211,28 @@ def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> 
     with pytest.raises(CaseError):
         run()
     assert case_run.device == device
+
+
+# ------------------------------------------------------------------ the end of the time
+
+
+def test_no_step_begins_after_the_end_of_the_time() -> None:
+    """Own code of seconds was called seven more times after --max-seconds, which was looked at after the warm-up."""
+    recorder, plan = Recorder(), plan_of(64)
+    case_run = CaseRun(
+        plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control(),
+        lambda: any(event.phase == "first call" for event in recorder.of(Progressed)),
+    )  # fmt: skip
+    with pytest.raises(Stopped):
+        case_run.begin(check=True, exact=True, warmed=set())
+    assert [event.phase for event in recorder.of(Progressed)][-1] == "first call"
+
+
+def test_a_limit_without_a_result_names_the_time_that_was_missing(words: GoldenWords) -> None:
+    plan, done = replace(plan_of(64), max_seconds=5.0), RunFinished(status="done")
+    calibrated = Calibrated(case="c", device="cpu", estimate_ns=1.5e9, calls_per_block=1, blocks=3, rounds=1, threads=1)
+    for times in (DeviceTimes("cpu", calibrated), DeviceTimes("cpu", samples={COLD_START: (2e9,)}), DeviceTimes("cpu")):
+        state: Any = SimpleNamespace(rows={"c": SimpleNamespace(times={"cpu": times})}, devices=("cpu",))
+        ended = out_of_time(plan, done, 6.0, state)
+        assert ended.exit_code == EXIT_CASES_FAILED
+        words(f"{ended.message} {ended.remedy}")

@@ -8,6 +8,10 @@ from dataclasses import replace
 from cpugpu_tui import model
 from cpugpu_tui.decide.next_size import MOST_GRID
 from cpugpu_tui.errors import EXIT_CASES_FAILED
+from cpugpu_tui.model.quantities import time_text
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.state import RunState
+from cpugpu_tui.timing.warm_up import least_device_ns
 
 STARTS, MOST_STARTS = 5, 20
 """Usual and most starts of the process in a run (method.md, "Starts"). A run of a series has one, and so has one of
@@ -63,17 +67,35 @@ def most_first(limit_s: float | None) -> int:
     return SURVEY_GRID if limit_s is not None else MOST_GRID
 
 
-def out_of_time(plan: model.Plan, finished: model.RunFinished, elapsed_s: float) -> model.RunFinished:
+def out_of_time(
+    plan: model.Plan, finished: model.RunFinished, elapsed_s: float, state: RunState
+) -> model.RunFinished:  # fmt: skip
     """Return the end of a run without results; if its time limit caused that, the run has failed."""
     if plan.max_seconds is None:
         return finished
-    devices = 1 if plan.devices == ("cpu",) else 2
-    needed_s = elapsed_s + devices * plan.budget_s
+    first = next(iter(state.rows.values()))
+    calls_ns = [found for times in first.times.values() if (found := _call_ns(times)) is not None]
+    devices = max(1, len(state.devices))
+    if calls_ns:
+        least_s = sum(least_device_ns(each, replace(plan, max_seconds=None)) for each in calls_ns) / 1e9
+        least_s *= devices / len(calls_ns)
+        why = f"A call takes {time_text(max(calls_ns))}"
+    else:
+        least_s, why = devices * plan.budget_s, f"A size takes up to {plan.budget_s:g} s on each device"
+    remedy = f"{why}: allow {elapsed_s + least_s:.0f} s."
+    if not calls_ns and plan.times_commands:
+        remedy = "The command's first run and the timing of its start-up did not end: allow several times as long."
     return replace(
-        finished, exit_code=EXIT_CASES_FAILED,
+        finished, exit_code=EXIT_CASES_FAILED, remedy=remedy,
         message=f"No size was timed within {plan.max_seconds:g} s (--max-seconds).",
-        remedy=f"A size takes up to {plan.budget_s:g} s on each device: allow {needed_s:.0f} s.",
     )  # fmt: skip
+
+
+def _call_ns(times: DeviceTimes) -> float | None:
+    """Return how long a call takes, ns: after warm-up, or else the first one; None if none has ended."""
+    if times.calibrated is not None:
+        return times.calibrated.estimate_ns
+    return next(iter(times.samples.get(model.COLD_START, ())), None)
 
 
 def starts_of(asked: int, search: model.Search | None) -> int:

@@ -76,7 +76,7 @@ class Remaining:
             self._cases.update(dict.fromkeys(event.cases))
         elif isinstance(event, (model.CaseFinished, model.CaseFailed)):
             self.settled.add(event.case)
-        if self._plan.search is not None or self._plan.starts > 1:
+        if self._plan.search is not None or self._plan.starts > 1 or self._plan.max_seconds is not None:
             self._state = self._state.apply(event)
 
     @property

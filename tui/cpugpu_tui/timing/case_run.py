@@ -14,14 +14,14 @@ from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, compare_runs, core_waits, open_mark
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
 from cpugpu_tui.timing.host_watch import READING_S, UNTIMED, is_starved
-from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Timer, now
+from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Stopped, Timer, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
     FIRST_WARMUP_NS,
     SEARCH_WARMUP_NS,
-    WARMUP_CAP_NS,
     WARMUP_NS,
+    longest_ns,
     sizing,
     warm_up,
 )
@@ -36,19 +36,11 @@ class CaseRun:
     """A case in progress: call `begin`, then `half_rounds` until `done`, then `finish`."""
 
     def __init__(
-        self,
-        case: model.Case,
-        plan: model.Plan,
-        machine: Machine,
-        emit: Emit,
-        control: Control,
-        should_stop: Callable[[], bool] = lambda: False,
-        is_cut: Callable[[int], bool] = lambda _rounds: False,
-        *,
-        without_cpu: bool = False,
-        pool: Pool | None = None,
-    ) -> None:
-        """`should_stop` is polled by long operations; `is_cut`: whether time is over, by rounds; `without_cpu` leaves
+        self, case: model.Case, plan: model.Plan, machine: Machine, emit: Emit, control: Control,
+        should_stop: Callable[[], bool] = lambda: False, is_cut: Callable[[int], bool] = lambda _rounds: False, *,
+        without_cpu: bool = False, pool: Pool | None = None,
+    ) -> None:  # fmt: skip
+        """`should_stop` is polled before each step; `is_cut`: whether time is over, by rounds; `without_cpu` leaves
         the CPU out; `pool` is that of the run."""
         self.case = case
         self._plan = plan
@@ -133,11 +125,10 @@ class CaseRun:
 
     def _written_operations(self) -> int:
         """Return the number of calls between the publication's clock readings; 0 if this plan does not run them."""
-        whole_in_search = self._plan.search is not None and self._machine.has_whole_clock(self.case)
         # A search skips whole experiments such as trainings.
-        if model.AS_WRITTEN not in self._plan.metrics or whole_in_search:
-            return 0
-        return self._machine.operations(self.case)
+        is_skipped = self._plan.search is not None and self._machine.has_whole_clock(self.case)
+        is_wanted = model.AS_WRITTEN in self._plan.metrics and not is_skipped
+        return self._machine.operations(self.case) if is_wanted else 0
 
     def _run_as_written(self) -> None:
         """Time a whole experiment with the publication's clock, before anything else uses the device."""
@@ -206,7 +197,13 @@ class CaseRun:
         return {name: values for name, values in singles.items() if not name.startswith(tuple(unwanted))}
 
     def _announce(self, phase: str, device: str, estimate_ns: float | None = None, note: str = "") -> None:
-        """Announce the next step and flush, so that the controller knows the step if the process dies in it."""
+        """Announce the next step and flush, so that the controller knows the step if the process dies in it.
+
+        Raises:
+            Stopped: the run must end.
+        """
+        if self._should_stop():
+            raise Stopped
         self._emit(
             model.Progressed(
                 case=self.case.key, device=device, phase=phase, round_index=self.round_index,
@@ -230,11 +227,10 @@ class CaseRun:
         if run.first_ns > budget_ns or self._plan.times_commands:  # one warm-up run of a process is enough
             run.estimate_ns, stable = run.first_ns, True
         else:
-            cap_ns = min(WARMUP_CAP_NS, 0.6 * budget_ns)
             watch.begin(run.timer.device)
             run.estimate_ns, stable = warm_up(
                 lambda calls: run.timer.latency_block(run.operation, calls),
-                self._plan.blocks, FIRST_WARMUP_NS if first_case else later_ns, cap_ns, self._control,
+                self._plan.blocks, FIRST_WARMUP_NS if first_case else later_ns, longest_ns(self._plan), self._control,
             )  # fmt: skip
             run.is_estimate_poor = is_starved(watch.end().waited)
         run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)

@@ -313,7 +313,7 @@ class Scheduler:
         A stopped search skips those with too few rounds for an interval: when it goes on, it would not time them again.
         """
         stopped = self._control.stopping
-        why = STOP_REQUESTED if stopped else "The time limit of the run was over before this case."
+        why = STOP_REQUESTED if stopped else "The time limit of the run was over before a round of this case ended."
         least = self._plan.rounds if stopped and self._search is not None else 1
         for case_run in (*self._waiting, *self._active):
             if case_run.rounds_complete >= least or (case_run.rounds_complete and case_run.done):

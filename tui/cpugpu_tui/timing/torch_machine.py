@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import tempfile
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
@@ -34,7 +36,7 @@ from cpugpu_tui.timing.host_watch import HostWatch
 from cpugpu_tui.timing.own_code import check_later_call, examine
 from cpugpu_tui.timing.own_lines import profile_lines
 from cpugpu_tui.timing.result_check import check_results
-from cpugpu_tui.timing.timers import Announce, CaseError, Gauge, Singles, Timer, Watch, Watcher, unannounced
+from cpugpu_tui.timing.timers import Announce, CaseError, Gauge, Singles, Stopwatch, Timer, Watch, Watcher, unannounced
 from cpugpu_tui.timing.timers.cpu import CpuTimer
 from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_memory, require_memory
 from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
@@ -340,6 +342,7 @@ class CommandMachine(TorchMachine):
     def __init__(self, plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> None:
         super().__init__(plan, environment)
         self._codes = {code.name: code for code in plan.codes}
+        self._max_seconds = plan.max_seconds
         self._emit = emit
         self._control = control
         self._folder = ""
@@ -353,9 +356,13 @@ class CommandMachine(TorchMachine):
             found = next(each for each in self.devices if each.name == device)
             self._timers[device] = CommandTimer(
                 found, self._codes, self._folder, self._probes, self._threads,
-                lambda: self._control.stopping, self._announce,
+                partial(self._is_over, Stopwatch()), self._announce,
             )  # fmt: skip
         return self._timers[device]
+
+    def _is_over(self, watch: Stopwatch) -> bool:
+        """Return whether a process is to be killed: after a stop, and at the end of the run's time."""
+        return self._control.stopping or watch.elapsed_s() >= (self._max_seconds or math.inf)
 
     def _announce(self, case: Case, device: str, phase: str) -> None:
         self._emit(Progressed(case=case.key, device=device, phase=phase))

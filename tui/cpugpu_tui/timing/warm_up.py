@@ -24,7 +24,7 @@ first round of a recorded survey differed from the later ones by 1.6 % (CPU) and
 warm-up was half of a search of 19 sizes on an H200 (5.7 s of 11 s)."""
 
 WARMUP_CAP_NS = 3e9
-"""Longest warm-up, ns; with a small budget, 60 % of the budget."""
+"""Longest warm-up, ns; with a small budget 60 % of the budget, with a time limit a tenth of what is left of it."""
 
 ALONE = 0.4
 """Part of a survey's time that one device alone gets: it has no crossovers to narrow."""
@@ -60,6 +60,12 @@ def warm_up(
         before, calls = current, block_calls(current)
 
 
+def longest_ns(plan: Plan) -> float:
+    """Return the longest warm-up of a case on one device, ns."""
+    left_ns = math.inf if plan.max_seconds is None else 1e9 * plan.max_seconds
+    return min(WARMUP_CAP_NS, 0.6 * plan.budget_ns, 0.1 * left_ns)
+
+
 def block_calls(estimate_ns: float) -> int:
     """Return the number of calls in a block of 2 ms (method.md, step 4)."""
     return max(1, math.ceil(BLOCK_NS / max(estimate_ns, 1.0)))
@@ -90,7 +96,7 @@ def limit_s(plan: Plan, devices: int) -> float:
 def least_device_ns(estimate_ns: float, plan: Plan) -> float:
     """Return the least time of a case on one device, ns: first call, warm-up and least rounds."""
     calls, blocks, rounds = sizing(estimate_ns, plan)
-    warm_ns = min(WARMUP_NS + 2 * estimate_ns, 0.6 * plan.budget_ns)
+    warm_ns = min(WARMUP_NS + 2 * estimate_ns, longest_ns(plan))
     return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns
 
 
@@ -101,4 +107,4 @@ def most_device_ns(estimate_ns: float, plan: Plan) -> float:
     """
     if estimate_ns > plan.budget_ns:
         return 3 * estimate_ns
-    return estimate_ns + min(WARMUP_CAP_NS, 0.6 * plan.budget_ns) + plan.budget_ns
+    return estimate_ns + longest_ns(plan) + plan.budget_ns
