@@ -24,9 +24,11 @@ from cpugpu_tui.cli.export import STDOUT, _check
 from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.errors import EXIT_UNFIT, UnfitError, UsageError
 from cpugpu_tui.export import chart as chart_module
-from cpugpu_tui.export.chart import MOST_PANELS, draw, inline_svg, picture
+from cpugpu_tui.export.chart import MOST_PANELS, SLIDE, draw, inline_svg, picture
 from cpugpu_tui.model import Case, CaseFinished, Event
-from cpugpu_tui.render.curves import charts
+from cpugpu_tui.render.curves import SurveyBar, SurveyChart, charts
+from cpugpu_tui.report import bars
+from cpugpu_tui.report.bars import Part
 from cpugpu_tui.state.state import RunState
 
 TEXT_LIMIT, PNG_LIMIT = 200_000, 600_000
@@ -151,6 +153,22 @@ def test_dollars_are_no_formula() -> None:
     texts = [*axes.texts, *axes.get_legend().get_texts(), axes.xaxis.label]
     assert len(texts) > 3
     assert not [text.get_text() for text in texts if text.get_parse_math()]
+
+
+@pytest.mark.parametrize("length", [4, 40, 200])
+@pytest.mark.parametrize("is_narrow", [False, True])
+def test_no_text_of_a_survey_is_cut_at_any_length_of_a_name(length: int, is_narrow: bool) -> None:
+    words = "from ≈ 1,500 numbers to 100,000, with copies from ≈ 2,400 to 100,000"
+    bar = SurveyBar("w" * length, (1, 4_000_000), (Part(0.0, 1.0, bars.CPU),), words)
+    figure = Figure(figsize=SLIDE, layout="constrained")
+    axes: Any = figure.add_subplot()
+    draw(axes, SurveyChart("survey", (bar, bar._replace(name="short")), ()), is_narrow=is_narrow)
+    figure.draw_without_rendering()
+    texts = [*axes.texts, *axes.get_yticklabels()]
+    ends = [(text.get_window_extent().x0, text.get_window_extent().x1) for text in texts]
+    assert min(start for start, _ in ends) >= 0
+    assert max(end for _, end in ends) <= figure.bbox.width
+    assert any(text.get_text().endswith(words) for text in texts) is not is_narrow
 
 
 @pytest.mark.parametrize("name", ["svg", "png"])

@@ -25,7 +25,7 @@ pytest.importorskip("jinja2")
 from cpugpu_tui.config.installing import install_command
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.export import report as report_module
-from cpugpu_tui.export.chart import VARIABLES
+from cpugpu_tui.export.chart_looks import VARIABLES
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.model import OwnCode, RunStarted

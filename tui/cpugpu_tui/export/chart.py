@@ -6,7 +6,6 @@ Curves differ in colour, mark and dash. All texts are drawn as they are, so that
 from __future__ import annotations
 
 import io
-import math
 import os
 import re
 import textwrap
@@ -17,41 +16,36 @@ from typing import Any
 
 from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.errors import UnfitError, UsageError
+from cpugpu_tui.export.chart_looks import (
+    BAND,
+    COPIES,
+    GPU,
+    LINE,
+    LOOKS,
+    MANY_POINTS,
+    MOST_NAME,
+    MOST_WORDS,
+    MUTED,
+    SURVEY_LOOKS,
+    TEXT,
+    VARIABLES,
+    fitting,
+    label_sizes,
+    label_times,
+    legend,
+    legend_columns,
+    points,
+    size_label,
+    time_label,
+    width_of,
+)
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model.quantities import size_text, tick_text, time_text
+from cpugpu_tui.model.quantities import size_text, time_text
 from cpugpu_tui.render.curves import SurveyChart, SweepChart, charts, crossing_point, survey_chart
 from cpugpu_tui.render.sentences import heading, when
 from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_text
-from cpugpu_tui.report import bars
 from cpugpu_tui.report.conditions import Condition
-
-TEXT, MUTED, LINE, BAND = "#1b1b1b", "#5c5c5c", "#d4d4d4", "#9a9a9a"
-CPU, GPU, COPIES, GPU_2, COPIES_2, OTHER = "#1f5fa8", "#c0530a", "#00795a", "#7a3d8f", "#8a6d00", "#b03060"
-
-VARIABLES = {
-    TEXT: "text", MUTED: "muted", LINE: "line", BAND: "band", CPU: "cpu", GPU: "gpu", COPIES: "copies",
-    GPU_2: "gpu2", COPIES_2: "copies2", OTHER: "other",
-}  # fmt: skip
-"""Colour → the CSS variable that replaces it in the report, which has a light and a dark theme."""
-
-LOOKS = {
-    "cpu": ("o", "-", CPU), "gpu": ("s", "--", GPU), "copies": ("^", ":", COPIES), "key": ("D", "-.", OTHER),
-    "gpu 2": ("v", "--", GPU_2), "copies 2": ("P", ":", COPIES_2),
-}  # fmt: skip
-"""Role of a curve → marker, dash and colour."""
-
-SURVEY_LOOKS = {
-    bars.CPU: ("CPU wins", CPU, ""), bars.OPEN: ("not decided", LINE, ""), bars.GAP: ("not timed", "none", ""),
-    bars.RESIDENT: ("GPU wins", GPU, "///"), bars.BOTH: ("GPU wins with copies too", COPIES, ""),
-}  # fmt: skip
-"""Part of a workload's axis → words, colour and hatch."""
-
-MANY_POINTS = 60
-"""Curves of more points have no marker at each of them."""
-
-FEW_DECADES = 2.0
-"""An axis over fewer decades is also labelled at 2 and 5."""
 
 WIDE, NARROW, SLIDE = (8.6, 4.8), (4.3, 4.4), (9.6, 5.4)
 """Inches: for wide and narrow pages, and a picture of one chart, which is 1920 x 1080 pixels."""
@@ -61,7 +55,7 @@ MOST_PANELS = 30
 """Most charts in one picture; more would be too small to read."""
 
 LONGEST_NAME = 62
-"""Letters of a title that fit above a chart."""
+"""Letters of a line of a title above a chart."""
 
 LINE_POINTS = 12.5
 """Height of a line of small text, points."""
@@ -123,8 +117,8 @@ def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
         axes.plot(*_xy(curve.points), "-", color=GPU, linewidth=0.7, alpha=0.7, label=label, zorder=1.9)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    _label_sizes(axes.xaxis, sorted({size for size, _ in points}), 0.16 if is_narrow else 0.07)
-    _label_times(axes.yaxis, [ns / 1e9 for _, ns in points])
+    label_sizes(axes.xaxis, sorted({size for size, _ in points}), 0.16 if is_narrow else 0.07)
+    label_times(axes.yaxis, [ns / 1e9 for _, ns in points])
     axes.set_xlabel(printable(chart.axis) or "size", color=MUTED)
     axes.set_ylabel("time of one call", color=MUTED)
     axes.grid(visible=True, axis="y", which="major", color=LINE, linewidth=0.8)
@@ -140,48 +134,11 @@ def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
     ]
     if any(marked):
         axes.set_ylim(low / (high / low) ** ROOM_FOR_WORDS, high)
-    _legend(axes, is_narrow=is_narrow)
-
-
-def _legend_columns(*, is_narrow: bool) -> int:
-    return 2 if is_narrow else 4
+    legend(axes, is_narrow=is_narrow)
 
 
 def _xy(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
     return [size for size, _ in points], [ns / 1e9 for _, ns in points]
-
-
-def _size(value: float) -> str:
-    return size_text(round(value))
-
-
-def _time(seconds: float) -> str:
-    return tick_text(seconds * 1e9)
-
-
-def _label_sizes(axis: Any, sizes: Sequence[int], gap: float) -> None:
-    """Label the ends, the decades and then the other sizes; `gap` is the least share of the axis between two."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
-
-    whole = math.log(sizes[-1] / sizes[0])
-    decades = [10**power for power in range(20) if sizes[0] < 10**power < sizes[-1]]
-    chosen: list[int] = []
-    for size in [sizes[-1], sizes[0], *decades, *sizes[:MANY_POINTS]]:
-        if all(abs(math.log(size / other)) >= gap * whole for other in chosen):
-            chosen.append(size)
-    axis.set_major_locator(FixedLocator(sorted(chosen)))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _size(value)))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _label_times(axis: Any, seconds: Sequence[float]) -> None:
-    """Label the decades, over few of them also 2 and 5."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    is_short = max(seconds) < 10**FEW_DECADES * min(seconds)
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_short else (1.0,), numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _time(value)))
-    axis.set_minor_formatter(NullFormatter())
 
 
 def _mark(
@@ -226,7 +183,7 @@ def _draw_bars(axes: Any, chart: SweepChart) -> None:
     axes.set_yticks(range(len(shown)), [printable(curve.label) for curve in shown])
     axes.invert_yaxis()
     axes.set_xlim(0, longest / 1e9 * 1.18)
-    axes.xaxis.set_major_formatter(lambda value, _: _time(value))
+    axes.xaxis.set_major_formatter(lambda value, _: time_label(value))
     axes.set_xlabel(
         f"time of one call, {printable(chart.axis) or 'size'} = {size_text(shown[0].points[0][0])}", color=MUTED
     )
@@ -235,35 +192,40 @@ def _draw_bars(axes: Any, chart: SweepChart) -> None:
 
 
 def _draw_survey(axes: Any, chart: SurveyChart, *, is_narrow: bool) -> None:
-    """Draw a bar for each workload over its own axis, with the sizes at its ends and, if there is room, the words."""
-    size = 7 if is_narrow else 9
+    """Draw a bar for each workload over its own axis, with the sizes at its ends and, if there is room, the words.
+
+    Names and words that are too long for their share of the width are smaller, never cut.
+    """
+    size, pad = (7, 26) if is_narrow else (9, 34)
+    whole = width_of(axes)
+    names = [printable(bar.name) for bar in chart.bars]
+    name_sizes = [fitting(name, size, MOST_NAME * whole) for name in names]
+    width = whole - pad - max(points(name, each) for name, each in zip(names, name_sizes, strict=True))
+    words = [size_label(bar.ends[1]) + ("" if is_narrow else f" · {bar.words}") for bar in chart.bars]
+    word_sizes = [fitting(text, size, MOST_WORDS * width) for text in words]
+    share = max(points(text, each) for text, each in zip(words, word_sizes, strict=True)) / width
     for place, bar in enumerate(chart.bars):
         for part in bar.parts:
             _, colour, hatch = SURVEY_LOOKS[part.kind]
             axes.barh(place, part.end - part.start, left=part.start, height=0.62, color=colour, hatch=hatch,
                       edgecolor="#ffffff", linewidth=0)  # fmt: skip
-        first, last = map(_size, bar.ends)
-        for x, side, text in (
-            (-0.012, "right", first),
-            (1.012, "left", last if is_narrow else f"{last} · {bar.words}"),
+        for x, side, text, own in (
+            (-0.012, "right", size_label(bar.ends[0]), size),
+            (1.012, "left", words[place], word_sizes[place]),
         ):
-            axes.annotate(text, (x, place), ha=side, va="center", color=TEXT, fontsize=size, annotation_clip=False)
-    axes.set_yticks(range(len(chart.bars)), [printable(bar.name) for bar in chart.bars], fontsize=size)
-    axes.tick_params(axis="y", length=0, pad=26 if is_narrow else 34, labelcolor=TEXT)
-    axes.set_xlim(0, 1.25 if is_narrow else 1.75)
-    axes.set_ylim(len(chart.bars) - 0.4, -0.6)
+            axes.annotate(text, (x, place), ha=side, va="center", color=TEXT, fontsize=own, annotation_clip=False)
+    axes.set_yticks(range(len(names)), names)
+    for label, own in zip(axes.get_yticklabels(), name_sizes, strict=True):
+        label.set_fontsize(own)
+    axes.tick_params(axis="y", length=0, pad=pad, labelcolor=TEXT)
+    axes.set_xlim(0, 1.03 / (1 - share))
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xticks([])
-    for words, colour, hatch in SURVEY_LOOKS.values():
-        axes.bar(0, 0, color=colour, hatch=hatch, edgecolor="#ffffff", linewidth=0, label=words)
-    _legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1, handlelength=1.2)
-
-
-def _legend(axes: Any, *, is_narrow: bool, left: float = -0.02, **more: Any) -> None:
-    """Draw the legend above a chart, beginning at `left` of its width."""
-    axes.legend(
-        loc="lower left", bbox_to_anchor=(left, 1.0), ncols=_legend_columns(is_narrow=is_narrow), frameon=False,
-        labelcolor=TEXT, borderaxespad=0.0, columnspacing=1.4, handletextpad=0.5, **more,
-    )  # fmt: skip
+    axes.set_xlabel("sizes from the smallest to the largest timed, logarithmic", color=MUTED, fontsize=size, loc="left")
+    for label, colour, hatch in SURVEY_LOOKS.values():
+        edge, line = ("#ffffff", 0.0) if colour != "none" else (BAND, 0.6)
+        axes.bar(0, 0, width=0, color=colour, hatch=hatch, edgecolor=edge, linewidth=line, label=label)
+    legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1, handlelength=1.2)
 
 
 # ------------------------------------------------------------------ pictures
@@ -377,12 +339,12 @@ def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
 def _entitle(axes: Any, title: str, chart: SweepChart | SurveyChart) -> None:
     """Write name and answer above a panel's legend."""
     entries = len(axes.get_legend_handles_labels()[1]) if axes.get_legend() is not None else 0
-    above = 6.0 + LINE_POINTS * 1.3 * -(-entries // _legend_columns(is_narrow=False))
+    above = 6.0 + LINE_POINTS * 1.3 * -(-entries // legend_columns(is_narrow=False))
     width = 96 if isinstance(chart, SurveyChart) else 122  # beside the names of the workloads there is less room
     answer = textwrap.wrap(printable("".join(chart.sentences[:1]), 600), width)
-    title = title if len(title) <= LONGEST_NAME else f"{title[: LONGEST_NAME - 1]}…"
+    heading = textwrap.wrap(title, LONGEST_NAME)
     for text, size, weight, lines in (
-        ("\n".join(answer), 9.5, "normal", len(answer)), (title, 13, "bold", 1),
+        ("\n".join(answer), 9.5, "normal", len(answer)), ("\n".join(heading), 13, "bold", 1.4 * len(heading)),
     ):  # fmt: skip
         axes.annotate(
             text, (0, 1), xycoords="axes fraction", xytext=(0, above), textcoords="offset points", va="bottom",

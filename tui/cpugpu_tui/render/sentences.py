@@ -207,6 +207,9 @@ SIGNS = {bars.CPU: "░", bars.OPEN: "?", bars.GAP: "·", bars.RESIDENT: "▓", 
 PICTURE = "{cpu} CPU {resident} GPU {both} with copies {open} open {gap} gap".format_map(SIGNS)
 """Heading of the picture, which explains its signs."""
 
+NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
+"""Heading of the picture where that one does not fit, and its fewest cells."""
+
 LEGEND = (
     "Bars: the sizes timed, smallest to largest, on a logarithmic axis. {cpu} the CPU wins. {resident} the GPU wins"
     " with its inputs there, {both} also with copies. {open} not decided. {gap} between sizes that are too"
@@ -230,12 +233,16 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
     rows = [{name: spell(text) for name, text in cells.items()} for cells in answer_cells(run)]
     if not rows:
         return ()
-    names = _fitting(rows, width)
+    names, picture = _fitting(rows, width), PICTURE
+    room = width - sum(max(len(row[name]) for row in rows) + GAP for name in (NAME, SIZES, WHERE) if name in rows[0])
+    if PICTURE in rows[0] and PICTURE not in names and room >= LEAST_PICTURE:
+        names, picture = [NAME, PICTURE, SIZES, WHERE], NARROW_PICTURE
+        for row, answer in zip(rows, leading_answers(run), strict=True):
+            row[PICTURE] = spell(_picture(answer, room))
     live = ", so far" if run.status == "running" else ""
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
-    widths[NAME] = max(widths[NAME], len(NAME + live))
-    head = {name: spell(name) for name in names} | {NAME: NAME + live}
-    lines = (_line(row, widths) for row in (head, *rows))
+    heads = {name: spell(name) for name in names} | {PICTURE: spell(picture), NAME: NAME + live}
+    widths = {name: max(len(heads[name]), *(len(row[name]) for row in rows)) for name in names}
+    lines = (_line(row, widths) for row in (heads, *rows))
     # The range of `at every size timed (1–1,024)` goes as a whole, because a cut number misleads.
     return tuple(line if len(line) <= width else line.partition(" (")[0][:width] for line in lines)
 
@@ -265,15 +272,21 @@ def _cells(run: RunState, answer: Answer) -> dict[str, str]:
     found, moved = answer.report.resident, answer.report.with_copies
     timed = found.timed
     picture = {
-        PICTURE: "".join(SIGNS[kind] for kind in bars.cells_of(answer.report, len(PICTURE))),
-        SIZES: span_text(timed[0].size, timed[-1].size),
+        PICTURE: _picture(answer, len(PICTURE)), SIZES: span_text(timed[0].size, timed[-1].size),
     } if is_survey(run) else {}  # fmt: skip
+    # The sizes stand beside it.
+    wins = where(found, answer.report.axis).removesuffix(f" ({picture[SIZES]})") if picture else where(found)
     return {
-        NAME: named_on(answer), **picture, WHERE: where(found, answer.report.axis if picture else ""),
+        NAME: named_on(answer), **picture, WHERE: wins,
         BRACKET: NONE if found.crossover is None else bracket_text(found.crossover), LARGEST: _at_largest(timed[-1]),
         COPIES: NONE if moved.kind == NONE_TIMED else f"{where(moved)}; {_at_largest(moved.timed[-1])}",
         LIMIT: _limit(run, answer),
     }  # fmt: skip
+
+
+def _picture(answer: Answer, cells: int) -> str:
+    """Return the axis of a sweep in this many signs."""
+    return "".join(SIGNS[kind] for kind in bars.cells_of(answer.report, cells))
 
 
 def _at_largest(size: Size) -> str:

@@ -211,7 +211,10 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
     """Return one range: `from n ≈ 205 (192–213)`, `from 64 to ≈ 500 (450–550)`, `up to n = 500`."""
 
     def at(change: Change) -> str:
-        text = point_text(change, axis if change is part.start or part.start is None else "")
+        of_axis = axis if change is part.start or part.start is None else ""
+        if is_wide(change) and not with_bracket:
+            return " ".join(filter(None, (bracket_text(change), noun_of(of_axis))))
+        text = point_text(change, of_axis)
         return f"{text} ({bracket_text(change)})" if with_bracket and not is_wide(change) else text
 
     if part.start is None and part.end is None and part.first == part.last:

@@ -14,6 +14,7 @@ from tests.helpers.runs.planted_crossover import searched
 from cpugpu_tui.export.thresholds import rendered, thresholds_of
 from cpugpu_tui.model import METRICS, Case, Simulation
 from cpugpu_tui.render.answers import answer_lines, leading_answers, survey_lines
+from cpugpu_tui.render.sentences import PICTURE
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.thresholds import Thresholds
@@ -185,6 +186,9 @@ def test_a_survey_shows_every_workload_and_its_sentences_where_there_is_room() -
     lines = shown(run, (118, 3, 30))
     assert [line.split()[0] for line in lines[1:4]] == [answer.name for answer in leading_answers(run)]
     assert all("▓" in line for line in lines[1:4])
+    narrow = shown(run, (66, 3, 30))
+    assert all("▓" in line for line in narrow[1:4])
+    assert " ".join(narrow[4].split()) == PICTURE, "the legend of the bars, whose heading has no room for it"
     assert " ".join(lines[4:]) == " ".join(survey_lines(run))
     assert len(shown(run, SMALL)) <= 4
     small, zoomed = (" ".join(shown(run, SMALL, is_zoomed=is_zoomed)) for is_zoomed in (False, True))

@@ -175,8 +175,8 @@ class StatePane(Lines):
         return super().render_line(y)
 
 
-_POWERS = {ord(sign): f"^{power}" for power, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-"""Powers in ASCII: 10^8."""
+_ASCII = {ord(sign): f"^{power}" for power, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")} | str.maketrans("░▓█", ".=#")
+"""Powers in ASCII, 10^8, and the signs of a survey."""
 
 
 def spelled(text: str, glyphs: Glyphs) -> str:
@@ -185,7 +185,7 @@ def spelled(text: str, glyphs: Glyphs) -> str:
                       ("·", glyphs.dot)):  # fmt: skip
         text = text.replace(sign, own)
     if glyphs is ASCII:  # its ellipsis is `>`: `16 > 2048` would be read as a comparison
-        text = text.replace("…", "...").replace("≈", "~").translate(_POWERS)
+        text = text.replace("…", "...").replace("≈", "~").translate(_ASCII)
     return text
 
 

@@ -8,7 +8,7 @@ from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, 
 from cpugpu_tui.model import SweepKey, work_name
 from cpugpu_tui.render.answers import answer_lines, answers, leading_answers, lines_beside_table
 from cpugpu_tui.render.curves import BY_KEY, finished_rows
-from cpugpu_tui.render.sentences import cut_short, table_lines
+from cpugpu_tui.render.sentences import NARROW_PICTURE, PICTURE, cut_short, table_lines
 from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import is_column, sweep_in
@@ -17,7 +17,7 @@ from cpugpu_tui.session.planning import scale_text
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.lines import Spans, spelled
+from cpugpu_tui.ui.panes.lines import Spans, plain, spelled
 
 MEASURED = (RESIDENT, END_TO_END, PINNED, ONE_THREAD)
 """What-ifs that were timed; the others are derived from them."""
@@ -99,20 +99,29 @@ def _outcome(found: Condition, axis: str, *, is_measured: bool = True) -> str:
 def table(state: AppState, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return the answers of several sweeps as a heading and a line each; empty for a run with one sweep."""
     head, *rows = table_lines(state.run, width, lambda text: spelled(text, glyphs)) or ("",)
-    return [((head, "muted"),), *(((row, "strong"),) for row in rows)] if rows else []
+    is_narrow = spelled(PICTURE, glyphs) not in head and spelled(NARROW_PICTURE, glyphs) in head
+    legend: list[Spans] = [((spelled(PICTURE, glyphs), "muted"),)] if is_narrow else []
+    return [((head, "muted"),), *(((row, "strong"),) for row in rows), *legend] if rows else []
 
 
 def shortened(state: AppState, table: list[Spans], room: int, *, is_zoomed: bool) -> list[Spans]:
     """Return a table in at most `room` lines, from its start or with the highlighted sweep, and the number hidden."""
     if len(table) <= room or room < 2:
         return table[:room]
-    row, head, rows = state.run.rows.get(state.cursor or ""), table[0], table[1:]
     sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
+    row, head, rows, legend = (
+        state.run.rows.get(state.cursor or ""),
+        table[0],
+        table[1:][: len(sweeps)],
+        table[len(sweeps) + 1 :],
+    )
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
     count = max(room - 2, 1)
     first = max(first - count + 1, 0)
     hint = "Move to a row of another workload to see it." if is_zoomed else "Press {zoom} to enlarge the pane."
     more = state.keymap.with_keys(f"{len(rows) - count} more. {hint}")
+    if legend:
+        more = f"{plain(legend[0])}   {len(rows) - count} more, {state.keymap.of('zoom')} enlarges"
     return [head, *rows[first : first + count], ((more, "muted"),)][:room]
 
 
