@@ -80,7 +80,7 @@ def test_each_row_without_a_winner_says_why(surveys: list[Surveyed]) -> None:
     for survey in surveys:
         reasons: dict[str, int] = {}
         for row in survey.state.rows.values():
-            given = OPEN_MARKS & {*row_marks(survey.state, row)}
+            given = OPEN_MARKS.keys() & {*row_marks(survey.state, row)}
             if row.status == "ok" and row.comparison is not None and row.comparison.faster is None:
                 size = sweep_in(survey.state, row.case.sweep).resident.at(row)
                 assert size is not None
