@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.helpers.command_line import PATIENCE_S, CommandLine
 from tests.readme.blocks import PAGES, ROOT
+from typer import BadParameter, Exit
 from typer.main import get_group
 
 from cpugpu_tui.cli.commands import app
@@ -52,6 +54,9 @@ HERE = {
 
 STEADY = "drift=0"
 """A simulated machine without drift between runs, so that a gate passes every time."""
+
+UsageError = BadParameter.__mro__[1]
+"""What the program raises for an unknown option, a missing value and an argument too many."""
 
 PASSES = {"doctor": (0, 1)}
 """Exit codes of commands that judge this machine."""
@@ -222,3 +227,34 @@ def test_the_python_example_of_the_docs_runs(cpugpu: CommandLine) -> None:
     assert len(rows) == 2
     shown = float(answer.removeprefix("The GPU wins from n ≈ ").split()[0])
     assert float(crossing.split()[0]) == pytest.approx(shown, rel=0.01)
+
+
+# ------------------------------------------------------------------ what the program itself tells to type
+
+
+def told_commands() -> Iterator[tuple[str, list[str]]]:
+    """Yield file and words of each command in a text of the program; what a text fills in is the word 1."""
+    for path in sorted((ROOT / "tui").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "1" for part in parts)
+            for told in re.findall(r"`(cpugpu-tui [^`\n]*)`", text):
+                yield path.name, shlex.split(told)[1:]
+
+
+def test_every_command_that_a_text_of_the_program_tells_to_type_is_read_by_the_program() -> None:
+    """An option that does not exist sent people in a circle. Values are written as placeholders, such as FILE."""
+    wrong, told = [], list(told_commands())
+    assert len(told) > 50
+    for place, words in told:
+        name, command = command_of(words)
+        rest = words[len(name.split()) :]
+        if rest == ["1"]:  # a command whose name the text fills in
+            continue
+        try:
+            command.make_context(name, rest)
+        except (BadParameter, Exit):  # a placeholder, a missing value, or --help
+            pass
+        except UsageError as error:
+            wrong.append(f"{place}: cpugpu-tui {shlex.join(words)}: {error}")
+    assert not wrong

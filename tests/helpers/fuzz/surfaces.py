@@ -73,7 +73,7 @@ def types(random: Random) -> str:
     """Objects of any type as arguments of the Python API."""
     usual: dict[str, Any] = {
         "setup": "", "let": None, "inputs": None, "dtype": None, "threads": None, "device": "auto", "in_place": False,
-        "rounds": None, "max_seconds": None, "simulate": "default", "save": False,
+        "rounds": None, "starts": None, "max_seconds": None, "simulate": "default", "save": False,
     }  # fmt: skip
     wrong = {name: hostile.python_object(random) for name in random.sample(list(usual), random.randint(0, 2))}
     what = hostile.python_object(random) if random.random() < 0.5 else "x @ x"

@@ -105,6 +105,7 @@ def test_every_key_is_read_and_paths_are_the_files_own(write: Write) -> None:
         pytest.param("ceilings = 1\n", 1, id="number for flag"),
         pytest.param('band = "wide"\n', 1, id="text for band"),
         pytest.param("workloads = [1]\n", 1, id="list of numbers"),
+        pytest.param('workloads = ["\\u0000"]\n', 1, id="NUL in a path"),
         pytest.param("presets = 3\n", 1, id="number for table"),
         pytest.param('[presets.a]\nworkload = "matmul"\n', 1, id="preset without sizes"),
         pytest.param('[presets.a]\nworkload = "matmul"\nsizes = "x"\n', 3, id="text for sizes"),

@@ -67,6 +67,8 @@ def _type(key: Key) -> Any:
 
 def _value(file: TomlFile, key: Key, given: Any) -> Value:
     """Return a value in its final form: lists as tuples, paths absolute."""
+    if "\0" in "".join(part for part in (given if isinstance(given, list) else [given]) if isinstance(part, str)):
+        raise file.error((key.name,), f"{key.name} holds a NUL character, which no name may.", "Remove \\u0000.")
     if key.name == "band":
         file.parsed((key.name,), partial(parse_bands, given, {}))
     if not key.is_list and not key.is_path:

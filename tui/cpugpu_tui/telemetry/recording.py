@@ -140,7 +140,8 @@ def load(path: Path) -> Trace:
     name = printable(path.name)
     if not name:  # `--replay ""`, and folders like . and /
         raise TraceError(
-            "The file name to replay is empty.", "Give the path of a file written by `cpugpu-tui telemetry --record`."
+            "The file name to replay is empty.",
+            "Name a file that `cpugpu-tui telemetry --record FILE` wrote.",
         )
     try:
         data = read_at_most(path, MAX_TRACE_BYTES)

@@ -196,7 +196,8 @@ def parse_header(line: str, name: str) -> Header:
         data = {}
     if data.get("trace") != _KIND:
         raise TraceError(
-            f"{name} is not a telemetry trace.", "Give the path of a file written by `cpugpu-tui telemetry --record`."
+            f"{name} is not a telemetry trace.",
+            "Name a file that `cpugpu-tui telemetry --record FILE` wrote.",
         )
     if data.get("schema") != SCHEMA:
         raise TraceError(
