@@ -22,6 +22,7 @@ from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.export.threshold_ranges import Ranges, ranges_of
 from cpugpu_tui.model import OwnCode
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.report.report import SweepReport, sweep_report
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import RunState, once
@@ -222,7 +223,7 @@ def moved(old: Thresholds, new: Thresholds) -> tuple[list[str], int]:
         if found := next(((device, low, high) for device, low, high in both if low <= high), None):
             device, low, high = found
             was, is_now = ("GPU", "CPU") if device == GPU else ("CPU", "GPU")
-            at = f"At {low:,}" if low == high else f"From {low:,} to {high:,}"
+            at = f"At {size_text(low)}" if low == high else f"From {size_text(low)} to {size_text(high)}"
             sentences.append(f"{at} the {was} was faster, now the {is_now} is: {named(before)}.")
     return sentences, count
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import joined, size_text
-from cpugpu_tui.render.sweep_words import bracket_text, is_wide, point_size, where
+from cpugpu_tui.render.sweep_words import bracket_text, exceptions, is_wide, point_size, where
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
 from cpugpu_tui.report.segments import (
@@ -83,5 +83,7 @@ def _sizes(found: Condition) -> str:
         return f" ({where(found)})"
     change = found.crossover
     if change is None:
-        return f" ({size_text(found.ranges[-1].first)})"  # below it is not decided
-    return f" ({bracket_text(change) if is_wide(change) else f'≈ {size_text(point_size(change))}'})"
+        at = size_text(found.ranges[-1].first)  # below it is not decided
+    else:
+        at = bracket_text(change) if is_wide(change) else f"≈ {size_text(point_size(change))}"
+    return f" ({at}{exceptions(found)})"

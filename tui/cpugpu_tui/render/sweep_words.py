@@ -172,7 +172,17 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
     own = [part for part in found.ranges if part.winner == GPU]
     if not own:
         return f"not up to {size_text(found.ranges[-1].last)}"
-    return _ranges_text(found, own, axis, with_bracket=with_bracket)
+    text = _ranges_text(found, own, axis, with_bracket=with_bracket)
+    return f"{text}{exceptions(found)}"
+
+
+def exceptions(found: Condition) -> str:
+    """Return `, except 500`: sizes without a winner in the GPU's ranges, where choosing it may cost more than 10 %."""
+    own = [part for part in found.ranges if part.winner == GPU]
+    cheap = {size for part in found.segments if part.winner == GPU for size in part.inside}
+    outside = [size.size for size in found.outside if size.size not in cheap]
+    sizes = [size for size in outside if any(part.first < size < part.last for part in own)]
+    return f", except {sizes_text(sizes)}" if sizes else ""
 
 
 def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:

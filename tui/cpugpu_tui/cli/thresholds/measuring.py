@@ -153,7 +153,7 @@ WORDS = {CPU: "CPU", GPU: "GPU", "": "either"}
 def _part_text(part: Part) -> str:
     """Return `GPU 177–2,048`."""
     device, *ends = part
-    return f"{WORDS[device]} {'–'.join(dict.fromkeys(f'{end:,}' for end in ends))}"
+    return f"{WORDS[device]} {'–'.join(dict.fromkeys(map(size_text, ends)))}"
 
 
 def coverage(thresholds: Thresholds) -> str:

@@ -116,8 +116,9 @@ def _failure(threshold: Threshold, found: Regret) -> str:
     share = f"{worst.regret:.0%} (at least {worst.least:.0%})".replace("%", " %")
     mean = f"{found.mean:.1%} (at least {found.least:.1%})".replace("%", " %")
     where = {"": "the slower device", "cpu": "the CPU"}.get(worst.device, "the GPU")
+    at = size_text(worst.size)
     return (
-        f"{named(threshold)} failed: its mean regret is {mean}. At {worst.size:,} {where} takes {share} longer. "
+        f"{named(threshold)} failed: its mean regret is {mean}. At {at} {where} takes {share} longer. "
         f"Measure it again on an idle machine: `cpugpu-tui thresholds make {threshold.operation} --add`."
     )
 

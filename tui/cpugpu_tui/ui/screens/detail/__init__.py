@@ -145,7 +145,8 @@ def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans
         text = f"speedup{which} {digits[0]}, 95 % interval {digits[1]} to {digits[2]}{about}"
         if comparison.within_low is not None and comparison.within_high is not None:
             text += f" ({WITHIN_START} {ends_text(comparison.within_low, comparison.within_high)})"
-    text += f", from {count_of(comparison.rounds, 'round')}: {meaning.winner_sentence(comparison)}"
+    starts = f" in {comparison.starts} starts" if comparison.starts > 1 else ""
+    text += f", from {count_of(comparison.rounds, 'round')}{starts}: {meaning.winner_sentence(comparison)}"
     calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
     once = wrapped(TIMED_ONCE, width, "warn") if is_once else []

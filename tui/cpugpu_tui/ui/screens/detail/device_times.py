@@ -189,7 +189,8 @@ def _how(device: Device, times: DeviceTimes) -> list[Spans]:
         f" of {count_of(calibrated.calls_per_block, 'call')}"
     )
     threads = f", {count_of(calibrated.threads, 'thread')}" if device.is_cpu else ""
-    return [((f"  {how}{threads}", "muted"),)]
+    which = f", in the first of {times.starts} starts" if times.starts > 1 else ""
+    return [((f"  {how}{threads}{which}", "muted"),)]
 
 
 def _words(run: RunState, row: Row) -> dict[str, str]:
@@ -222,7 +223,8 @@ def _table(times: DeviceTimes, words: Mapping[str, str], width: int, glyphs: Gly
         lines.append(((f"  {words[name]:<17}", "text"), (text, "strong" if name == plans.LATENCY else "text"),
                       (f"  {helped}", "muted")))  # fmt: skip
     kernels_ns, latency_ns = times.median_ns(plans.DEVICE), times.latency_ns
-    if words[plans.DEVICE] == COLD and kernels_ns and latency_ns and kernels_ns > latency_ns:
+    has_kernels = words[plans.DEVICE] == COLD and times.samples.get(plans.DEVICE)
+    if has_kernels and kernels_ns and latency_ns and kernels_ns > latency_ns:
         lines += paragraph(COLDER, width, "muted")
     why = (
         f"for means of blocks, and for fewer than {ENOUGH_FOR_TAILS} samples"
