@@ -16,8 +16,9 @@ from tests.helpers.bench.ratios import cap_seconds, table
 from tests.helpers.bench.trust_trials import clopper_pearson
 
 from cpugpu_tui.agent.main import facts, make_machine, quiet_interpreter
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, Comparison
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison, compare
+from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.model import LATENCY, Case, Device, Plan
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import CallEmitter, Control

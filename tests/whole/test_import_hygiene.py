@@ -105,7 +105,7 @@ def test_the_first_frame_waits_for_nothing_that_shows_a_run() -> None:
     loaded = set(done.stdout.split())
     assert "ui.panes.welcome" in loaded
     assert not loaded & {
-        "analysis.answer", "model.events", "render.answers", "render.columns", "session.session", "store",
+        "report.report", "model.events", "render.answers", "render.columns", "session.session", "store",
         "transport.wire", "ui.chart.pane", "ui.panes.run_answer", "ui.panes.timings_pane", "ui.rows",
         "workloads.own_code",
     }  # fmt: skip
@@ -115,6 +115,18 @@ def test_a_simulated_run_and_the_listings_load_no_torch() -> None:
     run = ("run", "--simulate", "cpu_overhead_ns=200000", "--size", "64", "--no-save")
     assert "torch" not in after_command(*run)
     assert not after_command("list") & {"torch", "textual", "pynvml"}
+
+
+def test_no_room_above_the_report_takes_the_judgement_of_a_row_alone() -> None:
+    """A row may lose its winner to its sweep. Twelve faces that judged rows contradicted each other on one server."""
+    rooms = ("session", "compare", "render", "export", "doctor", "demo", "cli", "ui", "api")
+    taken = [
+        f"{path.relative_to(PACKAGE)}:{node.lineno}"
+        for room in rooms for path in sorted((PACKAGE / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("own_comparison", "in_worlds")
+    ]  # fmt: skip
+    assert not taken, "take it from report.judged"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from tests.helpers.runs.crossovers import Crossover, crossover
 from tests.helpers.runs.planted_crossover import machine, search_plan, true_crossings
 from tests.helpers.runs.scripted import session_of, well
 
-from cpugpu_tui.decide.crossover import Crossover, SweepPoint, crossover
+from cpugpu_tui.decide.comparison import SweepPoint
 from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import compare, start_logs
@@ -135,4 +136,4 @@ def _bracket(plan: Plan) -> Crossover:
     session, _ = session_of(plan, *[well] * plan.starts)
     session.run(events.append)
     rows = folded(events).rows.values()
-    return crossover([SweepPoint(row.case.size, row.comparison) for row in rows if row.comparison is not None])
+    return crossover([SweepPoint(row.case.size, row.own_comparison) for row in rows if row.own_comparison is not None])

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, Decomposition
-from cpugpu_tui.decide.crossover import SweepPoint
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, SweepPoint
 from cpugpu_tui.model import DEVICE, DEVICE_WARM, PAGEABLE, PINNED, Case
-from cpugpu_tui.report.report import SweepReport
+from cpugpu_tui.report.report import Printed, SweepReport
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
 
@@ -79,6 +77,6 @@ def _row(size: int, comparisons: Mapping[str, Comparison]) -> Row:
         "cuda:0": DeviceTimes("cuda:0", round_ns=dict.fromkeys(rounds, 1e6), other_round_ns=others),
     }
     row = Row(Case("matmul", size), status="ok", times=times)
-    object.__setattr__(row, "_kept_comparison", first)
+    object.__setattr__(row, "_kept_own_comparison", first)
     object.__setattr__(row, "_kept_in_worlds", dict(comparisons))
     return row

@@ -32,8 +32,8 @@ from cpugpu_tui.compare.claims import (
     stored_points,
     tally,
 )
-from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
-from cpugpu_tui.decide.verdict import UNDECIDED as NO_WINNER
+from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
+from cpugpu_tui.decide.comparison import UNDECIDED as NO_WINNER
 from cpugpu_tui.model import (
     AS_WRITTEN,
     D2H_PAGEABLE,

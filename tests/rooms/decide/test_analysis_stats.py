@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.decide.interval import MIN_ROUNDS, Correlation
-from cpugpu_tui.decide.stats import median, percentile, quantile
-from cpugpu_tui.decide.verdict import (
+from cpugpu_tui.decide.comparison import (
     CPU_OBSERVED,
     CPU_WINS,
     EQUIVALENCE,
@@ -22,11 +20,10 @@ from cpugpu_tui.decide.verdict import (
     TIE,
     TOO_FEW,
     UNDECIDED,
-    compare,
-    plus_minus,
-    typical_ns,
-    word,
 )
+from cpugpu_tui.decide.interval import MIN_ROUNDS, Correlation
+from cpugpu_tui.decide.stats import median, percentile, quantile
+from cpugpu_tui.decide.verdict import compare, plus_minus, typical_ns, word
 
 TIMES_NS = st.floats(1.0, 1e13)
 """From a nanosecond to hours."""

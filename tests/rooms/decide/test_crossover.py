@@ -9,8 +9,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from cpugpu_tui.decide.crossover import (
+from tests.helpers.runs.crossovers import (
     ALWAYS,
     FALLS,
     NEVER,
@@ -21,12 +20,10 @@ from cpugpu_tui.decide.crossover import (
     TIES,
     TOO_FEW_ROUNDS,
     Crossover,
-    SweepPoint,
-    changes_of,
     crossover,
-    placed,
 )
-from cpugpu_tui.decide.verdict import (
+
+from cpugpu_tui.decide.comparison import (
     CPU_WINS,
     GPU_OBSERVED,
     GPU_WINS,
@@ -34,9 +31,10 @@ from cpugpu_tui.decide.verdict import (
     TOO_FEW,
     UNDECIDED,
     Comparison,
-    compare,
-    word,
+    SweepPoint,
 )
+from cpugpu_tui.decide.crossover import changes_of, placed
+from cpugpu_tui.decide.verdict import compare, word
 
 LETTERS = {"C": CPU_WINS, "G": GPU_WINS, "=": TIE, "?": UNDECIDED, "-": TOO_FEW}
 

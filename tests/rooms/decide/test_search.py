@@ -9,9 +9,11 @@ from itertools import combinations, pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.runs.crossovers import Crossover, crossover
 from tests.rooms.decide.test_crossover import POINTS, between_sure, point, sweep
 
-from cpugpu_tui.decide.crossover import Crossover, SweepPoint, changes_of, crossover, judged
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, SweepPoint
+from cpugpu_tui.decide.crossover import changes_of, judged
 from cpugpu_tui.decide.next_size import (
     HOPELESS,
     MOST_GRID,
@@ -22,7 +24,7 @@ from cpugpu_tui.decide.next_size import (
     next_size,
     size_above,
 )
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TIE, TOO_FEW, UNDECIDED, Comparison, word
+from cpugpu_tui.decide.verdict import NARROW, word
 
 RATIO = 1.1
 MOST_STEPS = 6

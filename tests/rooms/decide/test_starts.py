@@ -7,11 +7,12 @@ import random
 
 import pytest
 from tests.helpers.bench.start_trials import Machine, brackets, held
+from tests.helpers.runs.crossovers import crossover
 
-from cpugpu_tui.decide.crossover import SweepPoint, crossover
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, UNDECIDED, Comparison, SweepPoint
 from cpugpu_tui.decide.starts import Spread, earlier_spread, sizes_to_repeat, spread, starts_interval
 from cpugpu_tui.decide.stats import quantile
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, UNDECIDED, Comparison, compare
+from cpugpu_tui.decide.verdict import compare
 
 
 def rounds(log: float, count: int = 8) -> dict[int, float]:

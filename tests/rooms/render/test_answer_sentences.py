@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from tests.helpers.golden import assert_golden, paragraphs
+from tests.helpers.runs.crossovers import crossover
 from tests.helpers.runs.planted_report import AXIS, planted, sweep
 from tests.rooms.decide.test_crossover import point
 
 from cpugpu_tui.analysis.costs import END_TO_END
-from cpugpu_tui.decide.crossover import SweepPoint, crossover
-from cpugpu_tui.decide.verdict import (
+from cpugpu_tui.decide.comparison import (
     CPU_OBSERVED,
     CPU_WINS,
     GPU_OBSERVED,
@@ -17,6 +17,7 @@ from cpugpu_tui.decide.verdict import (
     TOO_FEW,
     UNDECIDED,
     Comparison,
+    SweepPoint,
 )
 from cpugpu_tui.render.answer_sentences import at_text, so_far, verdict_sentence
 from cpugpu_tui.render.sweep_words import speedup_text, where

@@ -14,7 +14,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 
-from cpugpu_tui.analysis.costs import WHAT_IFS
+from cpugpu_tui.analysis.costs import END_TO_END, WHAT_IFS
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.export.stream import case_results
 from cpugpu_tui.model import (
@@ -30,7 +30,7 @@ from cpugpu_tui.model import (
 )
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, condition_data, row_with_threads
 from cpugpu_tui.render.sentences import table_lines
-from cpugpu_tui.render.verdicts import end_to_end
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.report.segments import FROM, TOO_FEW
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.wire import decode, encode
@@ -110,13 +110,13 @@ def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown()
         assert row.cpu is not None
         assert row.gpu is not None
         cpu, gpu = row.cpu.latency_ns, row.gpu.latency_ns
-        moved, moved_ns = end_to_end(row, PAGEABLE), row.gpu.median_ns(PAGEABLE)
+        moved, moved_ns = judged(run, row, END_TO_END).comparison, row.gpu.median_ns(PAGEABLE)
         assert cpu
         assert gpu
         assert moved_ns
-        assert row.comparison is not None
+        assert row.own_comparison is not None
         assert moved is not None
-        assert row.comparison.speedup == pytest.approx(cpu / gpu)
+        assert row.own_comparison.speedup == pytest.approx(cpu / gpu)
         assert moved.speedup == pytest.approx(cpu / moved_ns)
         exported = [result.devices[name].metrics["latency"].median_ns for name in ("cpu", "cuda:0")]
         assert result.lead is not None

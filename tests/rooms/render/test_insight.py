@@ -9,6 +9,7 @@ from typing import Any
 from tests.helpers.golden import GoldenWords
 from tests.rooms.analysis.test_roofline import CPU, GPU
 
+from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.cli.output.tables import spelled_table, summary
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -28,7 +29,8 @@ from cpugpu_tui.model import (
     Plan,
     RunStarted,
 )
-from cpugpu_tui.render.verdicts import MARK_WORDS, end_to_end, row_limit, written
+from cpugpu_tui.render.verdicts import MARK_WORDS, row_limit, written
+from cpugpu_tui.report import report
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.screens.detail import detail_lines
@@ -100,7 +102,7 @@ def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
     assert limit.kind == "compute"
     assert limit.share is not None
     assert 0.95 < limit.share < 1.05
-    moved = end_to_end(row, PAGEABLE)
+    moved = report.judged(run, row, END_TO_END).comparison
     assert moved is not None
     assert round(moved.speedup, 2) == 2.45
     assert row.gpu is not None

@@ -10,6 +10,7 @@ from tests.helpers.app.saved_runs import stream
 
 from cpugpu_tui.render.outcomes import MOST_CASES, Outcome, affordable, outcome_of
 from cpugpu_tui.store import Store
+from cpugpu_tui.store.reading import RoundTimes
 
 
 @pytest.fixture
@@ -18,11 +19,11 @@ def store() -> Iterator[Store]:
         yield store
 
 
-def times(cases: Mapping[int, Mapping[str, float]], rounds: int = 8) -> dict[str, dict[str, dict[int, float]]]:
+def times(cases: Mapping[int, Mapping[str, float]], rounds: int = 8) -> RoundTimes:
     """The same time in every round, by size and device."""
     return {
         f"matmul/default/{size}/float32/t1": {
-            device: dict.fromkeys(range(1, rounds + 1), ns) for device, ns in devices.items()
+            device: {0: dict.fromkeys(range(1, rounds + 1), ns)} for device, ns in devices.items()
         }
         for size, devices in cases.items()
     }
@@ -48,7 +49,7 @@ def test_the_answer_of_several_workloads_counts_those_in_which_the_gpu_wins_some
     first = times({64: rises, 128: {"cpu": 4e6, "cuda:0": 2e6}})
     others = {key.replace("matmul", "sort"): value for key, value in times({64: never, 128: never}).items()}
     alone = {key.replace("matmul", "fft"): value for key, value in times({64: {"cuda:0": 1e6}}).items()}
-    apart = {"knn/default/64/float32/t0": {"cuda:0": {1: 1e6}, "cpu": {2: 1e6}}}  # no round in common
+    apart = {"knn/default/64/float32/t0": {"cuda:0": {0: {1: 1e6}}, "cpu": {0: {2: 1e6}}}}  # no round in common
     assert outcome_of(first | others | alone | apart) == Outcome("GPU wins 1 of 2")
     variant = {key.replace("default", "compiled"): value for key, value in first.items()}
     found = outcome_of(first | variant)

@@ -12,7 +12,6 @@ from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.helpers.runs.planted_report import AXIS, planted
 from tests.rooms.decide.test_crossover import POINTS, SIZES
 
-from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import (
     END_TO_END,
     NO_LAUNCH,
@@ -23,8 +22,7 @@ from cpugpu_tui.analysis.costs import (
     Decomposition,
     decompose,
 )
-from cpugpu_tui.decide.crossover import SweepPoint
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, Comparison, SweepPoint
 from cpugpu_tui.render.answer_sentences import (
     cause_sentence,
     clock_sentence,
@@ -33,7 +31,7 @@ from cpugpu_tui.render.answer_sentences import (
     verdict_sentence,
 )
 from cpugpu_tui.render.sweep_words import where
-from cpugpu_tui.report.report import SweepReport
+from cpugpu_tui.report.report import Printed, SweepReport
 
 # ------------------------------------------------------------------ why not before
 

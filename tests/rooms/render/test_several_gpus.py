@@ -15,7 +15,7 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
 
-from cpugpu_tui.decide.verdict import GPU_WINS
+from cpugpu_tui.decide.comparison import GPU_WINS
 from cpugpu_tui.model import (
     DEVICE,
     Calibrated,
@@ -40,6 +40,7 @@ from cpugpu_tui.render.gpus import (
     run_standings,
 )
 from cpugpu_tui.render.rows import lines_of
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import Remaining
 from cpugpu_tui.state.state import RunState
@@ -103,7 +104,7 @@ def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_a
                 budget_s=1.5, simulation=replace(QUICK, gpus=2))  # fmt: skip
     state = state_of(plan, swept(plan)[1])
     assert [row.case.size for row in state.rows.values()] == [16, 256, 2048]
-    assert all(row.comparison is None for row in state.rows.values())
+    assert all(row.own_comparison is None for row in state.rows.values())
 
 
 def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> None:
@@ -124,10 +125,13 @@ def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> No
 
 
 def test_each_gpu_has_its_own_comparison_with_the_cpu() -> None:
-    (row,) = run_of(2048).rows.values()
-    assert list(row.comparisons) == ["cuda:0", "cuda:1", "cuda:2", "cuda:3"]
-    assert row.comparison == row.comparisons["cuda:0"]
-    assert row.comparisons["cuda:0"].speedup / row.comparisons["cuda:2"].speedup == pytest.approx(1.25, abs=0.06)
+    run = run_of(2048)
+    (row,) = run.rows.values()
+    found = [judged(run, row.on(gpu)).comparison for gpu in row.gpus]
+    speedups = [each.speedup for each in found if each is not None]
+    assert len(speedups) == 4
+    assert judged(run, row).comparison == found[0]
+    assert speedups[0] / speedups[2] == pytest.approx(1.25, abs=0.06)
 
 
 def test_the_first_gpu_is_torchs_first_whatever_came_first() -> None:

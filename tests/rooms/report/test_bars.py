@@ -27,7 +27,7 @@ from cpugpu_tui.report.bars import BOTH, CPU, OPEN, RESIDENT, cells_of, parts_of
         ("===", "", [OPEN]),
         ("GG~GG", "GG~GG", [BOTH, OPEN, BOTH]),
         ("GGGGG", "GG~GG", [BOTH, RESIDENT, BOTH]),
-        ("GG?GG", "GG=GG", [BOTH]),
+        ("GG?GG", "GG=GG", [BOTH, OPEN, BOTH]),
         ("G", "", []),
     ],
 )

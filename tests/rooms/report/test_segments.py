@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, Comparison
-from cpugpu_tui.decide.verdict import UNDECIDED as UNCLEAR
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, Comparison
+from cpugpu_tui.decide.comparison import UNDECIDED as UNCLEAR
 from cpugpu_tui.report.segments import (
     ALL_EQUAL,
     ALWAYS,
@@ -39,8 +39,8 @@ from cpugpu_tui.report.segments import (
 
 MISMATCH = "mismatch"
 KINDS = {
-    "C": (CPU, "", Comparison(0.5, 0.4, 0.6, 9, CPU_WINS)),
-    "G": (GPU, "", Comparison(2.0, 1.5, 2.5, 9, GPU_WINS)),
+    "C": (CPU, "", Comparison(1 / 8, 1 / 9, 1 / 7, 9, CPU_WINS)),
+    "G": (GPU, "", Comparison(8.0, 7.0, 9.0, 9, GPU_WINS)),
     "=": (EQUAL, "", Comparison(1.0, 0.99, 1.01, 9, TIE)),
     "?": (UNDECIDED, NOISY, Comparison(1.2, 0.7, 2.0, 9, UNCLEAR)),
     "g": (UNDECIDED, NOISY, Comparison(1.2, 0.95, 1.5, 9, UNCLEAR)),  # choosing the GPU costs at most 5 %
@@ -71,7 +71,7 @@ def drawn(letters: str, step: float = 2.0) -> str:
         ("G?G", "GPU 64 | undecided noise 128 | GPU 256"),
         ("GgG", "GPU 64-256"),
         ("G=G", "GPU 64-256"),
-        ("G=gG", "GPU 64-512"),
+        ("G=gG", "GPU 64 | equal 128 | undecided noise 256 | GPU 512"),
         ("CgC", "CPU 64 | undecided noise 128 | CPU 256"),  # it would cost up to 50 % there
         ("Gg", "GPU 64 | undecided noise 128"),
         ("GgC", "GPU 64 | undecided noise 128 | CPU 256"),
@@ -87,6 +87,19 @@ def test_segments(letters: str, expected: str) -> None:
 def test_a_gap_wider_than_two_and_a_half_ends_a_segment() -> None:
     assert drawn("GG", WIDEST_GAP) == "GPU 64-160"
     assert drawn("GG", WIDEST_GAP + 0.1) == "GPU 64 | GPU 166"
+
+
+@pytest.mark.parametrize("winner", [CPU, GPU])
+@pytest.mark.parametrize(("speedups", "count"), [((2.0, 2.0), 1), ((1.9, 2.0), 2), ((1.1, 4.0), 1), ((1.1, 3.0), 2)])
+def test_a_segment_ends_where_a_device_leads_by_less_than_sizes_differ(
+    speedups: tuple[float, ...], count: int, winner: str
+) -> None:
+    """On simulated GPUs with tiles of 128 the CPU won by 25 % at 257, between sizes with 1.4× and 2.6×."""
+    found = [
+        Size(64 * 2**place, winner, "", Comparison(each if winner == GPU else 1 / each, None, None, 9, winner))
+        for place, each in enumerate(speedups)
+    ]
+    assert len(segments_of(found)) == count
 
 
 def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough() -> None:

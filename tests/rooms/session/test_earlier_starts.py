@@ -54,7 +54,7 @@ def test_one_start_has_the_interval_of_earlier_ones_and_shows_its_own(store: Sto
     before = [row_of(run(store, replace(PLAN, starts=2), seed)) for seed in (1, 2)]
     events = run(store, PLAN, 3)
     row = row_of(events)
-    found, gpu = row.comparison, row.gpu
+    found, gpu = row.own_comparison, row.gpu
     assert found is not None
     assert row.cpu is not None
     assert gpu is not None
@@ -77,7 +77,7 @@ def test_one_start_has_the_interval_of_earlier_ones_and_shows_its_own(store: Sto
     number = store.runs(limit=1)[0].number
     for earlier in store.runs(before=number):
         store.delete(earlier.run_id)
-    assert row_of(store.load(store.find("latest"))).comparison == found
+    assert row_of(store.load(store.find("latest"))).own_comparison == found
     (result,) = case_results(folded(events))
     assert result.lead is not None
     assert (result.lead.starts, result.lead.covers_starts, result.lead.within_low) == (1, True, found.within_low)
@@ -155,7 +155,7 @@ def test_comparisons_know_nothing_of_it(store: Store) -> None:
 def test_several_starts_are_moderated_by_earlier_ones(store: Store) -> None:
     for seed in range(1, 4):
         run(store, PLAN, seed)
-    found = row_of(run(store, replace(PLAN, starts=3), 9)).comparison
+    found = row_of(run(store, replace(PLAN, starts=3), 9)).own_comparison
     assert found is not None
     assert (found.starts, found.degrees, found.within_low) == (3, 2 + 2, None)
 
@@ -166,5 +166,5 @@ def test_live_states_are_those_of_all_events(store: Store) -> None:
     state, events = RunState(), run(store, PLAN, 9)
     for event in events:
         state = state.apply(event)
-    assert state.rows[PLAN.cases[0].key].comparison == row_of(events).comparison
+    assert state.rows[PLAN.cases[0].key].own_comparison == row_of(events).own_comparison
     assert any(isinstance(event, DeviceSampled) for event in events)

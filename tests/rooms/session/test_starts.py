@@ -24,7 +24,7 @@ from tests.helpers.runs.scripted import (
 )
 
 from cpugpu_tui.cli.running.modes import duet_plan
-from cpugpu_tui.decide.verdict import UNDECIDED
+from cpugpu_tui.decide.comparison import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 from cpugpu_tui.export.stream import case_results, kept
 from cpugpu_tui.machine import procfs
@@ -80,13 +80,13 @@ def test_each_start_times_the_cases_in_a_process_of_its_own() -> None:
     state = state_of(events)
     assert (state.starts, state.settled) == (4, 2)
     for row in state.rows.values():
-        assert row.comparison is not None
-        assert (row.comparison.starts, row.comparison.degrees) == (4, 3)
+        assert row.own_comparison is not None
+        assert (row.own_comparison.starts, row.own_comparison.degrees) == (4, 3)
         assert row.cpu is not None
         assert row.gpu is not None
         assert row.cpu.latency_ns is not None
         assert row.gpu.latency_ns is not None
-        assert row.comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns)
+        assert row.own_comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns)
         medians = [sorted(row.cpu.later[start]["latency"].values())[1] for start in (1, 2, 3)]
         assert max(medians) / min(medians) > 1.02  # starts differ
 
@@ -96,15 +96,15 @@ def test_one_start_is_what_it_was() -> None:
     _, events = run(plan, well)
     assert starts_of(events) == {0: {32}}
     row = state_of(events).rows[plan.cases[0].key]
-    assert row.comparison is not None
-    assert (row.comparison.starts, row.comparison.covers_starts) == (1, False)
+    assert row.own_comparison is not None
+    assert (row.own_comparison.starts, row.own_comparison.covers_starts) == (1, False)
 
 
 def test_a_folded_run_and_a_kept_one_are_the_same() -> None:
     _, events = run(starting(plan_of(32, 64, simulation=VARIED), 3), well, well, well)
     for copy in (folded(events), folded(kept(events))):
         for key, row in state_of(events).rows.items():
-            assert copy.rows[key].comparison == row.comparison
+            assert copy.rows[key].own_comparison == row.own_comparison
 
 
 def test_a_search_repeats_the_sizes_that_decide(cpugpu: CommandLine) -> None:
@@ -127,8 +127,8 @@ def test_a_search_repeats_the_sizes_that_decide(cpugpu: CommandLine) -> None:
         again = other.load(other.find("latest"))
     for events in (saved, again):
         copy = state_of(events)
-        assert {key: row.comparison for key, row in copy.rows.items()} == {
-            key: row.comparison for key, row in state.rows.items()
+        assert {key: row.own_comparison for key, row in copy.rows.items()} == {
+            key: row.own_comparison for key, row in state.rows.items()
         }
 
 
@@ -311,7 +311,7 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute() -> N
         plan = plan_of(16, simulation=replace(equal, drift_seed=seed))
         for starts in (1, 5):
             _, events = run(starting(plan, starts), *[well] * starts)
-            found = state_of(events).rows[plan.cases[0].key].comparison
+            found = state_of(events).rows[plan.cases[0].key].own_comparison
             assert found is not None
             words[f"{starts} {'undecided' if found.verdict == UNDECIDED else 'winner'}"] += 1
     assert words["1 winner"] >= 6
@@ -340,7 +340,7 @@ def lost_winners(cpugpu: CommandLine, seed: int) -> set[str]:
         assert (told if told in ("CPU", "GPU") else None) == size.winner
         for change in found.resident.changes:
             assert size.winner is None or not change.low < row.case.size < change.high
-        if row.comparison is not None and row.comparison.winner != size.winner:
+        if row.own_comparison is not None and row.own_comparison.winner != size.winner:
             marks |= {"one-start", "unsure"} & {*row_marks(state, row)}
             assert {"one-start", "unsure"} & {*row_marks(state, row)}
     return marks

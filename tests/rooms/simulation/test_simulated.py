@@ -9,7 +9,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import QUICK, Recorder, plan_of, state_of, swept
 
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 from cpugpu_tui.errors import UnfitError
 from cpugpu_tui.model import (
     AS_WRITTEN,
@@ -80,7 +80,7 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
     sizes = (64, 128, crossing - 16, crossing + 16, 512)
     plan = plan_of(*sizes, simulation=machine)
     state = state_of(plan, swept(plan)[1])
-    verdicts = [row.comparison.verdict for row in state.rows.values() if row.comparison]
+    verdicts = [row.own_comparison.verdict for row in state.rows.values() if row.own_comparison]
     assert verdicts == [CPU_WINS] * 3 + [GPU_WINS] * 2
     (answer,) = answers(state)
     (found,) = answer.report.resident.changes

@@ -13,13 +13,14 @@ from tests.helpers.command_line import CommandLine
 from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.helpers.runs.recorder import plan_of, state_of, swept
 
+from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT
 from cpugpu_tui.model import NO_CORE, CoreUse, CoreUser, CoreWait, DeviceSampled, Simulation
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.fleet import FleetRow
 from cpugpu_tui.render.rows import run_table
-from cpugpu_tui.render.verdicts import end_to_end
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import no_core_lines, reason_lines, use_lines
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import measured_state
@@ -47,10 +48,9 @@ def test_there_is_no_winner_in_any_world(run: RunState) -> None:
     for row in run.rows.values():
         is_starved = row.case.size == 64
         assert row.is_starved == is_starved
-        assert (row.comparison is None) == is_starved
-        assert (row.comparisons == {}) == is_starved
+        assert (row.own_comparison is None) == is_starved
         assert (row.in_worlds == {}) == is_starved
-        assert (end_to_end(row, "end_to_end_pageable") is None) == is_starved
+        assert (judged(run, row, END_TO_END).comparison is None) == is_starved
         assert row.cpu is not None
         assert row.cpu.latency_ns is not None, "what was measured is still shown"
 
@@ -73,7 +73,7 @@ def test_half_rounds_that_were_repeated_leave_a_result_and_are_counted(words: Go
     plan = plan_of(64, simulation=replace(LAWS, starved_tries=2))
     state = state_of(plan, swept(plan)[1])
     (row,) = state.rows.values()
-    assert row.comparison is not None
+    assert row.own_comparison is not None
     assert no_core_lines(state) == ()
     assert row.cpu is not None
     assert row.cpu.cores is not None
@@ -130,7 +130,7 @@ def test_the_live_table_has_the_word_and_its_filter_finds_it(run: RunState) -> N
 
 def test_in_a_fleet_it_has_no_winner_either(run: RunState) -> None:
     found = [FleetRow("here", run, run.gpus[0], row) for row in run.rows.values()]
-    assert {each.row.case.size for each in found if each.row.comparison is None} == {64}
+    assert {each.row.case.size for each in found if each.row.own_comparison is None} == {64}
     assert [each.text(Key.VERDICT) for each in found if each.row.is_starved] == ["no core"]
 
 

@@ -8,7 +8,7 @@ from weakref import ref
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.model import (
     DEVICE,
     LATENCY,

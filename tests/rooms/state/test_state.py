@@ -85,10 +85,10 @@ def test_times_speedup_and_answer_come_with_the_rounds() -> None:
     assert "(256–2,048)" in answer_lines(state)[0]
     row = state.rows[plan.cases[2].key]
     assert row.check is not None
-    assert row.comparison is not None
+    assert row.own_comparison is not None
     assert row.cpu is not None
     assert row.gpu is not None
-    assert row.comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns, rel=0.02)
+    assert row.own_comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns, rel=0.02)
 
 
 def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
@@ -116,8 +116,8 @@ def test_a_skipped_case_is_settled_but_has_not_failed() -> None:
 def test_a_mismatch_has_no_speedup() -> None:
     halves = [timed(device, r, 5.0) for r in range(1, 9) for device in ("cpu", "cuda:0")]
     state = fold(STARTED, FOUND, *halves)
-    assert state.rows[KEY].comparison is not None
-    assert fold(CaseFailed(case=KEY, kind="mismatch", message="Wrong."), state=state).rows[KEY].comparison is None
+    assert state.rows[KEY].own_comparison is not None
+    assert fold(CaseFailed(case=KEY, kind="mismatch", message="Wrong."), state=state).rows[KEY].own_comparison is None
 
 
 def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round() -> None:
@@ -206,7 +206,7 @@ def test_no_order_of_events_breaks_what_is_shown(events: list[Event]) -> None:
     assert 0 <= state.failed <= len(CASES)
     assert all(answer_lines(state))
     for row in state.rows.values():
-        shown = (row.comparison, naive_factor(row), row.marks, row.cpu and row.cpu.latency_ns, row.gpu)
+        shown = (row.own_comparison, naive_factor(row), row.marks, row.cpu and row.cpu.latency_ns, row.gpu)
         assert len(shown) == 5
 
 

@@ -60,8 +60,8 @@ def test_a_database_of_any_version_shows_its_runs(version: int, tmp_path: Path) 
         assert (facts["hostname"], facts["cpu"], facts["interpreter"]) == ("node1", "Some CPU", "/opt/python")
         assert facts["argv"][:2] == ["run", "matmul"]
         large = state.rows["matmul/default/2048/float32/tall"]
-        assert large.comparison is not None
-        assert 35 < large.comparison.speedup < 42
+        assert large.own_comparison is not None
+        assert 35 < large.own_comparison.speedup < 42
         assert isinstance(state.finished, RunFinished)
 
 

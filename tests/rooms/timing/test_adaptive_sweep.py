@@ -12,7 +12,7 @@ from tests.helpers.runs.recorder import QUICK, Recorder, state_events, state_of
 
 from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.config.parsing import FieldError
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 from cpugpu_tui.model import (
     Case,
     CaseFailed,
@@ -160,7 +160,7 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
     assert again.cases == (chosen,)
     assert again.search is not None
     told = {found.case.size: found for found in again.search.found if not found.moved}
-    assert told[16].speedup == pytest.approx(state.rows[Case("matmul", 16).key].comparison.speedup)  # type: ignore[union-attr]
+    assert told[16].speedup == pytest.approx(state.rows[Case("matmul", 16).key].own_comparison.speedup)  # type: ignore[union-attr]
     assert told[10_000].speedup is None
     verdicts = {found.case.size: (found.low or 0) > 1 for found in told.values() if found.low}
     assert not verdicts[100]
@@ -220,7 +220,7 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
     rest = remaining.plan(0.0)
     Scheduler(rest, SimulatedMachine(rest), again, Control()).run()
     state = state_of(plan, again)
-    short = [row.comparison for row in state.rows.values() if row.case.size <= 1000]
+    short = [row.own_comparison for row in state.rows.values() if row.case.size <= 1000]
     assert all(comparison is not None and comparison.low is not None for comparison in short)
     (answer,) = answers(state)
     for found in (answer.report.resident, answer.report.with_copies):
@@ -314,4 +314,4 @@ def test_one_that_never_loses_ends_the_search_with_the_grid(gpu_factor: float, w
         laws = replace(laws, cpu_overhead_ns=1e6)
     state, recorder = searched(search_plan(laws))
     assert not recorder.of(CasesChosen)
-    assert {row.comparison.verdict for row in state.rows.values() if row.comparison is not None} == {winner}
+    assert {row.own_comparison.verdict for row in state.rows.values() if row.own_comparison is not None} == {winner}

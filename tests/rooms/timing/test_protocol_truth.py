@@ -13,9 +13,10 @@ import pytest
 from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import Recorder, plan_of, state_of, swept
 
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, UNDECIDED
 from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, TIE, UNDECIDED, case_correlation, compare, is_usable
+from cpugpu_tui.decide.verdict import case_correlation, compare, is_usable
 from cpugpu_tui.model import (
     AS_WRITTEN,
     DEVICE,

@@ -238,8 +238,8 @@ def test_a_case_with_a_complete_round_keeps_its_times() -> None:
     _, recorder = stopped_after(DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
     row = next(iter(state_of(plan, recorder).rows.values()))
     assert row.status == "ok"
-    assert row.comparison is not None
-    assert row.comparison.rounds == 1
+    assert row.own_comparison is not None
+    assert row.own_comparison.rounds == 1
 
 
 def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: FakeTime, words: GoldenWords) -> None:

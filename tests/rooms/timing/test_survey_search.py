@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.helpers.runs.crossovers import Crossover, crossover
 from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.crossover import Crossover, SweepPoint, changes_of, crossover
+from cpugpu_tui.decide.comparison import SweepPoint
+from cpugpu_tui.decide.crossover import changes_of
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.decide.verdict import TIE
 from cpugpu_tui.render.verdicts import open_marks
@@ -80,6 +82,6 @@ def test_inputs_are_made_once_a_size_and_pauses_are_before_timed_calls_only(surv
 def test_each_row_without_a_winner_says_why(surveys: list[Surveyed]) -> None:
     for survey in surveys:
         for row in survey.state.rows.values():
-            found = row.comparison
+            found = row.own_comparison
             if row.status == "ok" and found is not None and found.faster is None and found.verdict != TIE:
                 assert open_marks(survey.state, row), row.case

@@ -13,7 +13,7 @@ from tests.helpers.app.large_app import case_events, plan_of
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import ROOT
 
-from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.model import RunStarted
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.transport.wire import decode, encode
@@ -36,7 +36,7 @@ def test_a_finished_case_takes_5_kb_with_all_that_is_worked_out_of_it() -> None:
                 events = [decode(encode(event)) for event in case_events(case, random)]
                 state = folded([event for event in events if event is not None], state)
                 row = state.rows[case.key]
-                assert isinstance(row.comparison, Comparison)
+                assert isinstance(row.own_comparison, Comparison)
                 assert row.in_worlds
                 assert all(times.latency_ns for times in row.times.values())
             del events, row

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.answer import WITHIN, not_judged
-from cpugpu_tui.decide.verdict import GPU_WINS, TIE, Comparison
+from cpugpu_tui.decide.comparison import EQUIVALENCE, GPU_WINS, TIE, Comparison
 from cpugpu_tui.model import DEVICE, KERNELS, LATENCY, Ceilings
-from cpugpu_tui.model.quantities import factor, faster, named, percent, time_text
+from cpugpu_tui.model.quantities import count_of, factor, faster, named, percent, significant, time_text
 
 HOLDS, FAILS, DEPENDS, UNDECIDED, UNMEASURED, OUTDATED = (
     "holds", "does not hold here", "depends on size", "undecided here", "not measured yet", "outdated"
@@ -122,10 +121,14 @@ def speedup(point: TimedCase) -> float:
 
 def both_text(point: TimedCase) -> str:
     """Return `GPU 6.85 s, CPU 4.23 s: the GPU is 1.62× slower (1 round)`, with the reason if it was not judged."""
-    reason = not_judged(compared(point))
-    relation = f"the GPU is {faster(speedup(point))}{f' ({reason})' if reason else ''}"
+    found, reason = compared(point), ""
+    if found.low is None or found.high is None:
+        reason = f" ({count_of(found.rounds, 'round')})"
+    elif winner(point) is None:
+        reason = f" ({significant(found.low)}–{significant(found.high)}×, no winner)"
+    relation = f"the GPU is {faster(speedup(point))}{reason}"
     if winner(point) == TIE:
-        relation = f"equally fast ({WITHIN})"
+        relation = f"equally fast (within {EQUIVALENCE * 100:.0f} %)"
     return f"GPU {time_text(point.gpu_ns[LATENCY])}, CPU {time_text(point.cpu_ns[LATENCY])}: {relation}"
 
 

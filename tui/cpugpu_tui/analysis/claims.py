@@ -36,7 +36,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     unmeasured,
     winner,
 )
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 from cpugpu_tui.model.quantities import factor, faster, named, percent, significant, time_text
 
 Judge = Callable[[Numbers], Judgement]

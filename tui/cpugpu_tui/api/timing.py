@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from cpugpu_tui.agent.main import THREAD_NAME
+from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.api.arguments import Arguments, checked
 from cpugpu_tui.api.subject import in_python
 from cpugpu_tui.cli.output.tables import state_text
@@ -24,15 +25,15 @@ from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_UNFIT, EXIT_USAGE, CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export.chart import draw
 from cpugpu_tui.machine.processes import adopt_orphans
-from cpugpu_tui.model import PAGEABLE, Event, Plan, RunFinished
+from cpugpu_tui.model import Event, Plan, RunFinished
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key, is_words
 from cpugpu_tui.render.curves import charts
 from cpugpu_tui.render.receipts import caller_lines, code_lines, run_receipt
 from cpugpu_tui.render.rows import run_table
 from cpugpu_tui.render.sentences import cut_short, heading, notes
-from cpugpu_tui.render.verdicts import end_to_end, mark_lines, remark, row_marks
-from cpugpu_tui.report.report import covers_starts, report
+from cpugpu_tui.render.verdicts import mark_lines, remark, row_marks
+from cpugpu_tui.report.report import covers_starts, judged, report
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.session.session import Session
@@ -319,7 +320,7 @@ class Result:
 
 
 def _row(run: RunState, row: Row) -> TimedRow:
-    found, copied = row.comparison, end_to_end(row, PAGEABLE)
+    found, copied = judged(run, row).comparison, judged(run, row, END_TO_END).comparison
     failure = remark(run, row) if row.failure is not None else ""
     return TimedRow(
         size=row.case.size, cpu_ns=_latency_ns(row, row.cpu), gpu_ns=_latency_ns(row, row.gpu),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS, Claim
 from cpugpu_tui.model import KERNELS, Ceilings
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.planning import PlanRequest, build_plan, request_words
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.folding import folded
@@ -118,17 +119,18 @@ def _each_once(points: Sequence[TimedCase]) -> tuple[TimedCase, ...]:
 
 def points_of(run: RunState, source: str = THIS_RUN) -> tuple[TimedCase, ...]:
     """Return the finished rows that claims can be judged by."""
-    return tuple(_point(row, source) for row in run.rows.values() if _counts(row))
+    return tuple(_point(run, row, source) for row in run.rows.values() if _counts(row))
 
 
 def _counts(row: Row) -> bool:
     return row.status == "ok" and row.case.dtype == "float32" and not row.case.threads
 
 
-def _point(row: Row, source: str) -> TimedCase:
+def _point(run: RunState, row: Row, source: str) -> TimedCase:
     started = row.started
     return TimedCase(
-        row.case.workload, row.case.variant, row.case.size, _medians(row.cpu), _medians(row.gpu), row.comparison,
+        row.case.workload, row.case.variant, row.case.size, _medians(row.cpu), _medians(row.gpu),
+        judged(run, row).comparison,
         started.flops if started else 0.0, started.bytes_moved if started else 0.0,
         started.operations if started else 0, source,
     )  # fmt: skip

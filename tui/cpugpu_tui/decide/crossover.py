@@ -10,70 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
-from cpugpu_tui.decide.verdict import GPU_WINS, TIE, TOO_FEW, Comparison
-
-NOTHING, TOO_FEW_ROUNDS, TIES, NO_WINNER, ALWAYS, NEVER, RISES, FALLS, SEVERAL = (
-    "nothing timed", "too few rounds", "ties", "undecided", "always", "never", "crossover", "falls behind", "several"
-)  # fmt: skip
-"""Results of a sweep, in this order: no size timed on both devices; no interval anywhere; only ties; no winner;
-the GPU wins at every decided size; the CPU wins at every one; the CPU wins up to the bracket and the GPU above; the
-reverse; the winner changes more than once."""
-
-
-class SweepPoint(NamedTuple):
-    """One size of a sweep with its comparison."""
-
-    size: int
-    comparison: Comparison
-
-
-class Change(NamedTuple):
-    """A change of winner between two neighbouring decided sizes."""
-
-    low: int
-    """Lower end of its bracket: the largest size at which the device below still wins."""
-    high: int
-    """Upper end: the smallest size above it at which the other one wins."""
-    point: float
-    """Size within the bracket at which the speedup is 1."""
-    rises: bool
-    """Whether the GPU wins above it."""
-    gap: tuple[int, int] | None = None
-    """The sizes beside the point, as `placed` finds them: up to it all read for the device below, above it all for the
-    other one."""
-
-    @property
-    def ratio(self) -> float:
-        """Upper end / lower end."""
-        return self.high / self.low
-
-
-class Crossover(NamedTuple):
-    """Where the winner changes for the last time, and how often it changes."""
-
-    kind: str
-    """One of the kinds above."""
-    low: int | None = None
-    """Lower end of the bracket of the last change; None without a change."""
-    high: int | None = None
-    """Upper end of the bracket."""
-    point: float | None = None
-    """Size within the bracket at which the speedup is 1."""
-    first_win: int | None = None
-    """Smallest size at which the GPU wins; it can lie below `high` if the winner changes several times."""
-    changes: int = 0
-    """How often the winner differs between neighbouring decided sizes."""
-    rises: bool = False
-    """Whether the GPU is the winner above the bracket."""
-    points: tuple[SweepPoint, ...] = ()
-    """Its points in order of size, each size once."""
-
-    @property
-    def ratio(self) -> float | None:
-        """Upper end / lower end; None without a bracket."""
-        return self.high / self.low if self.low and self.high else None
+from cpugpu_tui.decide.comparison import (
+    GPU_WINS,
+    LOOKS,
+    SURE_RATIO,
+    SURE_ROUNDS,
+    TOO_FEW,
+    Change,
+    Comparison,
+    SweepPoint,
+)
+from cpugpu_tui.decide.interval import LEVEL, TAIL
+from cpugpu_tui.decide.stats import quantile
+from cpugpu_tui.decide.verdict import ratio_of, word
 
 
 def judged(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
@@ -96,22 +46,6 @@ def changes_of(points: Sequence[SweepPoint]) -> tuple[Change, ...]:
     return tuple(found)
 
 
-def crossover(points: Iterable[SweepPoint]) -> Crossover:
-    """Return the crossover of a sweep; points in any order."""
-    usable = judged(points)
-    decided = [point for point in usable if point.comparison.winner is not None]
-    if not decided:
-        return Crossover(_without_winner(usable), points=usable)
-    wins = [point.size for point in decided if point.comparison.winner == GPU_WINS]
-    changes = changes_of(usable)
-    first_win = min(wins, default=None)
-    if not changes:
-        return Crossover(ALWAYS if wins else NEVER, first_win=first_win, rises=bool(wins), points=usable)
-    last = changes[-1]
-    kind = SEVERAL if len(changes) > 1 else RISES if last.rises else FALLS
-    return Crossover(kind, last.low, last.high, last.point, first_win, len(changes), last.rises, usable)
-
-
 def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
     """Return the points with a finite speedup above 0, in order of size, each size once."""
     best: dict[int, SweepPoint] = {}
@@ -119,6 +53,8 @@ def _usable(points: Iterable[SweepPoint]) -> tuple[SweepPoint, ...]:
         speedup = point.comparison.speedup
         if not (math.isfinite(speedup) and speedup > 0 and point.size > 0):
             continue
+        if point.comparison.winner != point.comparison.faster:  # seen in fewer rounds than a bracket rests on
+            point = point._replace(comparison=point.comparison._replace(verdict=TOO_FEW))
         if point.size not in best or _weight(point) > _weight(best[point.size]):
             best[point.size] = point
     return tuple(best[size] for size in sorted(best))
@@ -151,7 +87,7 @@ def _if_refutable(comparison: Comparison, reach: float) -> Comparison:
     log = math.log(comparison.speedup)
     ends = (math.log(end) - log if end and 0 < end < math.inf else 0.0 for end in (comparison.low, comparison.high))
     low, high = (log + math.copysign(math.hypot(end, reach), sign) for end, sign in zip(ends, (-1, 1), strict=True))
-    found = comparison.with_ends(low, high)
+    found = _with_ends(comparison, low, high)
     if found.faster == comparison.faster:
         return comparison
     if comparison.low is None:
@@ -169,24 +105,39 @@ def _sure(points: Sequence[SweepPoint]) -> tuple[SweepPoint, ...]:
     count, winners = len(points), {point.comparison.faster for point in points} - {None}
     sure = {
         device for device in winners
-        if any(point.comparison.faster == device == point.comparison.shared(count).faster for point in points)
+        if any(point.comparison.faster == device == shared(point.comparison, count).faster for point in points)
     }  # fmt: skip
     return tuple(
         point if point.comparison.faster in {None, *sure}
-        else point._replace(comparison=point.comparison.shared(count)) for point in points
+        else point._replace(comparison=shared(point.comparison, count)) for point in points
     )  # fmt: skip
+
+
+def shared(comparison: Comparison, sizes: int) -> Comparison:
+    """Return a comparison judged at 5 % that all `sizes` at which a sweep looks share (Bonferroni), with that interval.
+
+    The ends of the interval move outward by the quotient of two quantiles of Student's t. Too few rounds leave no
+    interval.
+    """
+    own = comparison
+    if own.winner is not None and (sizes == 1 or max(own.speedup, 1 / own.speedup) >= SURE_RATIO):
+        return own
+    low, high = own.low or 0.0, own.high or math.inf
+    if own.winner is None or not (own.degrees or own.rounds >= SURE_ROUNDS) or not 0 < low <= high < math.inf:
+        return own._replace(low=None, high=None, verdict=TOO_FEW)
+    degrees, center = own.degrees or (own.rounds - 1) / TAIL, math.log(own.speedup)
+    factor = quantile(LEVEL / (LOOKS * sizes), degrees) / quantile(LEVEL, degrees)
+    return _with_ends(own, *(center + factor * (math.log(end) - center) for end in (low, high)))
+
+
+def _with_ends(comparison: Comparison, low: float, high: float) -> Comparison:
+    """Return a comparison judged by an interval [low, high] of ln(cpu/gpu)."""
+    return comparison._replace(low=ratio_of(low), high=ratio_of(high), verdict=word(low, high))
 
 
 def _weight(point: SweepPoint) -> tuple[int, str]:
     """Return the sort key of points of one size; the text makes the choice independent of their order."""
     return point.comparison.rounds, repr(point.comparison)
-
-
-def _without_winner(points: Sequence[SweepPoint]) -> str:
-    verdicts = {point.comparison.verdict for point in points}
-    if not verdicts:
-        return NOTHING
-    return {frozenset({TOO_FEW}): TOO_FEW_ROUNDS, frozenset({TIE}): TIES}.get(frozenset(verdicts), NO_WINNER)
 
 
 LEAST_SPREAD = 0.01

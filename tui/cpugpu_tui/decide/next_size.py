@@ -6,17 +6,21 @@ import math
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, NARROW, TOO_FEW, Comparison
+from cpugpu_tui.decide.comparison import (
+    CPU_WINS,
+    GPU_WINS,
+    MOST_COST,
+    TOO_FEW,
+    WIDEST_GAP,
+    Change,
+    Comparison,
+    SweepPoint,
+)
+from cpugpu_tui.decide.crossover import changes_of, judged
+from cpugpu_tui.decide.verdict import NARROW
 
 MOST_GRID = 13
 """Most sizes of the coarse grid: 1-2-5 over four decades. Longer axes use steps of ten."""
-
-WIDEST_GAP = 2.5
-"""Largest ratio of two neighbouring sizes of a full grid: nothing is known of the sizes in a wider gap (method.md)."""
-
-MOST_COST = 0.1
-"""Largest upper bound of the cost of a wrong choice at a size without a winner inside a segment."""
 
 NEAR_END = 1.4
 """A grid size within this factor of an end of the axis is left out."""

@@ -4,111 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
-from cpugpu_tui.decide.interval import LEVEL, NONE, TAIL, Correlation, Interval, correlation, median_interval
+from cpugpu_tui.decide.comparison import (
+    CPU_OBSERVED,
+    CPU_WINS,
+    EQUIVALENCE,
+    GPU_OBSERVED,
+    GPU_WINS,
+    OBSERVED_RATIO,
+    OBSERVED_ROUNDS,
+    TIE,
+    TOO_FEW,
+    UNDECIDED,
+    Comparison,
+)
+from cpugpu_tui.decide.interval import NONE, Correlation, Interval, correlation, median_interval
 from cpugpu_tui.decide.starts import NO_SPREAD, Spread, earlier_spread, starts_interval
-from cpugpu_tui.decide.stats import median, quantile
-
-EQUIVALENCE = 0.02
-"""Differences inside ±2 % are a tie (method.md, step 8)."""
-
-GPU_WINS, CPU_WINS, TIE, UNDECIDED, TOO_FEW = "GPU", "CPU", "tie", "undecided", "too few rounds"
-GPU_OBSERVED, CPU_OBSERVED = "GPU, no interval", "CPU, no interval"
-"""Too few rounds for an interval, but all rounds of one device are clearly shorter than all of the other."""
-
-OBSERVED_ROUNDS, OBSERVED_RATIO = 2, 1.5
-"""Least rounds of each device, and least ratio of their medians, for such an observation."""
-
-DECISIVE_ROUNDS = 3
-"""Least rounds of an observation on which a crossover rests. Simulated equal devices with 9 % noise and one mode were
-called different in at most 3 %, recorded rounds of a GPU server in 2 of 1,003; two rounds up to 11 % (figures.md)."""
-
-
-SURE_ROUNDS, SURE_RATIO = 7, 3.0
-"""What a sweep asks of one size of each device that it names: so many rounds, or so large a ratio. Fewer rounds often
-lie in one of two modes: of simulated searches with equal devices of two modes, 1.2 times apart, 14 to 74 % named a
-winner from 6 rounds, and at most 2 % from 7."""
-
-LOOKS = 2
-"""Divides the shared level, because a search looks at a size after each round and stops when it has a winner. Without
-it, 4.8 % of simulated searches with equal devices named a winner at a correlation of 0.8, with it 3.2 %."""
-
-
-class Comparison(NamedTuple):
-    """Speedup of the GPU over the CPU: time(CPU) / time(GPU)."""
-
-    speedup: float
-    """Quotient of the two times that `typical_ns` gives; above 1 the GPU is faster."""
-    low: float | None
-    """Lower end of the 95 % interval; None with too few rounds."""
-    high: float | None
-    """Upper end of the 95 % interval."""
-    rounds: int
-    """Rounds in which both devices were timed."""
-    verdict: str
-    """One of `GPU`, `CPU`, `tie`, `undecided`, `GPU, no interval`, `CPU, no interval`, `too few rounds`."""
-    starts: int = 1
-    """Starts of the process in which both devices were timed. With one, the interval holds within this start only,
-    unless `earlier` is above 0."""
-    degrees: int = 0
-    """Degrees of freedom of an interval that covers starts; 0 for an interval within one start."""
-    within_low: float | None = None
-    """If earlier starts gave the interval of one start: the lower end of what was seen within this start."""
-    within_high: float | None = None
-
-    @property
-    def plus_minus(self) -> float | None:
-        """Relative half-width of the interval, 0.01 for ±1 %.
-
-        The geometric mean of both sides, because the longer side alone could show `± 10 %` beside a winner at 1.09×.
-        """
-        if self.low is None or self.high is None:
-            return None
-        return math.sqrt(self.high / self.low) - 1
-
-    @property
-    def faster(self) -> str | None:
-        """`GPU` or `CPU`, judged or observed; None without a winner."""
-        return _FASTER.get(self.verdict)
-
-    @property
-    def winner(self) -> str | None:
-        """`GPU` or `CPU` if it may end a crossover's bracket: judged, or observed in at least `DECISIVE_ROUNDS`."""
-        return self.faster if self.is_judged or self.rounds >= DECISIVE_ROUNDS else None
-
-    def shared(self, sizes: int) -> Comparison:
-        """Return it judged at 5 % that all `sizes` at which a sweep looks share (Bonferroni), with that interval.
-
-        The ends of the interval move outward by the quotient of two quantiles of Student's t. Too few rounds leave no
-        interval.
-        """
-        if self.winner is not None and (sizes == 1 or max(self.speedup, 1 / self.speedup) >= SURE_RATIO):
-            return self
-        low, high = self.low or 0.0, self.high or math.inf
-        if self.winner is None or not (self.degrees or self.rounds >= SURE_ROUNDS) or not 0 < low <= high < math.inf:
-            return self._replace(low=None, high=None, verdict=TOO_FEW)
-        degrees, center = self.degrees or (self.rounds - 1) / TAIL, math.log(self.speedup)
-        factor = quantile(LEVEL / (LOOKS * sizes), degrees) / quantile(LEVEL, degrees)
-        return self.with_ends(*(center + factor * (math.log(end) - center) for end in (low, high)))
-
-    def with_ends(self, low: float, high: float) -> Comparison:
-        """Return it judged by an interval [low, high] of ln(cpu/gpu)."""
-        return self._replace(low=_ratio(low), high=_ratio(high), verdict=word(low, high))
-
-    @property
-    def covers_starts(self) -> bool:
-        """Whether the interval is about other starts of the process too, not only about the one that was timed."""
-        return self.degrees > 0 or self.starts > 1
-
-    @property
-    def is_judged(self) -> bool:
-        """Whether an interval decided."""
-        return self.verdict in (GPU_WINS, CPU_WINS, TIE)
-
-
-_FASTER = {GPU_WINS: GPU_WINS, GPU_OBSERVED: GPU_WINS, CPU_WINS: CPU_WINS, CPU_OBSERVED: CPU_WINS}
-
+from cpugpu_tui.decide.stats import median
 
 Starts = Sequence[tuple[Mapping[int, float], Mapping[int, float]]]
 """For each start of the process, the rounds of both devices: round index → ns."""
@@ -221,7 +133,7 @@ def _within(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Co
     log = math.log(cpu) - math.log(gpu)
     interval = _interval(logs, log, others)
     if interval is None:
-        return Comparison(_ratio(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
+        return Comparison(ratio_of(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
     return _judged(log, interval.low, interval.high, len(logs))
 
 
@@ -234,7 +146,7 @@ def _judged(log: float, low: float, high: float, rounds: int) -> Comparison:
     half = (high - low) / 2
     if word(low, high) in (GPU_WINS, CPU_WINS) and word(log - half, log + half) != word(low, high):
         low, high = min(low, log - half), max(high, log + half)
-    return Comparison(_ratio(log), _ratio(low), _ratio(high), rounds, word(low, high))
+    return Comparison(ratio_of(log), ratio_of(low), ratio_of(high), rounds, word(low, high))
 
 
 def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[float]:
@@ -288,7 +200,7 @@ def _is_narrow(found: Comparison | None) -> bool:
     return half_width <= max(NARROW, NARROW_SHARE * abs(math.log(found.speedup)))
 
 
-def _ratio(log: float) -> float:
+def ratio_of(log: float) -> float:
     """Return e^log, clamped so that it is neither 0 nor infinite (10^±304)."""
     return math.exp(min(max(log, -700.0), 700.0))
 

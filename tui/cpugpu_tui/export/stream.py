@@ -9,13 +9,13 @@ from functools import cached_property
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.alike import Standing
-from cpugpu_tui.analysis.costs import NEVER, calls_to_pay
+from cpugpu_tui.analysis.costs import END_TO_END, NEVER, PINNED, calls_to_pay
 from cpugpu_tui.analysis.energy import energy
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.receipts import eager_ns
-from cpugpu_tui.render.verdicts import UNSETTLED_CODE, end_to_end
+from cpugpu_tui.render.verdicts import UNSETTLED_CODE
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.event_stream import BESIDE
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -160,8 +160,8 @@ def _case_result(state: RunState, row: Row, labels: dict[str, str]) -> CaseResul
             for name, times in row.times.items()
         },
         _lead(judged(state, row).comparison),
-        _lead(end_to_end(row, model.PAGEABLE)),
-        _lead(end_to_end(row, model.PINNED)),
+        _lead(judged(state, row, END_TO_END).comparison),
+        _lead(judged(state, row, PINNED).comparison),
     )  # fmt: skip
 
 
@@ -183,8 +183,8 @@ def _device_result(
         times.kernels.count if times.kernels is not None else None,
         energy(times.energy).joules_per_call.value,
         None if alone is None else _lead(judged(state, alone).comparison),
-        None if alone is None else _lead(end_to_end(alone, model.PAGEABLE)),
-        None if alone is None else _lead(end_to_end(alone, model.PINNED)),
+        None if alone is None else _lead(judged(state, alone, END_TO_END).comparison),
+        None if alone is None else _lead(judged(state, alone, PINNED).comparison),
         None if standing is None else standing.ratio,
         standing is not None and standing.is_slow,
         len(times.cores.discarded) if times.cores is not None else 0,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from cpugpu_tui.decide.next_size import MOST_COST, WIDEST_GAP
+from cpugpu_tui.decide.comparison import MOST_COST, WIDEST_GAP
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.segments import CPU as CPU_WINS
 from cpugpu_tui.report.segments import GPU as GPU_WINS

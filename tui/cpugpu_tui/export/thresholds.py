@@ -15,7 +15,7 @@ from typing import Any
 
 from cpugpu_tui import __version__
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.verdict import EQUIVALENCE
+from cpugpu_tui.decide.comparison import EQUIVALENCE
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
 from cpugpu_tui.export.constants import variables

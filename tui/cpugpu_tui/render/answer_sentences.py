@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import CAUSES, NO_LAUNCH, ONE_THREAD, PINNED, Decomposition
 from cpugpu_tui.model.quantities import count_of, factor, faster, percent, size_text, time_text
 from cpugpu_tui.render.sweep_words import (
@@ -21,7 +20,7 @@ from cpugpu_tui.render.sweep_words import (
     who_wins,
 )
 from cpugpu_tui.report.conditions import Condition
-from cpugpu_tui.report.report import SweepReport
+from cpugpu_tui.report.report import Printed, SweepReport
 from cpugpu_tui.report.segments import (
     ALL_EQUAL,
     ALWAYS,

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.analysis.energy import energy, joules_text
-from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.model import DEVICE
 from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_span, time_text
 from cpugpu_tui.render.sweep_words import NARROW, interval_text
 from cpugpu_tui.render.verdicts import row_limit, winner, written
-from cpugpu_tui.report.report import judged
+from cpugpu_tui.report.report import alone_plus_minus, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import ENOUGH_FOR_TAILS, DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
@@ -117,16 +116,6 @@ def time_interval(times: DeviceTimes, share: float) -> str:
     return time_span(times.latency_ns / (1 + share), times.latency_ns * (1 + share))
 
 
-def alone_plus_minus(row: Row) -> float | None:
-    """Return the relative half-width of the time's 95 % interval if only one device was timed."""
-    if len(row.times) != 1 or row.status == "mismatch":
-        return None
-    (times,) = row.times.values()
-    later = [metrics.get(LATENCY, {}) for metrics in times.later.values()]
-    earlier = [each[LATENCY] for each in times.earlier if LATENCY in each]
-    return verdict.plus_minus(times.round_ns, row.others, later, earlier)
-
-
 def rates(row: Row, times: DeviceTimes) -> tuple[float | None, float | None]:
     """Return GFLOP/s and GB/s on one device, by kernel time if known; None for work without FLOPs or bytes."""
     elapsed_ns, facts = times.median_ns(DEVICE) or times.latency_ns, row.started
@@ -140,6 +129,11 @@ def _rate(row: Row, which: int) -> str:
     times = row.gpu or row.cpu
     found = None if times is None or row.status == "mismatch" else rates(row, times)[which]
     return NONE if found is None else significant(found)
+
+
+def _speedup(run: RunState, row: Row) -> str:
+    found = judged(run, row).comparison
+    return NONE if found is None else factor(found.speedup)
 
 
 def _with_copies(run: RunState, row: Row) -> str:
@@ -207,7 +201,7 @@ def _columns() -> Iterator[Column]:
     )  # fmt: skip
     yield Column(Key.KERNEL, COLD, _kernels, "Kernel time with empty caches, without launch and wait.")
     yield Column(
-        Key.SPEEDUP, "speedup", lambda _, row: NONE if row.comparison is None else factor(row.comparison.speedup),
+        Key.SPEEDUP, "speedup", _speedup,
         "CPU latency divided by GPU latency. Above 1 the GPU is faster.",
     )  # fmt: skip
     yield Column(

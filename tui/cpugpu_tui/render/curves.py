@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from cpugpu_tui.analysis.alike import grouped
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, PINNED, RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.crossover import Change
+from cpugpu_tui.decide.comparison import Change
 from cpugpu_tui.model import PAGEABLE, SweepKey, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of
 from cpugpu_tui.render.answers import leading_answers, named_on, row_with_threads, survey_lines
@@ -18,7 +18,7 @@ from cpugpu_tui.render.gpus import listed, models_of, several
 from cpugpu_tui.render.sweep_words import where
 from cpugpu_tui.report.bars import Part, parts_of
 from cpugpu_tui.report.conditions import Condition
-from cpugpu_tui.report.report import is_column, sweep_in
+from cpugpu_tui.report.report import is_column, judged, sweep_in
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState, threads_of
 
@@ -118,7 +118,7 @@ def curves(run: RunState, rows: Sequence[Row], what_if: str) -> list[Curve]:
         found.append(_curve("W", "one CPU thread", "key", points))
     elif what_if not in (RESIDENT, END_TO_END):
         # Derived from the speedup, like the crossover, so that the curves meet at its marker.
-        worlds = [(row, row.in_worlds.get(what_if)) for row in rows]
+        worlds = [(row, judged(run, row, what_if).comparison) for row in rows]
         points = [
             (row.case.size, row.cpu.latency_ns / there.speedup)
             for row, there in worlds

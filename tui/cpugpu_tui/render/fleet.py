@@ -16,6 +16,7 @@ from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import group_sentences, own_or_waited
 from cpugpu_tui.render.sweep_words import speedup_text
 from cpugpu_tui.render.verdicts import remark
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.session.fleet_state import FleetState, HostState
 from cpugpu_tui.state.state import Row, RunState
 
@@ -45,8 +46,9 @@ class FleetRow:
         """Return the text of a column; the speedup with its interval."""
         if self.row.status in ("mismatch", "skipped"):  # its times must not be shown
             return NONE
-        if key == Key.SPEEDUP and self.row.comparison is not None:
-            return speedup_text(self.row.comparison)
+        found = judged(self.run, self.row).comparison if key == Key.SPEEDUP else None
+        if found is not None:
+            return speedup_text(found)
         return COLUMNS[key].text(self.run, self.row)
 
     def remarks(self, common: Collection[str] = ()) -> str:

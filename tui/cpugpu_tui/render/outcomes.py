@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.analysis.answer import decided_points, is_wide
-from cpugpu_tui.decide.crossover import ALWAYS, NEVER, Crossover, SweepPoint, crossover
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, compare, typical_ns
-from cpugpu_tui.model import place
+from cpugpu_tui.model import LATENCY, Case, CaseFinished
 from cpugpu_tui.model.quantities import factor, size_text, time_text
-from cpugpu_tui.render.crossover_words import place_text
+from cpugpu_tui.render.sweep_words import where
+from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.report.report import report
+from cpugpu_tui.report.segments import GPU, NONE_TIMED
+from cpugpu_tui.state.device_times import DeviceTimes
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import Row, RunState
 
 if TYPE_CHECKING:
     from cpugpu_tui.store import RunSummary, Store
@@ -48,63 +51,47 @@ def outcomes(store: Store, runs: Sequence[RunSummary]) -> dict[int, Outcome]:
     return {run.number: outcome_of(times[run.number]) for run in runs}
 
 
-def outcome_of(mine: RoundTimes) -> Outcome:
+def outcome_of(times: RoundTimes) -> Outcome:
     """Return the outcome of a run with these times."""
-    sweeps: dict[tuple[str, str, str], list[tuple[int, Mapping[str, Mapping[int, float]]]]] = {}
-    for key, devices in mine.items():
-        workload, size, dtype, threads = key.rsplit("/", 3)  # workload and variant
-        sweeps.setdefault((workload, dtype, threads), []).append((int(size), devices))
-    found = {sweep: _crossover_of(cases) for sweep, cases in sweeps.items()}
-    told = {sweep: text for sweep, cases in sweeps.items() if (text := _answer(found[sweep], cases))}
-    decided = (text for sweep, text in told.items() if (each := found[sweep]) is None or decided_points(each))
-    first = next(decided, next(iter(told.values()), ""))
-    if len({name.partition("/")[0] for name, _, _ in sweeps}) > 1:
-        compared = [each for each in found.values() if each is not None]
-        wins = sum(any(point.comparison.winner == GPU_WINS for point in each.points) for each in compared)
-        return Outcome(f"GPU wins {wins} of {len(compared)}" if compared else first)
-    return Outcome(first, len(sweeps))
+    rows = _rows(times)
+    finished = folded((CaseFinished(case=key) for key in rows), RunState(rows=rows))
+    found = report(finished.with_shared_correlation()).sweeps
+    compared = [each.resident for each in found if each.resident.kind != NONE_TIMED]
+    told = next((each for each in compared if each.decided), next(iter(compared), None))
+    answer = _answer(told) if told is not None else _only_time(found[0].rows) if found else ""
+    if len({each.sweep[0] for each in found}) == 1:
+        return Outcome(answer, len(found))
+    wins = sum(any(size.winner == GPU for size in each.decided) for each in compared)
+    return Outcome(f"GPU wins {wins} of {len(compared)}" if compared else answer)
 
 
-def _crossover_of(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> Crossover | None:
-    """Return the crossover of one sweep; None if no size was timed on both devices."""
-    points = []
-    for size, devices in cases:
-        gpu = _gpu(devices)
-        comparison = compare(devices["cpu"], devices[gpu]) if gpu and "cpu" in devices else None
-        if comparison is not None:
-            points.append(SweepPoint(size, comparison))
-    return crossover(points) if points else None
+def _rows(times: RoundTimes) -> dict[str, Row]:
+    """Return case key → row with these latencies."""
+    found = {}
+    for key, devices in times.items():
+        workload, variant, size, dtype, threads = key.rsplit("/", 4)
+        case = Case(workload, int(size), dtype, 0 if threads == "tall" else int(threads[1:]), variant)
+        found[key] = Row(case, times={
+            name: DeviceTimes(name, round_ns=starts.get(0, {}),
+                              later={start: {LATENCY: rounds} for start, rounds in starts.items() if start})
+            for name, starts in devices.items()
+        })  # fmt: skip
+    return found
 
 
-def _answer(found: Crossover | None, cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
-    """Return the answer of one sweep; empty without times."""
-    if found is None:
-        return _only_time(cases)
-    if found.kind in (ALWAYS, NEVER):
-        return _winner(found)
-    if found.low is not None and found.high is not None and is_wide(found):
-        return f"GPU {'above' if found.rises else 'up to'} {found.low:,}–{found.high:,}"
-    return f"GPU {place_text(found)}" if decided_points(found) else "undecided"
+def _answer(found: Condition) -> str:
+    """Return the answer of one sweep."""
+    if not found.decided or found.changes:
+        return f"GPU {where(found)}" if found.changes else "undecided"
+    last = found.decided[-1]
+    speedup = last.comparison.speedup if last.comparison is not None else 1.0
+    return f"{last.winner} {factor(max(speedup, 1 / speedup))} at {size_text(last.size)}"
 
 
-def _winner(found: Crossover) -> str:
-    """Return the device that wins at every decided size, with its speedup at the largest of them."""
-    winner = GPU_WINS if found.kind == ALWAYS else CPU_WINS
-    last = [point for point in found.points if point.comparison.winner == winner][-1]
-    speedup = last.comparison.speedup
-    return f"{winner} {factor(speedup if winner == GPU_WINS else 1 / speedup)} at {size_text(last.size)}"
-
-
-def _only_time(cases: Sequence[tuple[int, Mapping[str, Mapping[int, float]]]]) -> str:
-    """Return the time of the largest case of a run on one device; empty without times."""
-    size, devices = max(cases, key=lambda case: case[0])
-    for name, rounds in devices.items():
-        typical = typical_ns(rounds)
-        if typical is not None:
-            return f"{'CPU' if name == 'cpu' else 'GPU'} {time_text(typical)} at {size_text(size)}"
+def _only_time(rows: Sequence[Row]) -> str:
+    """Return the time of the largest case of a run on one device."""
+    for times in rows[-1].times.values():
+        if times.latency_ns is not None:
+            name = "CPU" if times.device == "cpu" else "GPU"
+            return f"{name} {time_text(times.latency_ns)} at {size_text(rows[-1].case.size)}"
     return ""
-
-
-def _gpu(devices: Iterable[str]) -> str | None:
-    """Return the GPU with the lowest number."""
-    return min((name for name in devices if name != "cpu"), key=place, default=None)

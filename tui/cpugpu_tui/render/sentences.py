@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
-from cpugpu_tui.decide.crossover import SweepPoint
-from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
 from cpugpu_tui.model.quantities import count_of, percent, size_text
@@ -188,8 +186,7 @@ def _wide_brackets(sweep: SweepReport, search: Search, start: int) -> list[str]:
     for key, words in WORLDS.items():
         most = search.most_cases if key == END_TO_END else min(search.most_cases, start + search.most_steps)
         judged = sweep.under(key)
-        points = [SweepPoint(size.size, size.comparison) for size in judged.timed if size.comparison is not None]
-        if judged.changes and len(tried) < most and next_size(points, tried, search.ratio) is not None:
+        if len(tried) < most and judged.can_be_narrowed(tried, search.ratio):
             found.append(f"{words}{bracket_text(max(judged.changes, key=lambda change: change.ratio))}")
     return found
 
@@ -299,5 +296,5 @@ def _at_largest(size: Size) -> str:
 def _limit(run: RunState, answer: Answer) -> str:
     """Return what limits the largest size, with the share of that peak rate."""
     state = run.on(answer.gpu.name) if answer.gpu is not None else run
-    timed = [row for row in answer.rows if row.comparison is not None]
-    return COLUMNS[Key.LIMIT].text(state, max(timed, key=lambda row: row.case.size)) if timed else NONE
+    last = answer.report.resident.timed[-1].size
+    return COLUMNS[Key.LIMIT].text(state, next(row for row in answer.rows if row.case.size == last))

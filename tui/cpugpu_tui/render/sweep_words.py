@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from cpugpu_tui.decide.crossover import Change
-from cpugpu_tui.decide.verdict import EQUIVALENCE, Comparison
+from cpugpu_tui.decide.comparison import EQUIVALENCE, Change, Comparison
 from cpugpu_tui.model.quantities import count_of, factor, joined, named, noun_of, plus_minus, significant, size_text
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.segments import (
@@ -19,6 +18,7 @@ from cpugpu_tui.report.segments import (
     CPU,
     EQUAL,
     GPU,
+    MARGIN,
     NEVER,
     NO_CORE,
     NOISY,
@@ -52,6 +52,7 @@ WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
 
 REASONS = {
     TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "only one start", CLOSE: "too close to call",
+    MARGIN: "a tie is possible",
     NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
 }  # fmt: skip
 """Reason of a size without a winner → its words. The other failures are called by their kind."""

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
-from cpugpu_tui.analysis.costs import WHAT_IFS
-from cpugpu_tui.decide.verdict import TIE, TOO_FEW, UNDECIDED, Comparison, is_usable
+from cpugpu_tui.decide.comparison import TIE, TOO_FEW, UNDECIDED, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
 from cpugpu_tui.render.sweep_words import why_open
-from cpugpu_tui.report.report import judged
-from cpugpu_tui.report.segments import CLOSE, NOISY, ONE_START, UNSURE
+from cpugpu_tui.report.report import is_known, judged
+from cpugpu_tui.report.segments import CLOSE, MARGIN, NOISY, ONE_START, UNSURE
 from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
 from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
@@ -27,7 +26,7 @@ UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
 
 OPEN_MARKS = {
     TOO_FEW_ROUNDS: "few-rounds", UNSURE: "unsure", ONE_START: "one-start", CLOSE: TOO_CLOSE, NOISY: "too-noisy",
-    RAN_OUT: NOT_CONVERGED,
+    MARGIN: "tie-possible", RAN_OUT: NOT_CONVERGED,
 }  # fmt: skip
 """Reason of the report why a row has no winner → mark."""
 
@@ -51,6 +50,7 @@ MARK_WORDS = {
     MOST_ROUNDS: "all rounds were used before ± 10 % was reached",
     TOO_CLOSE: "the 95 % interval contains 1 and lies within 0.91 to 1.1",
     "too-noisy": "the 95 % interval contains 1 and is wider than 0.91 to 1.1",
+    "tie-possible": "the 95 % interval excludes 1, but not a tie, a difference below 2 %",
     "few-rounds": "too few rounds for an interval, and no device was clearly faster in all of them",
     "one-start": "it has a winner within its one start, but other starts differ by more",
     "unsure": "its own interval shows a winner, which is not sure enough among so many sizes",
@@ -73,10 +73,7 @@ def device_marks(row: Row, times: DeviceTimes) -> tuple[str, ...]:
     """
     left_out = {"foreign-load"}
     if ENDS & {*times.marks}:
-        is_known = row.comparison is not None or is_usable(
-            [each.round_ns for each in row.times.values()], row.others, is_compared=False
-        )
-        left_out |= ENDS if is_known else set()
+        left_out |= ENDS if is_known(row) else set()
     return tuple(mark for mark in times.marks if mark not in left_out)
 
 
@@ -142,7 +139,7 @@ def remark(run: RunState, row: Row, common: Collection[str] = ()) -> str:
 
 
 PENDING, ACTIVE, TIMED, FAILED, SKIPPED = "pending", "active", "timed", "failed", "skipped"
-"""Codes of outcomes in addition to those of `decide.verdict` and `NO_CORE`."""
+"""Codes of outcomes in addition to those of `decide.comparison` and `NO_CORE`."""
 
 NO_WINNER_WORDS = {TIE: "tie", UNDECIDED: "unclear", TOO_FEW: "too few"}
 """Verdicts that name no device, in at most seven cells."""
@@ -155,7 +152,7 @@ class Outcome(NamedTuple):
     """The outcome of a row."""
 
     code: str
-    """A verdict of `decide.verdict`, `NO_CORE`, or one of the codes above."""
+    """A verdict of `decide.comparison`, `NO_CORE`, or one of the codes above."""
     word: str
 
 
@@ -244,8 +241,3 @@ def clock_words(row: Row) -> tuple[str, str]:
     workload = REGISTRY.get(row.case.workload)
     facts = workload.as_written if workload is not None else None
     return (", ".join(facts.classes), facts.scope) if facts is not None else ("", "")
-
-
-def end_to_end(row: Row, metric: str) -> Comparison | None:
-    """Return the GPU's speedup including copies (`PAGEABLE` or `PINNED`); None if it was not measured."""
-    return next((row.in_worlds.get(each.key) for each in WHAT_IFS if (each.metric, each.calls) == (metric, 1)), None)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.crossover import Change, SweepPoint, changes_of, judged, placed
-from cpugpu_tui.decide.verdict import TIE, Comparison
+from cpugpu_tui.decide.comparison import EQUIVALENCE, TIE, Change, Comparison, SweepPoint
+from cpugpu_tui.decide.crossover import changes_of, judged, placed
+from cpugpu_tui.decide.next_size import next_size
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.report.segments import (
     ACTIVE,
     CLOSE,
     EQUAL,
+    MARGIN,
     NO_CORE,
     NOISY,
     NOT_CONVERGED,
@@ -56,7 +58,7 @@ class Condition:
     rows: tuple[Row, ...] = field(repr=False)
     """In order of size."""
     judgements: tuple[tuple[str, str, Comparison | None], ...] = field(repr=False)
-    """Judgement and reason of each row, and the comparison that took its winner."""
+    """Judgement and reason of each row, and the comparison that the sweep gave it."""
 
     @property
     def sizes(self) -> tuple[Size, ...]:
@@ -93,6 +95,11 @@ class Condition:
         """The last change of winner."""
         return self.changes[-1] if self.changes else None
 
+    def can_be_narrowed(self, tried: Collection[int], ratio: float) -> bool:
+        """Whether a search that tried these sizes would narrow a bracket further, to ends within `ratio`."""
+        points = [SweepPoint(size.size, size.comparison) for size in self.timed if size.comparison is not None]
+        return bool(self.changes) and next_size(points, tried, ratio) is not None
+
     def at(self, row: Row) -> Size | None:
         """Return the judged size of a row; None if it is not one of these."""
         index = bisect_left(self.rows, row.case.size, key=lambda own: own.case.size)
@@ -104,7 +111,8 @@ class Condition:
 
     def _size(self, index: int) -> Size:
         row, (judgement, reason, taken) = self.rows[index], self.judgements[index]
-        return _size(self.key, row, taken or _comparison(self.key, row), judgement, reason)
+        known = taken or (_comparison(self.key, row) if judgement != NOT_TIMED else None)
+        return _size(self.key, row, known, judgement, reason)
 
 
 def condition_of(key: str, rows: Sequence[Row]) -> Condition:
@@ -118,7 +126,7 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
     for row, own in zip(ordered, found, strict=True):
         known = sure.get(row.case.size)
         judgement, reason = _judgement(row, own, known, over_starts=over_starts)
-        judgements.append((judgement, reason, known if reason in (ONE_START, UNSURE) else None))
+        judgements.append((judgement, reason, known if known is not own else None))
         sizes.append(_size(key, row, known, judgement, reason))
     changes = tuple(placed(change, points) for change in changes_of(points))
     return Condition(key, segments_of(sizes), changes, class_of(sizes), ordered, tuple(judgements))
@@ -129,7 +137,7 @@ def _comparison(key: str, row: Row) -> Comparison | None:
     if row.status not in ("active", "ok"):
         return None
     # `in_worlds` computes every condition of a row: 10,000 rows took 7.9 s.
-    return row.comparison if key == RESIDENT else row.in_worlds.get(key)
+    return row.own_comparison if key == RESIDENT else row.in_worlds.get(key)
 
 
 def _size(key: str, row: Row, found: Comparison | None, judgement: str, reason: str) -> Size:
@@ -167,6 +175,8 @@ def _judgement(
         return UNDECIDED, ONE_START if over_starts and not own.covers_starts else UNSURE
     if own.low is None or own.high is None:
         return UNDECIDED, TOO_FEW
+    if 1 < own.low <= 1 + EQUIVALENCE or 1 / (1 + EQUIVALENCE) <= own.high < 1:
+        return UNDECIDED, MARGIN
     if own.low >= 1 / NEAR_ONE and own.high <= NEAR_ONE:
         return UNDECIDED, CLOSE
     return UNDECIDED, NOT_CONVERGED if _ran_out(row) else NOISY
@@ -178,7 +188,7 @@ def _missing(row: Row) -> str:
         return row.failure.kind
     if row.is_starved:
         return NO_CORE
-    if row.comparison is not None:
+    if row.own_comparison is not None:
         return NOT_MEASURED
     if row.status in (PENDING, ACTIVE):
         return row.status

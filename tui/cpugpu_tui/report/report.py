@@ -9,14 +9,23 @@ from functools import cached_property
 from typing import NamedTuple
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.answer import Printed
 from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
+from cpugpu_tui.decide import verdict
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.starts import LEAST_EARLIER
-from cpugpu_tui.decide.verdict import Comparison
 from cpugpu_tui.report.conditions import Condition, condition_of
 from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, UNDECIDED, Size
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
+
+
+class Printed(NamedTuple):
+    """Times by the paper's clock at one size, and the GPU's when that clock waits for it; ns."""
+
+    size: int
+    cpu_ns: float
+    gpu_ns: float
+    gpu_waited_ns: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +74,7 @@ class SweepReport:
 
     def cause(self, *, moved: bool) -> Decomposition | None:
         """Return the parts of a call at the smallest size that was timed, `moved` with copies."""
-        smallest = next((row for row in self.rows if row.comparison is not None and row.status in _USABLE), None)
+        smallest = next((row for row in self.rows if row.own_comparison is not None and row.status in _USABLE), None)
         return decomposition_of(smallest, moved=moved) if smallest is not None else None
 
     @property
@@ -148,9 +157,25 @@ def judged(run: RunState, row: Row, key: str = RESIDENT) -> Judged:
 
 def covers_starts(row: Row) -> bool:
     """Return whether the interval of a row is about other starts of the process, too."""
-    if row.comparison is not None:
-        return row.comparison.covers_starts
+    if row.own_comparison is not None:
+        return row.own_comparison.covers_starts
     return row.starts > 1 or any(len(times.earlier) >= LEAST_EARLIER for times in row.times.values())
+
+
+def is_known(row: Row) -> bool:
+    """Whether devices are compared, so that the report tells of a winner; with one, whether its time is within 10 %."""
+    rounds = [each.round_ns for each in row.times.values()]
+    return row.own_comparison is not None or verdict.is_usable(rounds, row.others, is_compared=False)
+
+
+def alone_plus_minus(row: Row) -> float | None:
+    """Return the relative half-width of the time's 95 % interval if only one device was timed."""
+    if len(row.times) != 1 or row.status == "mismatch":
+        return None
+    (times,) = row.times.values()
+    later = [metrics.get(model.LATENCY, {}) for metrics in times.later.values()]
+    earlier = [each[model.LATENCY] for each in times.earlier if model.LATENCY in each]
+    return verdict.plus_minus(times.round_ns, row.others, later, earlier)
 
 
 def _report_of(run: RunState, row: Row) -> SweepReport:
@@ -193,7 +218,7 @@ def main_threads(run: RunState, sweep: model.SweepKey) -> int:
     It is the largest number, preferably among sweeps with a size timed on both devices.
     """
     alike = {other[-1]: rows for other, rows in run.sweeps.items() if other[:-1] == sweep[:-1]}
-    compared = [count for count, rows in alike.items() if any(row.comparison is not None for row in rows)]
+    compared = [count for count, rows in alike.items() if any(row.own_comparison is not None for row in rows)]
     counts = compared or list(alike) or [sweep[-1]]
     return 0 if 0 in counts else max(counts)
 

@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.decide.crossover import Change
-from cpugpu_tui.decide.next_size import MOST_COST, WIDEST_GAP
-from cpugpu_tui.decide.verdict import CPU_WINS, GPU_WINS, Comparison
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, MOST_COST, WIDEST_GAP, Change, Comparison
 
 CPU, GPU, EQUAL, UNDECIDED, NOT_TIMED = CPU_WINS, GPU_WINS, "equal", "undecided", "not timed"
 """Judgements of a size: a device wins, both are equally fast, or no statement is possible."""
@@ -24,6 +22,9 @@ TOO_FEW, UNSURE, ONE_START, CLOSE, NOISY, NOT_CONVERGED = (
 """Reasons of `UNDECIDED`: no interval; a winner that is not sure enough among all sizes of the search; one of a single
 start that another start could refute; an interval near 1; a wide one that contains 1 after all rounds; the same, and
 time ran out before them."""
+
+MARGIN = "margin"
+"""Why an interval that excludes 1 names no winner: it includes a tie, a difference below 2 %."""
 
 PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
     "pending", "active", "skipped", "one device", "not measured", "no core"
@@ -129,13 +130,27 @@ def _end(sizes: Sequence[Size], start: int) -> int:
     first, end = sizes[start], start + 1
     for index in range(start + 1, len(sizes)):
         size = sizes[index]
-        if size.size > WIDEST_GAP * sizes[index - 1].size:
+        if not _are_near(sizes[index - 1], size, first.winner):
             break
         if (size.judgement, size.reason) == (first.judgement, first.reason):
             end = index + 1
         elif first.winner is None or size.winner is not None or size.cost(first.winner) > MOST_COST:
             break
     return end
+
+
+def _are_near(low: Size, high: Size, winner: str | None) -> bool:
+    """Whether something can be said of the sizes between two neighbours.
+
+    A device is taken for the winner between them if it is faster, in the geometric mean of both, by the ratio of their
+    sizes: tiles and ripples change times between them by about as much. Without this rule, in 2 to 4 % of simulated
+    searches the other device won by more than 10 % somewhere in a segment, with it in at most 1.3 %.
+    """
+    gap = high.size / low.size
+    if winner is None or gap > WIDEST_GAP:
+        return gap <= WIDEST_GAP
+    product = math.prod(size.comparison.speedup if size.comparison is not None else 1.0 for size in (low, high))
+    return (product if winner == GPU else 1 / product) >= gap**2
 
 
 def _holds(found: Sequence[Segment], place: int, size: int) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import END_TO_END
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.starts import sizes_to_repeat
 from cpugpu_tui.machine import procfs
+from cpugpu_tui.report.conditions import condition_of
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.timing.warm_up import least_device_ns
 
@@ -116,10 +117,11 @@ class Visits:
 
 def _sizes(rows: Sequence[Row]) -> list[int]:
     """Return the sizes of a search that decide its answer."""
-    found = sorted((row for row in rows), key=lambda row: row.case.size)
-    resident = [(row.case.size, _log(row.comparison.speedup)) for row in found if row.comparison is not None]
-    copied = [(row.case.size, _log(row.in_worlds[END_TO_END].speedup)) for row in found if END_TO_END in row.in_worlds]
-    return sizes_to_repeat(resident or [(row.case.size, 1.0) for row in found], copied)
+    resident, copied = (
+        [(size.size, _log(size.comparison.speedup)) for size in condition_of(key, rows).timed if size.comparison]
+        for key in (RESIDENT, END_TO_END)
+    )
+    return sizes_to_repeat(resident or sorted((row.case.size, 1.0) for row in rows), copied)
 
 
 def _log(speedup: float) -> float:

@@ -11,10 +11,11 @@ from typing import Any
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import WhatIf, gpu_rounds
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.starts import earlier_spread
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import Comparison, compare, start_logs, typical_ns
+from cpugpu_tui.decide.verdict import compare, start_logs, typical_ns
 from cpugpu_tui.machine.device_state import company
 from cpugpu_tui.state.packed import Numbers, Readings, Rounds, Series, prime, slot_cached_property
 

@@ -14,7 +14,7 @@ from itertools import chain
 from sys import intern
 from typing import Any, Generic, TypeVar, overload
 
-from cpugpu_tui.decide.verdict import Comparison
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.model import Reading
 
 T = TypeVar("T")

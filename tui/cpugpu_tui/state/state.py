@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import ONE_THREAD, RESIDENT, WHAT_IFS
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.interval import NONE, Correlation
-from cpugpu_tui.decide.verdict import Comparison, case_correlation
+from cpugpu_tui.decide.verdict import case_correlation
 from cpugpu_tui.state.device_times import DeviceTimes, compared
 from cpugpu_tui.state.packed import Comparisons, Made, prime, slot_cached_property
 
@@ -71,15 +72,12 @@ class Row:
         """Whether threads lacked a core on any device. The row has no winner then."""
         return any(times.is_starved for times in self.times.values())
 
-    @property
-    def comparisons(self) -> Mapping[str, Comparison]:
-        """GPU → comparison with the CPU, round by round; without GPUs that share no round with the CPU."""
-        found = {gpu: self.on(gpu).comparison for gpu in self.gpus}
-        return {gpu: comparison for gpu, comparison in found.items() if comparison is not None}
-
     @slot_cached_property
-    def comparison(self) -> Comparison | None:
-        """Comparison of CPU and first GPU, round by round; None without common rounds, or if threads lacked a core."""
+    def own_comparison(self) -> Comparison | None:
+        """Comparison of CPU and first GPU, round by round; None without common rounds, or if threads lacked a core.
+
+        Faces take that of `report.judged`, because the whole sweep may take its winner.
+        """
         if self.cpu is None or self.gpu is None or self.status == "mismatch":
             return None
         if self.cpu.is_starved or self.gpu.is_starved:
@@ -96,9 +94,9 @@ class Row:
     @slot_cached_property
     def in_worlds(self) -> Mapping[str, Comparison]:
         """`WhatIf.key` → comparison of CPU and first GPU under its assumption, if it has times."""
-        if self.cpu is None or self.gpu is None or self.comparison is None:
+        if self.cpu is None or self.gpu is None or self.own_comparison is None:
             return {}
-        found: dict[str, Comparison | None] = {RESIDENT: self.comparison, ONE_THREAD: self.comparison}
+        found: dict[str, Comparison | None] = {RESIDENT: self.own_comparison, ONE_THREAD: self.own_comparison}
         for each in WHAT_IFS:
             if each.key not in found:
                 found[each.key] = compared(self.cpu, self.gpu, self.others, partial(self.gpu.rounds_under, each))

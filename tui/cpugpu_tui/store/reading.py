@@ -61,14 +61,14 @@ _RUN = """
     WHERE run_id = ?
 """
 
-RoundTimes = dict[str, dict[str, dict[int, float]]]
-"""`Case.key` → device → round → median latency, ns."""
+RoundTimes = dict[str, dict[str, dict[int, dict[int, float]]]]
+"""`Case.key` → device → start of the process → round → median latency, ns."""
 
 _LATENCIES = """
-    SELECT result.case_key, measurement.device, measurement.round_index, measurement.marks, measurement.samples
+    SELECT result.case_key, measurement.device, measurement.start, measurement.round_index, measurement.marks,
+        measurement.samples
     FROM case_result AS result JOIN measurement USING (case_result_id)
     WHERE result.run_number = ? AND result.status = 'ok' AND measurement.metric = ? AND measurement.round_index > 0
-        AND measurement.start = 0
 """
 
 MOST_CALLS = 20_000
@@ -272,14 +272,14 @@ def _round_times(connection: sqlite3.Connection, number: int) -> RoundTimes:
     """Return the latencies of a run's finished cases, without devices whose threads lacked a core."""
     found: RoundTimes = {}
     starved: set[tuple[str, str]] = set()
-    for key, device, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
+    for key, device, start, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
         if NO_CORE in marks and NO_CORE in json.loads(marks):
             starved.add((key, device))
         values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
         if values:
-            found.setdefault(key, {}).setdefault(device, {})[index] = median(values)
+            found.setdefault(key, {}).setdefault(device, {}).setdefault(start, {})[index] = median(values)
     return {
-        key: {device: rounds for device, rounds in devices.items() if (key, device) not in starved}
+        key: {device: starts for device, starts in devices.items() if (key, device) not in starved}
         for key, devices in found.items()
     }
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.interval import Correlation, Pool
 from cpugpu_tui.decide.next_size import is_clear, is_futile, is_settled
-from cpugpu_tui.decide.verdict import Comparison, case_correlation, is_converged, is_usable
+from cpugpu_tui.decide.verdict import case_correlation, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, compare_runs, core_waits, open_mark
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage

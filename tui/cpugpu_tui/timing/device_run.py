@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cpugpu_tui import model
+from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import Comparison, compare
+from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.machine.cores import Snapshot, Waited
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, CoreLack, is_starved

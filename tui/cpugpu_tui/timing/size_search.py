@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from cpugpu_tui.decide.crossover import SweepPoint, changes_of, judged
+from cpugpu_tui.decide.comparison import SURE_RATIO, Comparison, SweepPoint
+from cpugpu_tui.decide.crossover import changes_of, judged, shared
 from cpugpu_tui.decide.next_size import WORTH, is_hopeless, next_size, size_above
-from cpugpu_tui.decide.verdict import SURE_RATIO, Comparison
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
@@ -123,7 +123,7 @@ class SizeSearch:
         """
         tried, found = self._sweeps[case_run.case.sweep].tried, case_run.comparisons.values()
         is_end = self._search.is_survey and case_run.case.size in (min(tried), max(tried))
-        return is_end and any(each.faster != each.shared(self._search.most_cases).faster for each in found)
+        return is_end and any(each.faster != shared(each, self._search.most_cases).faster for each in found)
 
     def is_wide(self, case_run: CaseRun) -> bool:
         """Return whether a finished case has a wide interval that further rounds may narrow."""

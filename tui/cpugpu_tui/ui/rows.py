@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.analysis.alike import Standing
 from cpugpu_tui.analysis.costs import END_TO_END
+from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.model import NO_CORE
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings

@@ -26,7 +26,7 @@ from textual.widgets import OptionList
 from cpugpu_tui.analysis.claim_numbers import TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import JudgedClaim, judge_all, numbers_of
-from cpugpu_tui.decide.verdict import CPU_WINS, Comparison
+from cpugpu_tui.decide.comparison import CPU_WINS, Comparison
 from cpugpu_tui.model import LATENCY, Case, Ceilings, Event
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from cpugpu_tui.model import DEVICE, PAGEABLE
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.model import DEVICE
 from cpugpu_tui.render.columns import COLUMNS, Key
-from cpugpu_tui.render.verdicts import end_to_end, row_limit
+from cpugpu_tui.render.verdicts import row_limit
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.app_state import Order
@@ -28,17 +30,13 @@ def _limit(run: RunState, row: Row) -> Value:
     return None if found is None else (found.kind, found.share or 0.0)
 
 
-def _speedup(_: RunState, row: Row) -> Value:
-    return _number(row.comparison.speedup if row.comparison is not None else None)
+def _speedup(run: RunState, row: Row, key: str = RESIDENT) -> Value:
+    found = judged(run, row, key).comparison
+    return _number(found.speedup if found is not None else None)
 
 
 def _kernel(_: RunState, row: Row) -> Value:
     return _number(row.gpu.median_ns(DEVICE) if row.gpu is not None else None)
-
-
-def _moved(_: RunState, row: Row) -> Value:
-    found = end_to_end(row, PAGEABLE)
-    return _number(found.speedup if found is not None else None)
 
 
 MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
@@ -48,7 +46,7 @@ MEASURES: dict[str, tuple[Callable[[RunState, Row], Value], str, str]] = {
     "GPU": (lambda _, row: _latency(row, row.gpu), "fastest first", "slowest first"),
     COLUMNS[Key.LIMIT].heading: (_limit, "a to z", "z to a"),
     "kernels": (_kernel, "fastest first", "slowest first"),
-    COLUMNS[Key.MOVED].heading: (_moved, "smallest first", "largest first"),
+    COLUMNS[Key.MOVED].heading: (lambda run, row: _speedup(run, row, END_TO_END), "smallest first", "largest first"),
     "name": (lambda _, row: (f"{row.case.workload} {row.case.variant}", 0.0), "a to z", "z to a"),
 }
 """Columns to sort by, in the order of the sort key: value, and the names of both directions."""

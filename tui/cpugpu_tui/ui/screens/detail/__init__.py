@@ -133,7 +133,8 @@ def _less_certain(run: RunState, row: Row, width: int) -> list[Spans]:
 
 
 def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
-    comparison = judged(run, row).comparison
+    found = judged(run, row)
+    comparison = found.comparison
     if comparison is None:
         return []
     which = f" of {row.gpu.device}" if row.gpu is not None and len(row.gpus) > 1 else ""
@@ -146,12 +147,12 @@ def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans
         if comparison.within_low is not None and comparison.within_high is not None:
             text += f" ({WITHIN_START} {ends_text(comparison.within_low, comparison.within_high)})"
     starts = f" in {comparison.starts} starts" if comparison.starts > 1 else ""
-    text += f", from {count_of(comparison.rounds, 'round')}{starts}: {meaning.winner_sentence(comparison)}"
+    text += f", from {count_of(comparison.rounds, 'round')}{starts}: {meaning.winner_sentence(found)}"
     calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
     once = wrapped(TIMED_ONCE, width, "warn") if is_once else []
     once += [line for mark in open_marks(run, row) for line in wrapped(f"? {mark}: {mark_words(mark)}", width)]
-    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(row, width, glyphs)]
+    return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(run, row, width, glyphs)]
 
 
 def _beside(changes: Changes | None, run: RunState, row: Row, width: int) -> list[Spans]:

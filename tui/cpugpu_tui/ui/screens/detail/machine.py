@@ -11,6 +11,7 @@ from cpugpu_tui.model.quantities import gib, percent, significant, time_text
 from cpugpu_tui.model.throttling import ALARMING, NORMAL
 from cpugpu_tui.render.gpus import WORKLOAD, Matrix, matrices, peer_sentences, row_standings, several
 from cpugpu_tui.render.sweep_words import speedup_text
+from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.condition import Condition, condition
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
@@ -176,7 +177,7 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
         known = [
             glyphs.none if ns is None else time_text(ns) for ns in (times.latency_ns, times.median_ns(DEVICE))
         ]  # fmt: skip
-        found = row.comparisons.get(gpu.name)
+        found = judged(run, row.on(gpu.name)).comparison
         lead = glyphs.none if found is None else speedup_text(found)
         text, role = _standing(stand.get(gpu.name))
         room = max(width - 4 - GPU_NAME - 2 * TIME - SPEEDUP - STANDING, 0)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cpugpu_tui.analysis import costs
+from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.decide.verdict import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
-from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, PINNED, SYNCHRONISE, SYSTEM, USER
+from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, SYNCHRONISE, SYSTEM, USER
 from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
-from cpugpu_tui.render.crossover_words import open_words
-from cpugpu_tui.render.sweep_words import speedup_text
-from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, end_to_end, winner, written
-from cpugpu_tui.report.report import decomposition_of, judged
+from cpugpu_tui.render.sweep_words import speedup_text, why_open
+from cpugpu_tui.render.verdicts import ceilings_of, clock_words, device_limit, winner, written
+from cpugpu_tui.report.report import Judged, decomposition_of, judged
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -39,11 +38,11 @@ UNMEASURED = "limited by: unknown, the peak throughput of this device was not me
 """Shown while the limit is unknown."""
 
 
-def moved_lines(row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
+def moved_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
     """Return a line with the speedup with copies for each kind of host memory."""
     lines: list[Spans] = []
-    for metric, memory in ((PAGEABLE, "pageable"), (PINNED, "pinned")):
-        found = end_to_end(row, metric)
+    for key, memory in ((costs.END_TO_END, "pageable"), (costs.PINNED, "pinned")):
+        found = judged(run, row, key).comparison
         if found is not None:
             lines += wrapped(spelled(f"speedup with copies, {memory} memory: {speedup_text(found)}", glyphs), width)
     return lines
@@ -238,18 +237,12 @@ LEAST_WITH_INTERVALS = 60
 """Least width for the longest label, the speedup with its interval, and the winner in a word."""
 
 
-def worlds_of(run: RunState, row: Row) -> Mapping[str, Comparison]:
-    """Return `WhatIf.key` → comparison, for the conditions that this row has times for."""
-    found = {key: comparison for key, comparison in row.in_worlds.items() if key != costs.ONE_THREAD}
-    own = judged(run, row).comparison
-    if own is not None and costs.RESIDENT in found:
-        found[costs.RESIDENT] = own
-    # The time of one CPU thread is in another row.
-    single = row_with_threads(run, row, 1)
-    alone = judged(run, single).comparison if single is not None else None
-    if alone is not None:
-        found[costs.ONE_THREAD] = alone
-    return found
+def worlds_of(run: RunState, row: Row) -> Mapping[str, Judged]:
+    """Return `WhatIf.key` → judgement, for the conditions that this row has times for."""
+    found = {each.key: judged(run, row, each.key) for each in costs.WHAT_IFS if each.key != costs.ONE_THREAD}
+    single = row_with_threads(run, row, 1)  # the time of one CPU thread is in another row
+    found[costs.ONE_THREAD] = judged(run, single) if single is not None else Judged(None)
+    return {key: each for key, each in found.items() if each.comparison is not None}
 
 
 def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans]:
@@ -258,20 +251,19 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     if len(found) < 2:
         return []
     shown = [(what_if.label, found[what_if.key]) for what_if in costs.WHAT_IFS if what_if.key in found]
-    speedups = [spelled(speedup_text(comparison), glyphs) for _, comparison in shown]
-    if width < LEAST_WITH_INTERVALS:
-        speedups = [spelled(factor(comparison.speedup), glyphs) for _, comparison in shown]
+    text = speedup_text if width >= LEAST_WITH_INTERVALS else lambda comparison: factor(comparison.speedup)
+    speedups = [spelled(text(each.comparison), glyphs) for _, each in shown if each.comparison is not None]
     labels, numbers = max(len(label) for label, _ in shown) + 2, max(map(len, speedups)) + 1
-    sentences = [winner_sentence(comparison) for _, comparison in shown]
+    sentences = [winner_sentence(each) for _, each in shown]
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
     lines: list[Spans] = [(("The GPU's speedup under each condition", "title"),)]
     lines += [
         (
             (f"  {label:<{labels}}", "text"),
             (f"{speedup:<{numbers}}", "strong"),
-            _verdict(comparison, glyphs, is_wide=is_wide),
+            _verdict(each, glyphs, is_wide=is_wide),
         )
-        for (label, comparison), speedup in zip(shown, speedups, strict=True)
+        for (label, each), speedup in zip(shown, speedups, strict=True)
     ]
     computed = [words for key, words in COMPUTED.items() if key in found]
     if computed:
@@ -279,14 +271,17 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     return lines
 
 
-def winner_sentence(comparison: Comparison) -> str:
+def winner_sentence(found: Judged) -> str:
     """Return the winner, or why none is known."""
-    return VERDICT_SENTENCES.get(comparison.verdict) or open_words(comparison)
+    known = VERDICT_SENTENCES.get(found.comparison.verdict) if found.comparison is not None else None
+    return known or f"no winner, {why_open(found.reason, found.comparison)}"
 
 
-def _verdict(comparison: Comparison, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
+def _verdict(found: Judged, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
     """Return the winner as a sentence, or as a word if the line is too short."""
-    word = winner_sentence(comparison) if is_wide else winner(comparison)
+    comparison = found.comparison
+    assert comparison is not None
+    word = winner_sentence(found) if is_wide else winner(comparison)
     if comparison.faster == GPU_WINS:
         return f"{glyphs.up} {word}", "gpu"
     if comparison.faster == CPU_WINS:
