@@ -3,7 +3,7 @@
 Measured are two series with +1 % of work planted in one, two equal ones, and 20 pairs of equal series of three sizes.
 Each series has five runs in fresh processes. They alternate in flipped order, so that slow changes of a shared machine
 do not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
-have the verdict FASTER or SLOWER. PART=real leaves out what is simulated.
+have the verdict FASTER or SLOWER. PART=real leaves out what is simulated, PART=simulated what is measured.
 """
 
 from __future__ import annotations
@@ -19,13 +19,19 @@ from tests.helpers.bench import planted_step
 from tests.helpers.bench.figures import record
 from tests.helpers.bench.plant import plant_elsewhere, require_plant
 from tests.helpers.bench.planted import (
+    CASES,
+    EQUAL,
+    MODES,
     NOISE,
+    UNEQUAL,
     duet_words,
     exact_bounds,
     false_duets,
     false_words,
+    found_among_many,
     gate_outcomes,
     kernel_words,
+    words_of_equal,
 )
 from tests.helpers.bench.ratios import cap_seconds, table
 
@@ -53,8 +59,9 @@ def main() -> None:
     """Print what is found of planted changes, and the number of real pairs with each verdict."""
     if os.environ.get("PART") != "real":
         simulated_tables()
-    real_plant()
-    real_pairs()
+    if os.environ.get("PART") != "simulated":
+        real_plant()
+        real_pairs()
 
 
 def simulated_tables() -> None:
@@ -78,6 +85,30 @@ def simulated_tables() -> None:
             *(planted_duets(*planted) for planted in DUETS),
         ],
     )
+    table(
+        f"simulated, {TRIALS} comparisons of {CASES} cases, of which none or one is changed",
+        ("planted", "runs", "found", "promised", "holds"),
+        [
+            *(simulated(f"no change, noise {noise:.1%}, {kind}: any word", runs,
+                        words_of_equal(TRIALS, runs, noise, kind), "at most", most)
+              for noise, kind, runs, most in EQUALS),
+            *(simulated(f"{100 * (factor - 1):+g} % at noise {noise:.1%}", runs,
+                        found_among_many(TRIALS, runs, noise, factor, metric), "at least", least)
+              for noise, factor, metric, runs, least in CHANGED),
+        ],
+    )  # fmt: skip
+
+
+EQUALS = (
+    (0.02, EQUAL, RUNS, 0.005), (0.02, UNEQUAL, RUNS, 0.01), (0.02, MODES, RUNS, None), (0.02, MODES, 8, 0.01),
+)  # fmt: skip
+"""Noise, how it differs, runs, and the share of comparisons that may have a word."""
+
+CHANGED = (
+    (0.02, 1.10, LATENCY, RUNS, 0.97), (0.01, 1.05, LATENCY, RUNS, 0.97), (0.003, 1.01, DEVICE, RUNS, 0.65),
+    (0.003, 1.01, DEVICE, 8, 0.95),
+)  # fmt: skip
+"""Noise, factor of one case, its time, runs, and the share of comparisons that must find it."""
 
 
 DUETS = (
@@ -106,8 +137,10 @@ def duet_line(planted: str, found: int, pairs: str, bound: str, share: float | N
     return planted, f"{found} of {TRIALS}", bounds, pairs, f"{bound} {100 * share:g} %", "yes" if is_kept else "no"
 
 
-def simulated(planted: str, runs: int, found: int, bound: str, share: float) -> tuple[str, ...]:
+def simulated(planted: str, runs: int, found: int, bound: str, share: float | None) -> tuple[str, ...]:
     """Return a line of the table of simulated comparisons."""
+    if share is None:
+        return planted, f"{runs} vs {runs}", f"{found} of {TRIALS}", "–", "–"
     is_kept = found <= share * TRIALS if bound == "at most" else found >= share * TRIALS
     words = f"{bound} {100 * share:g} %", "yes" if is_kept else "no"
     return planted, f"{runs} vs {runs}", f"{found} of {TRIALS}", *words

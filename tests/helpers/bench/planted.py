@@ -139,3 +139,43 @@ def exact_bounds(count: int, trials: int, level: float = 0.05) -> tuple[float, f
     least = solved(lambda share: tail(share, range(count, trials + 1)) < level / 2) if count else 0.0
     most = solved(lambda share: tail(share, range(count + 1)) > level / 2) if count < trials else 1.0
     return least, most
+
+
+# ------------------------------------------------------------------ many cases
+
+
+CASES = 25
+EQUAL, UNEQUAL, MODES = "equal noise", "noise from 0.5 to 4 times as large", "2× in 30 % of runs"
+"""How the noise of the cases of a comparison differs. With modes, each case of a run is slow by itself."""
+
+
+def many_pairs(
+    random_: random.Random, runs: int, noise: float, kind: str, factor: float = 1.0, metric: str = LATENCY
+) -> list[Pair]:
+    """Return `CASES` cases of two series with this noise, of which the first takes `factor` times as long."""
+
+    def side(name: str, spread: float, times: float) -> dict[str, float]:
+        slow = (2.0 if kind == MODES and random_.random() < 0.3 else 1.0 for _ in range(runs))
+        return {f"{name}{run}": 1e5 * times * mode * math.exp(random_.gauss(0.0, spread))
+                for run, mode in enumerate(slow)}  # fmt: skip
+
+    found = []
+    for index in range(CASES):
+        spread = noise * (0.5 * 8 ** (index / (CASES - 1)) if kind == UNEQUAL else 1.0)
+        base, new = side("base", spread, 1.0), side("new", spread, 1.0 if index else factor)
+        # Each its own sweep: cases of one are judged together if they are many.
+        found.append(Pair(f"work{index}/default/64/float32/tall", "GPU", base, new,
+                          (f"work{index}", "default", "float32", 0), 64, metric=metric))  # fmt: skip
+    return found
+
+
+def words_of_equal(trials: int, runs: int, noise: float, kind: str) -> int:
+    """Return the number of comparisons of `CASES` equal cases with any word SLOWER or FASTER."""
+    found = (judge(many_pairs(random.Random(seed), runs, noise, kind)) for seed in range(trials))
+    return sum(any(each.verdict in (SLOWER, FASTER) for each in judged) for judged in found)
+
+
+def found_among_many(trials: int, runs: int, noise: float, factor: float, metric: str) -> int:
+    """Return in how many comparisons the one changed case of `CASES` is called SLOWER."""
+    found = (judge(many_pairs(random.Random(seed), runs, noise, EQUAL, factor, metric)) for seed in range(trials))
+    return sum(judged[0].verdict == SLOWER for judged in found)

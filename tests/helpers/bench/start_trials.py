@@ -61,11 +61,13 @@ class Held(NamedTuple):
     """That contain the speedup of the next run, which is as long."""
     half_width: float
     """Median of exp(half-width) − 1."""
+    named: float
+    """That name a winner, which is wrong unless starts are slow: the devices are equal."""
 
 
 def held(machine: Machine, *, starts: int, earlier: int, trials: int, seed: int) -> Held:
     """Run pairs of runs of `starts` starts each, with so many `earlier` starts in the history."""
-    noise, means, nexts, halves = random.Random(seed), 0, 0, []
+    noise, means, nexts, named, halves = random.Random(seed), 0, 0, 0, []
     for _ in range(trials):
         past = start_logs([machine.start(noise, LATER_ROUNDS) for _ in range(earlier)])
         run, following = (
@@ -79,8 +81,9 @@ def held(machine: Machine, *, starts: int, earlier: int, trials: int, seed: int)
         assert found.high is not None
         means += found.low <= math.exp(machine.mean) <= found.high
         nexts += found.low <= after.speedup <= found.high
+        named += found.winner is not None
         halves.append(math.sqrt(found.high / found.low) - 1)
-    return Held(means / trials, nexts / trials, median(halves))
+    return Held(means / trials, nexts / trials, median(halves), named / trials)
 
 
 # ------------------------------------------------------------------ brackets

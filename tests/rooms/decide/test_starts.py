@@ -57,6 +57,13 @@ def test_intervals_hold_the_mean_of_a_machine_whose_starts_differ(starts: int, e
     assert found.next_run >= 0.80
 
 
+def test_equal_devices_whose_starts_differ_have_no_winner() -> None:
+    found = [held(Machine(0.14, 0.10), starts=starts, earlier=earlier, trials=200, seed=4).named
+             for starts, earlier in ((1, 0), (1, 10), (5, 0))]  # fmt: skip
+    assert found[0] >= 0.08  # within its start, each run is right
+    assert max(found[1:]) <= 0.06
+
+
 def test_an_interval_within_one_start_does_not() -> None:
     found = held(Machine(cpu_start=0.14, gpu_start=0.10, rounds=0.03), starts=1, earlier=0, trials=100, seed=4)
     assert found.mean <= 0.5
