@@ -17,11 +17,11 @@ from cpugpu_tui.decide.stats import median
 LEAST_CASES = 3
 """Below this number of cases nothing is known of how the variances of a class differ."""
 
-MOST_LENT = 8.0
-"""Most degrees of freedom that a class lends to a case. More would trust the class where it is wrong about a case."""
+LENT = 8.0
+"""Degrees of freedom that a class lends to a case. More would trust the class where it is wrong about a case.
 
-LEAST_LENT = 0.1
-"""Fewer degrees of freedom than this say nothing: the variances of the class have nothing in common."""
+It lends none if its variances differ by more than that of so many degrees of freedom. Lending fewer then, as Smyth's
+estimate says, called 1.8 instead of 1.1 % of equal comparisons different whose noise differs by 4 to 8 times."""
 
 LOUD = 3.0
 """A case whose variance exceeds the median of its class by this factor keeps its own: the class is too quiet for it."""
@@ -36,10 +36,11 @@ class Variance(NamedTuple):
 
 def moderated(own: Sequence[Variance]) -> list[Variance]:
     """Return the variances of the cases of one class, each with what the class lends it; each value above 0."""
-    lent = _common(own) if len(own) >= LEAST_CASES else None
+    loud = LOUD * median([each.value for each in own]) if own else 0.0
+    alike = [each for each in own if each.value <= loud]
+    lent = _common(alike) if len(own) >= LEAST_CASES else None
     if lent is None:
         return list(own)
-    loud = LOUD * median([each.value for each in own])
     return [each if each.value > loud else _pooled(each, lent) for each in own]
 
 
@@ -52,25 +53,13 @@ def _common(own: Sequence[Variance]) -> Variance | None:
     """Return the variance that a class shares, with its degrees of freedom; None if it shares none.
 
     ln(s²) of a case has the variance trigamma(d/2) by chance alone; what it has beyond that tells how much true
-    variances differ (Smyth 2004, section 6.2). It gives the degrees of freedom that the class may lend.
+    variances differ (Smyth 2004, section 6.2).
     """
     centred = [math.log(each.value) - _digamma(each.degrees / 2) + math.log(each.degrees / 2) for each in own]
     beyond = variance(centred) - fmean(_trigamma(each.degrees / 2) for each in own)
-    degrees = _degrees_for(beyond)
-    if degrees < LEAST_LENT:
+    if beyond > _trigamma(LENT / 2):
         return None
-    return Variance(math.exp(fmean(centred) + _digamma(degrees / 2) - math.log(degrees / 2)), degrees)
-
-
-def _degrees_for(beyond: float) -> float:
-    """Return d ≤ `MOST_LENT` with trigamma(d/2) = `beyond`, by bisection: trigamma falls."""
-    if beyond <= _trigamma(MOST_LENT / 2):
-        return MOST_LENT
-    low, high = 0.0, MOST_LENT
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _trigamma(middle / 2) > beyond else (low, middle)
-    return high
+    return Variance(math.exp(fmean(centred) + _digamma(LENT / 2) - math.log(LENT / 2)), LENT)
 
 
 def _digamma(x: float) -> float:

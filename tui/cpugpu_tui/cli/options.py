@@ -157,8 +157,8 @@ Starts = Annotated[
     int | None,
     typer.Option(
         "--starts", parser=whole_number, metavar="COUNT", envvar="CPUGPU_STARTS", show_default="5",
-        help="Starts of the process to time in: times differ from start to start, so one start has intervals of its own."
-        " Fewer are used if the time or the memory is short.",
+        help="Starts of the process to time in, because times differ from start to start. With 1, intervals hold"
+        " within it. Fewer are used if the time or the memory is short.",
     ),
 ]  # fmt: skip
 FindCrossover = Annotated[
