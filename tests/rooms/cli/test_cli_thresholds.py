@@ -297,6 +297,28 @@ def test_verify_passes_a_search_of_a_narrow_range(cpugpu: CommandLine, tmp_path:
     assert (done.code, done.err) == (EXIT_OK, "")
 
 
+def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(
+    file: Path, cpugpu: CommandLine, words: GoldenWords
+) -> None:
+    before = {each.operation: each for each in entries(file).entries}
+    document = json.loads(file.read_text())
+    for each in document["thresholds"][:2]:
+        each.update(faster=[["cuda", 16, 2048]], equal=[])
+    file.write_text(json.dumps(document))
+    failed = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
+    assert failed.code == EXIT_CASES_FAILED
+    (command,) = {*re.findall(r"`cpugpu-tui (.*?)`", failed.err)}
+    assert cpugpu.here(*command.split(), *STEADY).code == EXIT_OK
+    after = entries(file).entries
+    assert [each.operation for each in after] == ["gemm", "gemm", "matmul", "matmul"]
+    assert before["gemm"] in after
+    assert cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY).code == EXIT_OK
+    for wrong in (("-o", "missing.json"), ("-o", "new.env")):
+        refused = cpugpu.here("thresholds", "make", "matmul", "--add", *wrong, *STEADY)
+        assert refused.code == EXIT_USAGE
+        words(refused.err)
+
+
 def test_verify_refuses_other_machines_and_unknown_operations(
     file: Path, cpugpu: CommandLine, words: GoldenWords
 ) -> None:

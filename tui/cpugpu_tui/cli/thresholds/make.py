@@ -103,9 +103,9 @@ def make(
     if str(path) != "-":
         target.check_file(path)
     old = read(against) if against is not None else None
-    kept = read(path) if add else None
     if add and format_name != "json":
         raise UsageError("--add works only with JSON files.", "Use `thresholds show --format` for other formats.")
+    kept = read(path) if add else None
     if against is not None and path.exists() and path.samefile(against):
         raise UsageError(f"--against {against} is also the file to write.", "Write to another file with --out.")
     if run_name is not None:
