@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from cpugpu_tui.decide.comparison import EQUIVALENCE, Change, Comparison
+from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, Change, Comparison
 from cpugpu_tui.model.quantities import count_of, factor, joined, named, noun_of, plus_minus, significant, size_text
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.segments import (
@@ -180,9 +180,8 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
 def exceptions(found: Condition) -> str:
     """Return `, except 500`: sizes without a winner in the GPU's ranges, where choosing it may cost more than 10 %."""
     own = [part for part in found.ranges if part.winner == GPU]
-    cheap = {size for part in found.segments if part.winner == GPU for size in part.inside}
-    outside = [size.size for size in found.outside if size.size not in cheap]
-    sizes = [size for size in outside if any(part.first < size < part.last for part in own)]
+    costly = [size.size for size in found.outside if size.cost(GPU) > MOST_COST]
+    sizes = [size for size in costly if any(part.first < size < part.last for part in own)]
     return f", except {sizes_text(sizes)}" if sizes else ""
 
 
