@@ -186,6 +186,13 @@ def test_a_gpu_that_is_not_there_is_named(device: str, words: GoldenWords) -> No
     words(str(caught.value))
 
 
+def test_a_size_that_fits_no_machine_is_out_of_memory() -> None:
+    """Its time was called impossible, and the interpreter was to be checked."""
+    (failure,) = swept(plan_of(10_000_000, simulation=QUICK))[1].of(CaseFailed)
+    assert failure.kind == "oom"
+    assert "1,200,000 GB" in failure.message
+
+
 @pytest.mark.parametrize(
     ("fault", "kind", "device"),
     [("oom_size", "oom", "cuda:0"), ("mismatch_size", "mismatch", None), ("error_size", "error", "cpu")],

@@ -300,7 +300,7 @@ def test_any_name_makes_a_class(name: str, cls: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_new_workload_writes_a_file_that_passes_its_own_check(cpugpu: CommandLine, tmp_path: Path) -> None:
-    made = cpugpu.here("new-workload", "my-silu", "--out", tmp_path)
+    made = cpugpu.here("new-workload", "my-silu.py", "--out", tmp_path)  # the name of the file is taken, too
     assert made.code == 0
     path = tmp_path / "my-silu.py"
     command = made.out.splitlines()[-1].split()

@@ -31,6 +31,7 @@ def new_workload(
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME
 
+    name = name.removesuffix(".py")
     if not NAME.fullmatch(name):
         raise UsageError(
             f"Invalid workload name {printable(name)!r}.", "Use at most 40 letters, digits, dots and dashes."

@@ -120,7 +120,7 @@ def read_runs(data: bytes, name: str) -> list[ExportedRun]:
     if document is None:
         return _runs(_events_of_lines(data.splitlines(), name), name)
     if document.get("format") != FORMAT:
-        raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY)
+        raise UsageError(f"{name} is not a json or ndjson export of cpugpu-tui.", _REMEDY)
     version = document.get("schema_version")
     if type(version) is not int or version < 1:
         raise UsageError(f"{name} is damaged: invalid schema_version {version!r}.", _AGAIN)
@@ -161,7 +161,7 @@ def _events_of_lines(lines: Iterable[bytes], name: str) -> list[Event]:
             event = decode(line)
         except Garbage as error:
             if not events:
-                raise UsageError(f"{name} is not an export of cpugpu-tui.", _REMEDY) from error
+                raise UsageError(f"{name} is not a json or ndjson export of cpugpu-tui.", _REMEDY) from error
             raise UsageError(f"{name} is damaged: event {number} is {error}.", _AGAIN) from error
         except ProtocolError as error:
             raise UsageError(f"Another version wrote {name}: {error.message}", _REMEDY) from error

@@ -40,7 +40,7 @@ from cpugpu_tui.simulation.laws import (
 )
 from cpugpu_tui.simulation.simulated_events import SimulatedEvents
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
-from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS
+from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, out_of_memory
 from cpugpu_tui.timing.timers.event_clock import EventClocks
 from cpugpu_tui.workloads import Report
 
@@ -49,6 +49,10 @@ COMPILE_NS = 2e9
 
 COMPILED_SHARE = 0.8
 """Time of compiled work, as a share of that of the same work in eager mode."""
+
+
+MOST_BYTES = 1 << 40
+"""Memory beyond which a case is refused. Less may exceed a simulated GPU: its memory is only shown."""
 
 
 class SimulatedTimer:
@@ -88,6 +92,8 @@ class SimulatedTimer:
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
         costs = catalogue.case_costs(case)
+        if costs.memory_bytes > MOST_BYTES:
+            raise out_of_memory(self.device.name, costs.memory_bytes, self.device.memory_bytes or MOST_BYTES)
         factor = run_factor(self._laws, self.device.name, case)
         if self.device.is_cpu:
             work_ns = cpu_work_ns(self._laws, case, costs)
