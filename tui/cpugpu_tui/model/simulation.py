@@ -11,6 +11,9 @@ always 0, never answers."""
 GPU_MEMORY_BYTES = 16 << 30
 """Memory of each simulated GPU."""
 
+MOST_BYTES = 1 << 40
+"""Memory beyond which a case is refused. Less may exceed a simulated GPU: its memory is only shown."""
+
 
 @dataclass(frozen=True)
 class Simulation:

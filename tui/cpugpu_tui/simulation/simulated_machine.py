@@ -21,7 +21,7 @@ from typing import Any
 import cpugpu_tui.workloads as catalogue
 from cpugpu_tui import model
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
+from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES, MOST_BYTES
 from cpugpu_tui.simulation.laws import (
     Drift,
     PlantedLink,
@@ -49,10 +49,6 @@ COMPILE_NS = 2e9
 
 COMPILED_SHARE = 0.8
 """Time of compiled work, as a share of that of the same work in eager mode."""
-
-
-MOST_BYTES = 1 << 40
-"""Memory beyond which a case is refused. Less may exceed a simulated GPU: its memory is only shown."""
 
 
 class SimulatedTimer:
@@ -94,12 +90,9 @@ class SimulatedTimer:
         costs = catalogue.case_costs(case)
         if costs.memory_bytes > MOST_BYTES:
             raise out_of_memory(self.device.name, costs.memory_bytes, self.device.memory_bytes or MOST_BYTES)
-        factor = run_factor(self._laws, self.device.name, case)
-        if self.device.is_cpu:
-            work_ns = cpu_work_ns(self._laws, case, costs)
-        else:
-            tiled_costs = catalogue.case_costs(tiled(self._laws, case))
-            work_ns = gpu_factor(self._laws, self.device.name) * gpu_work_ns(self._laws, case, tiled_costs)
+        laws, name, is_cpu = self._laws, self.device.name, self.device.is_cpu
+        factor, tiles = run_factor(laws, name, case), catalogue.case_costs(tiled(laws, case))
+        work_ns = cpu_work_ns(laws, case, costs) if is_cpu else gpu_factor(laws, name) * gpu_work_ns(laws, case, tiles)
         if catalogue.is_compiled(case):
             work_ns *= COMPILED_SHARE
         return SimulatedOperation(case, factor * work_ns, costs.bytes_moved, factor)
