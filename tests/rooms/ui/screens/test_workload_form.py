@@ -19,6 +19,7 @@ from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.estimate_lines import plan_of
 from cpugpu_tui.ui.panes.fields import DeviceChoice
+from cpugpu_tui.ui.panes.workload import entries
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, texts_of
 
@@ -289,6 +290,13 @@ async def test_during_a_run_enter_keeps_the_changes_for_the_next() -> None:
         await pilot.press("ctrl+u", *"8,16", "enter")
         assert len(pilot.app.backend.sessions) == 1
         assert pilot.app.state.request.sizes == "8,16"
+
+
+def test_a_run_of_the_app_has_the_starts_of_the_command_or_those_of_its_field() -> None:
+    asked = entries(PlanRequest(("quick",), starts=3))["matmul"].request
+    assert build_plan(asked).starts == 3
+    assert request_from({**texts_of(asked), "starts": "2"}, asked).starts == 2
+    assert request_from(texts_of(asked), asked).starts == 3
 
 
 @pytest.mark.parametrize("size", [(40, 12), (60, 16)], ids="{0[0]}x{0[1]}".format)
