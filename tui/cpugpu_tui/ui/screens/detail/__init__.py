@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cpugpu_tui.model.quantities import count_of, factor, joined
 from cpugpu_tui.render.receipts import code_text, compiled_lines, line_words, profiled_words, receipt_lines, slow_lines
 from cpugpu_tui.render.sweep_words import WITHIN_START, ends_text
-from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words, open_marks
+from cpugpu_tui.render.verdicts import MARK_WORDS, all_marks, crowded_threads, mark_words
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
@@ -151,7 +151,6 @@ def _compared(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spans
     calibrations = [times.calibrated for times in row.times.values() if times.calibrated is not None]
     is_once = any(each.rounds == each.calls_per_block == 1 for each in calibrations)
     once = wrapped(TIMED_ONCE, width, "warn") if is_once else []
-    once += [line for mark in open_marks(run, row) for line in wrapped(f"? {mark}: {mark_words(mark)}", width)]
     return [*wrapped(spelled(text, glyphs), width, "strong"), *once, *meaning.moved_lines(run, row, width, glyphs)]
 
 
