@@ -159,7 +159,7 @@ async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store
         await open_newest(pilot)
         assert isinstance(pilot.app.screen, MainScreen)
         words(status(pilot).split("   ")[0])
-        assert [line.split()[1] for line in shown(pilot)] == ["64", "256", "1,024"]
+        assert [line.split()[0].lstrip("▸") for line in shown(pilot)] == ["64", "256", "1,024"]
         assert "▲ GPU" in shown(pilot)[2]
         assert "GPU wins" in text_of(pilot, "#answer")
         assert "of run 1" in telemetry(pilot)
