@@ -54,7 +54,7 @@ async def test_rows_fill_while_the_run_goes_on() -> None:
         session.put(*rounds(first, 1_000, 20_000), finished(first), *rounds(second, 2_000, 20_000, 3))
         await reach_gap(pilot, session, second)
         lines = shown(pilot)
-        assert lines[0].lstrip(" ▸").startswith("16 ")
+        assert lines[0].lstrip(" ▸").startswith("matmul 16 ")
         assert "▼ CPU" in lines[0]
         assert "3 of 8" in lines[1]
         assert "–" in lines[2]

@@ -33,6 +33,7 @@ from cpugpu_tui.model import (
     RunFinished,
     RunStarted,
 )
+from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.fleet_running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -259,7 +260,7 @@ def test_a_case_keeps_its_size_and_its_variant_however_narrow_it_is(width: int) 
     names = [case_name(case, width, UNICODE) for case in plan.cases]
     assert {len(name) for name in names} == {width}
     assert len(set(names)) == len(names)
-    assert all(f" {case.size:,}" in name for case, name in zip(plan.cases, names, strict=True))
+    assert all(f" {size_text(case.size)}" in name for case, name in zip(plan.cases, names, strict=True))
 
 
 def test_a_name_of_wide_letters_moves_no_column() -> None:

@@ -191,9 +191,9 @@ def is_whole(app: PtyApp) -> bool:
         "done",
         "Workload",
         "Timings",
-        "\n 16  ",
-        "\n 200  ",
-        "\n 2,048  ",
+        "\n matmul 16  ",
+        "\n matmul 200  ",
+        "\n matmul 2,048  ",
         "The GPU wins",
         "Telemetry",
     )

@@ -157,7 +157,9 @@ class Bridge:
                     stopped, paused = self._stop, self._paused
                 if paused:
                     session.pause()
-                if stopped or not self._run_one(session):
+                if stopped:  # the run then says so itself
+                    session.stop()
+                if not self._run_one(session):
                     break
         finally:
             with self._lock:

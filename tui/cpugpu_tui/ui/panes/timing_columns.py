@@ -184,8 +184,8 @@ def width_beside(
 ) -> int:  # fmt: skip
     """Return the cells of a chart beside a table in a pane of `width` cells; 0 if it does not fit beside.
 
-    The table keeps its times, change, interval and winner. The chart is as wide as possible beside as many of its other
-    columns as possible.
+    The table keeps its times, change and winner, and its interval unless there is a change. The chart is as wide as
+    possible beside as many of its other columns as possible.
     """
 
     def keys(cells: int) -> set[str]:
@@ -193,10 +193,11 @@ def width_beside(
 
     widest, narrowest = (max(n, round(width * share)) for n, share in zip(BESIDE_WIDTHS, CHART_SHARES, strict=True))
     changes, whole = {Key.CHANGE, Key.CHANGE_CPU}, keys(width)
+    kept = whole - OPTIONAL - changes - ({Key.PLUS_MINUS} if whole & changes else set())
     best, most = 0, 0
     for cells in range(widest, narrowest - 1, -2):
         found = keys(width - cells)
-        keeps = whole - OPTIONAL - changes <= found and bool(found & changes) == bool(whole & changes)
+        keeps = kept <= found and bool(found & changes) == bool(whole & changes)
         if keeps and len(found) > most:
             best, most = cells, len(found)
     return best
