@@ -125,7 +125,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "app --replay": (),
     "run": ("matmul", *SIMULATE),
     "run --max-size": ("matmul", *SIMULATE, "--find-crossover"),
-    "survey": ("--only", "svd", *SIMULATE),
+    "survey": ("--only", "svd", "--simulate", "drift=0"),  # drift changes how many sizes it times
     "survey --only": SIMULATE,
     "run PRESET|WORKLOAD": SIMULATE,
     "time STATEMENT | -- COMMAND": ("--n", "8", *SIMULATE),

@@ -29,9 +29,7 @@ PART = "BENCH_PART"
 """Variable that names the part of `make bench` that runs."""
 
 
-def record(
-    figure: str, value: str, *, low: float | None = None, high: float | None = None, **more: Any
-) -> None:  # fmt: skip
+def record(figure: str, value: str, *, low: float | None = None, high: float | None = None, **more: Any) -> None:
     """Append a figure with its provenance, and a hash of the files that it speaks of.
 
     `low` and `high` are its interval, percent. `more` goes to the line as it is.
@@ -53,8 +51,9 @@ _tables: Counter[str] = Counter()
 
 def record_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Append a table of a bench. Its name is its place, because titles hold figures."""
-    _tables[os.environ.get(PART, "")] += 1
-    record(f"table {_tables[os.environ.get(PART, '')]}", title, header=list(header), rows=[list(row) for row in rows])
+    part = os.environ.get(PART, "")
+    _tables[part] += 1
+    record(f"table {_tables[part]}", title, header=list(header), rows=[list(row) for row in rows])
 
 
 def spoken_of(part: str) -> list[str]:

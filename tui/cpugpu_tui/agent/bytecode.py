@@ -1,7 +1,7 @@
 """Keeps the bytecode of torch in the user's cache where its own installation has none and cannot get it.
 
 Images of containers are often built without bytecode and set `PYTHONDONTWRITEBYTECODE`, or are read-only. Each start
-of Python then compiles the sources of torch again: on an H100 server 10 s of every agent's start.
+of Python then compiles the sources of torch again: on an H100 server an import of torch took 6 s instead of 3 s.
 """
 
 from __future__ import annotations

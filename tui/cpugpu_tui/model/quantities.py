@@ -94,6 +94,11 @@ def percent(share: float) -> str:
     return f"{value:.1f}" if value < 9.95 else f"{value:.0f}"
 
 
+def share_text(share: float, digits: int = 0) -> str:
+    """Return a share in percent: `95 %`, with one digit `95.2 %`."""
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
 def factor(ratio: float) -> str:
     """Return a speedup or another ratio: `35.8×`, `0.0520×`."""
     return f"{significant(ratio)}×"

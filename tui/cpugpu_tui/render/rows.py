@@ -145,7 +145,7 @@ def sweep_name(run: RunState, sweep: SweepKey) -> str:
 
 def case_name(run: RunState, row: Row) -> str:
     """Return the size, after the name of its sweep if there are several."""
-    size = f"{size_text(row.case.size)}"
+    size = size_text(row.case.size)
     return f"{sweep_name(run, row.case.sweep)} {size}" if len(run.sweeps) > 1 else size
 
 

@@ -9,7 +9,17 @@ import math
 from collections.abc import Iterable, Sequence
 
 from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, Change, Comparison
-from cpugpu_tui.model.quantities import count_of, factor, joined, named, noun_of, plus_minus, significant, size_text
+from cpugpu_tui.model.quantities import (
+    count_of,
+    factor,
+    joined,
+    named,
+    noun_of,
+    plus_minus,
+    share_text,
+    significant,
+    size_text,
+)
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.segments import (
     ALL_EQUAL,
@@ -48,7 +58,7 @@ EVEN = 1.01
 WITHIN_START = "within this start"
 """What an interval is about if no other start of the process is known."""
 
-WITHIN = f"within {EQUIVALENCE:.0%}".replace("%", " %")
+WITHIN = f"within {share_text(EQUIVALENCE)}"
 
 REASONS = {
     TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "only one start", CLOSE: "too close to call",

@@ -58,7 +58,7 @@ MARK_WORDS = {
 """Mark → its meaning."""
 
 ENDS = {NOT_CONVERGED, MOST_ROUNDS, TOO_CLOSE}
-"""Marks that say why the rounds of a row ended. If devices are compared, the report tells why there is no winner."""
+"""Marks for the end of a row's rounds. With two devices, the report has the reason for a missing winner instead."""
 
 
 def mark_words(mark: str) -> str:

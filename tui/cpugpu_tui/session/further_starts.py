@@ -81,9 +81,9 @@ class FurtherStarts:
         """Run all further starts and return the end of the run; `finished` is that of the first start."""
         visits = Visits(self._plan, self._stream.left.state, time.monotonic() - started_s)
         count = visits.count(self._early.count if self._early is not None else 0) if visits.cases else 0
-        # Starts of several agents each are visited one after the other.
-        for first in range(1, count + 1) if self._plan.parallel else [1][:count]:
-            rotation = self._early or self._started(1 if self._plan.parallel else count, first)
+        at_once = 1 if self._plan.parallel else max(count, 1)  # a start of several agents is visited alone
+        for first in range(1, count + 1, at_once):
+            rotation = self._early or self._started(at_once, first)
             if rotation is None or self._session.stopping:
                 break
             self._visit(rotation, count, visits.plan(time.monotonic() - started_s))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 from cpugpu_tui import model
 from cpugpu_tui.decide.starts import MOST_EARLIER
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.store.row_mapping import from_blob
+from cpugpu_tui.store.row_mapping import lacked_core, median_ns
 
 MOST_RUNS = 500
 """Runs before it that are looked at."""
@@ -86,11 +85,10 @@ def _starts(rows: Iterable[Sequence[Any]]) -> dict[str, list[Start]]:
     rounds: dict[tuple[str, int, str, str], list[float]] = {}
     starved = set[tuple[str, int]]()
     for key, device, start, metric, marks, samples in rows:
-        values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
-        if model.NO_CORE in marks and model.NO_CORE in json.loads(marks):
+        if lacked_core(marks):
             starved.add((key, start))
-        elif values:
-            rounds.setdefault((key, start, device, metric), []).append(median(values))
+        elif (ns := median_ns(samples)) is not None:
+            rounds.setdefault((key, start, device, metric), []).append(ns)
     cases: dict[str, dict[int, Start]] = {}
     for (key, start, device, metric), values in rounds.items():
         if (key, start) not in starved:

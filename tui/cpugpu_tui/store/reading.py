@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -13,14 +12,13 @@ from itertools import islice
 from typing import Any
 
 from cpugpu_tui import model
-from cpugpu_tui.decide.stats import median
 from cpugpu_tui.errors import NoSuchRunError, UsageError
-from cpugpu_tui.model import LATENCY, NO_CORE
+from cpugpu_tui.model import LATENCY
 from cpugpu_tui.store.connection import Connected
 from cpugpu_tui.store.earlier import earlier_starts
 from cpugpu_tui.store.filtering import RunSummary, parse_filter
 from cpugpu_tui.store.insertion import number_of
-from cpugpu_tui.store.row_mapping import case_events, from_blob, from_json
+from cpugpu_tui.store.row_mapping import case_events, from_json, lacked_core, median_ns
 
 LATEST = "latest"
 """Name of the newest run in every command."""
@@ -273,11 +271,10 @@ def _round_times(connection: sqlite3.Connection, number: int) -> RoundTimes:
     found: RoundTimes = {}
     starved: set[tuple[str, str]] = set()
     for key, device, start, index, marks, samples in connection.execute(_LATENCIES, (number, LATENCY)):
-        if NO_CORE in marks and NO_CORE in json.loads(marks):
+        if lacked_core(marks):
             starved.add((key, device))
-        values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
-        if values:
-            found.setdefault(key, {}).setdefault(device, {}).setdefault(start, {})[index] = median(values)
+        if (ns := median_ns(samples)) is not None:
+            found.setdefault(key, {}).setdefault(device, {}).setdefault(start, {})[index] = ns
     return {
         key: {device: starts for device, starts in devices.items() if (key, device) not in starved}
         for key, devices in found.items()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
+from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model.event import to_plain
 
 T = TypeVar("T")
@@ -52,6 +53,17 @@ def from_blob(blob: bytes) -> tuple[float, ...]:
     if sys.byteorder == "big":
         numbers.byteswap()
     return tuple(numbers)
+
+
+def median_ns(samples: bytes) -> float | None:
+    """Return the median of the possible times in a blob, ns; None without one."""
+    values = [ns for ns in from_blob(samples) if 0 < ns < math.inf]
+    return median(values) if values else None
+
+
+def lacked_core(marks: str) -> bool:
+    """Whether the JSON of a half-round's marks says that threads waited for a core."""
+    return model.NO_CORE in marks and model.NO_CORE in json.loads(marks)
 
 
 # ------------------------------------------------------------------ events to rows

@@ -19,7 +19,7 @@ from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import named, operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import typed_name
-from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.model.quantities import share_text, size_text
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -160,11 +160,11 @@ def coverage(thresholds: Thresholds) -> str:
     """Return which thresholds leave a part of their range open, as a sentence."""
     shares = {each: answered(each) for each in thresholds.entries}
     low = sorted((each for each in shares if shares[each] < LEAST_ANSWERED), key=shares.__getitem__)
-    most = f"{LEAST_ANSWERED:.0%} of".replace("%", " %")
+    most = share_text(LEAST_ANSWERED)
     if not low:
-        return f"Every threshold answers at least {most} its range."
-    names = ", ".join(f"{named(each)} {shares[each]:.0%}".replace("%", " %") for each in low)
-    return f"{len(low)} of {len(shares)} thresholds answer less than {most} their range: {names}."
+        return f"Every threshold answers at least {most} of its range."
+    names = ", ".join(f"{named(each)} {share_text(shares[each])}" for each in low)
+    return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {names}."
 
 
 def print_machine(thresholds: Thresholds) -> None:

@@ -13,7 +13,7 @@ from cpugpu_tui.cli.output.printing import plain, print_json
 from cpugpu_tui.cli.thresholds.show import File
 from cpugpu_tui.cli.time import InPlace, Lets, Setup
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError, print_notice
-from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.model.quantities import share_text, size_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
@@ -100,8 +100,8 @@ def verify(
     if whole.answered < LEAST_ANSWERED:
         threshold = min(found, key=lambda each: found[each].answered)
         print_notice(
-            f"{named(threshold)} answers only {found[threshold].answered:.0%} of its range. ".replace("%", " %")
-            + f"Allow `thresholds make` more time (--max-seconds), or a range such as "
+            f"{named(threshold)} answers only {share_text(found[threshold].answered)} of its range. Allow"
+            f" `thresholds make` more time (--max-seconds), or a range such as "
             f"--n {threshold.timed[0]}:{threshold.timed[-1]} instead of a list of sizes."
         )
     raise typer.Exit(code if is_kept else code or EXIT_CASES_FAILED)
@@ -113,8 +113,8 @@ def _failure(threshold: Threshold, found: Regret) -> str:
 
     worst = found.worst
     assert worst is not None
-    share = f"{worst.regret:.0%} (at least {worst.least:.0%})".replace("%", " %")
-    mean = f"{found.mean:.1%} (at least {found.least:.1%})".replace("%", " %")
+    share = f"{share_text(worst.regret)} (at least {share_text(worst.least)})"
+    mean = f"{share_text(found.mean, 1)} (at least {share_text(found.least, 1)})"
     where = {"": "the slower device", "cpu": "the CPU"}.get(worst.device, "the GPU")
     at = size_text(worst.size)
     return (
@@ -216,17 +216,17 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
     rows = []
     for threshold, each in found.items():
         worst = each.worst if each.worst is not None and each.worst.regret > 0 else None
-        shares = (f"{each.answered:.0%}", f"{each.mean:.1%}", f"{worst.regret if worst else 0:.1%}")
-        at, word = size_text(worst.size) if worst else "", "FAILED" if each.is_failed else "passed"
-        rows.append(
-            (named(threshold), str(len(each.choices)), *(share.replace("%", " %") for share in shares), at, word)
-        )
+        rows.append((
+            named(threshold), str(len(each.choices)), share_text(each.answered), share_text(each.mean, 1),
+            share_text(worst.regret if worst else 0.0, 1), size_text(worst.size) if worst else "",
+            "FAILED" if each.is_failed else "passed",
+        ))  # fmt: skip
     headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "")
     console().print(table_of([(heading, heading in ("threshold", "")) for heading in headings], rows))
     text = (
-        f"Mean regret {whole.mean:.1%} (at most {MOST_MEAN:.0%}) at {len(whole.choices):,} sizes, "
+        f"Mean regret {share_text(whole.mean, 1)} (at most {share_text(MOST_MEAN)}) at {len(whole.choices):,} sizes, "
         f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed; "
-        f"{whole.answered:.1%} of the range answered (at least {LEAST_ANSWERED:.0%}): "
+        f"{share_text(whole.answered, 1)} of the range answered (at least {share_text(LEAST_ANSWERED)}): "
         f"{'passed' if is_kept else 'not passed'}."
     )
-    console().print(plain(text.replace("%", " %")), soft_wrap=True)
+    console().print(plain(text), soft_wrap=True)

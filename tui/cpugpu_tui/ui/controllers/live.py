@@ -104,9 +104,9 @@ class Live:
         outcome = message.outcome
         if isinstance(outcome, model.Hello):
             problem = self._without_torch(outcome)
-            self._port.change(environment=outcome.environment, agent_ready=True, problem=problem)
+            self._port.change(environment=outcome.environment, agent_ready=True, agent_wait="", problem=problem)
         elif not self._port.state.situation.live:
-            self._port.change(problem=outcome, agent_ready=False)
+            self._port.change(problem=outcome, agent_ready=False, agent_wait="")
 
     def await_agent(self, message: messages.AgentAwaited) -> None:
         """Name the interpreter that takes long to start, until it is ready."""

@@ -109,12 +109,8 @@ def shortened(state: AppState, table: list[Spans], room: int, *, is_zoomed: bool
     if len(table) <= room or room < 2:
         return table[:room]
     sweeps = [answer.rows[0].case.sweep for answer in leading_answers(state.run)]
-    row, head, rows, legend = (
-        state.run.rows.get(state.cursor or ""),
-        table[0],
-        table[1:][: len(sweeps)],
-        table[len(sweeps) + 1 :],
-    )
+    row, end = state.run.rows.get(state.cursor or ""), len(sweeps) + 1
+    head, rows, legend = table[0], table[1:end], table[end:]
     first = sweeps.index(row.case.sweep) if row is not None and row.case.sweep in sweeps else 0
     count = max(room - 2, 1)
     first = max(first - count + 1, 0)
