@@ -26,8 +26,7 @@ from cpugpu_tui.render.verdicts import MARK_WORDS
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
-from cpugpu_tui.ui.keys import markdown
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, markdown
 
 from .commands import reference
 from .figures import all_figures, in_short, tables

@@ -25,7 +25,7 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.answer import pane_lines
 from cpugpu_tui.ui.panes.lines import Spans
 from cpugpu_tui.ui.panes.lines import plain as plain_text

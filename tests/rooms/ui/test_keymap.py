@@ -14,8 +14,18 @@ from textual.keys import Keys
 from cpugpu_tui.config import config
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, KEPT, NAMED, TAKEN, Keymap, keymap_of
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Situation, impossible
+from cpugpu_tui.ui.keys import (
+    COMMAND_BY_ID,
+    COMMANDS,
+    DEFAULT_KEYMAP,
+    KEPT,
+    NAMED,
+    TAKEN,
+    Keymap,
+    Situation,
+    impossible,
+    keymap_of,
+)
 
 Write = Callable[[str], Path]
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
-from cpugpu_tui.ui.key_overrides import keymap_of
+from cpugpu_tui.ui.keys import keymap_of
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.history import HistoryScreen

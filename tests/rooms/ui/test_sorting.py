@@ -10,7 +10,7 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.ui.app_state import AS_RAN, Order
-from cpugpu_tui.ui.panes.timing_order import MEASURES, in_order, next_order, order_text
+from cpugpu_tui.ui.panes.timing_columns import MEASURES, in_order, next_order, order_text
 
 
 def sizes(pilot: Pilot[None]) -> list[int]:

@@ -220,7 +220,7 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
 
     found = load()
     if found.keys:
-        from cpugpu_tui.ui.key_overrides import keymap_of
+        from cpugpu_tui.ui.keys import keymap_of
 
         keymap_of(found.keys)
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in found.values.items()}

@@ -35,7 +35,7 @@ def show(json: Json = False) -> None:
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config import config
     from cpugpu_tui.config.settings import KEYS, origin, resolved
-    from cpugpu_tui.ui.key_overrides import keymap_of
+    from cpugpu_tui.ui.keys import keymap_of
 
     found = config.load()
     keymap = keymap_of(found.keys).keys

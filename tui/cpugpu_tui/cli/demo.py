@@ -59,7 +59,7 @@ def _play(recording: Recording, factor: float | None, theme: str | None, *, mous
     from cpugpu_tui.cli.output.tables import print_state
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.app_state import AppOptions
-    from cpugpu_tui.ui.key_overrides import keymap_of
+    from cpugpu_tui.ui.keys import keymap_of
     from cpugpu_tui.ui.start import run_app
 
     options = AppOptions(

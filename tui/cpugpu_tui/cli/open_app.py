@@ -36,7 +36,7 @@ def open_app(
     from cpugpu_tui.session.own_workloads import offers_installed
     from cpugpu_tui.session.planning import PlanRequest
     from cpugpu_tui.session.search_limits import usual_starts
-    from cpugpu_tui.ui.key_overrides import keymap_of
+    from cpugpu_tui.ui.keys import keymap_of
 
     configured = config.load()
     settings = resolved(configured, os.environ)

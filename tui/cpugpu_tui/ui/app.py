@@ -20,17 +20,13 @@ from textual.widgets import DataTable
 from cpugpu_tui.ui import keys, themes
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.controllers.app_port import main_screen
-from cpugpu_tui.ui.controllers.comparing import Comparing
+from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
 from cpugpu_tui.ui.controllers.exporting import Exporting, envelope
 from cpugpu_tui.ui.controllers.history import History
-from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Coding, Consent
-from cpugpu_tui.ui.controllers.paging import Paging, Palette
-from cpugpu_tui.ui.controllers.preparing import Preparing
-from cpugpu_tui.ui.controllers.repeating import Repeating
-from cpugpu_tui.ui.controllers.running import Running
-from cpugpu_tui.ui.controllers.timings import Timings
+from cpugpu_tui.ui.controllers.paging import Leaving, Paging, Palette, Timings
+from cpugpu_tui.ui.controllers.running import Preparing, Running
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live import messages

@@ -13,8 +13,7 @@ from cpugpu_tui.model import Ceilings, Device, Plan
 from cpugpu_tui.session.estimate import NOTHING_EARLIER, Earlier
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.state import RunState, TelemetryState
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.keys import Situation
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap, Situation
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -30,7 +29,7 @@ class Order(NamedTuple):
     """How the rows are sorted."""
 
     by: str = ""
-    """Key of `timing_order.MEASURES`; empty for run order."""
+    """Key of `timing_columns.MEASURES`; empty for run order."""
     is_reversed: bool = False
 
     def reverse(self) -> Order:

@@ -15,8 +15,7 @@ from cpugpu_tui.session.fleet_state import FleetState, Told
 from cpugpu_tui.ui import keys, themes
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
 from cpugpu_tui.ui.controllers.app_port import Port
-from cpugpu_tui.ui.controllers.leaving import Leaving
-from cpugpu_tui.ui.controllers.paging import Paging
+from cpugpu_tui.ui.controllers.paging import Leaving, Paging
 from cpugpu_tui.ui.glyphs import UNICODE, Glyphs
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.screens.fleet import FleetList, FleetScreen

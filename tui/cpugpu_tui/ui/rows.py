@@ -32,7 +32,7 @@ from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
-from cpugpu_tui.ui.key_overrides import Keymap
+from cpugpu_tui.ui.keys import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled
 from cpugpu_tui.ui.row_names import (
     NAMES_IN_FULL,

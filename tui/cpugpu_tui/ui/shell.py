@@ -18,7 +18,7 @@ from textual.worker import Worker, WorkerState
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.ui import themes
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
-from cpugpu_tui.ui.controllers.leaving import Leaving
+from cpugpu_tui.ui.controllers.paging import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report

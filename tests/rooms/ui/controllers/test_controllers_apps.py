@@ -21,13 +21,13 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui import controllers
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions, FleetOptions
+from cpugpu_tui.ui.controllers.comparing import Repeating
 from cpugpu_tui.ui.controllers.demo import DemoRunning
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Consent
-from cpugpu_tui.ui.controllers.repeating import Repeating
+from cpugpu_tui.ui.controllers.paging import Timings
 from cpugpu_tui.ui.controllers.running import Running
-from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.fleet import KEYS, FleetApp, FleetRunning
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Situation
 from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded

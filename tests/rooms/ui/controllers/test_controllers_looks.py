@@ -16,10 +16,9 @@ from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.transport.interpreter_search import Interpreter
 from cpugpu_tui.ui.app_state import AS_RAN
 from cpugpu_tui.ui.chart import ChartScreen
-from cpugpu_tui.ui.controllers.paging import Paging, Palette
-from cpugpu_tui.ui.controllers.preparing import Preparing
+from cpugpu_tui.ui.controllers.paging import Paging, Palette, Timings
+from cpugpu_tui.ui.controllers.running import Preparing
 from cpugpu_tui.ui.controllers.themes import Themes
-from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.live.messages import DevicesReported, InterpreterFound, RunAdvanced
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.help import HelpScreen

@@ -12,11 +12,11 @@ from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.model import PROTOCOL, DevicesFound, Hello, Progressed, RunFinished, RunStarted
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.controllers import live as live_module
+from cpugpu_tui.ui.controllers.comparing import Repeating
 from cpugpu_tui.ui.controllers.history import History
-from cpugpu_tui.ui.controllers.leaving import Leaving
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Consent
-from cpugpu_tui.ui.controllers.repeating import Repeating
+from cpugpu_tui.ui.controllers.paging import Leaving
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded, TelemetryArrived

@@ -14,12 +14,11 @@ from cpugpu_tui.model import RunFinished
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.store import RunSummary, Store
-from cpugpu_tui.ui.controllers.comparing import Comparing
+from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
 from cpugpu_tui.ui.controllers.exporting import Exporting
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Consent
-from cpugpu_tui.ui.controllers.repeating import Repeating
 from cpugpu_tui.ui.controllers.running import Running
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live.messages import SavedRunChosen, SeriesEnded

@@ -24,8 +24,7 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.chart import ChartScreen
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.keys import DEMO, PLAYING
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, DEMO, PLAYING, Keymap
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 

@@ -20,7 +20,7 @@ from cpugpu_tui.model import METRICS, Case, RunFinished, RunStarted
 from cpugpu_tui.store import Store
 from cpugpu_tui.thresholds import FORMAT, VERSION, load
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
-from cpugpu_tui.ui.screens.export_form import ExportForm
+from cpugpu_tui.ui.screens.form import ExportForm
 from cpugpu_tui.ui.screens.main import MainScreen
 
 

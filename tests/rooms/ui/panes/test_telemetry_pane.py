@@ -18,7 +18,7 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import Spans, plain, width_of
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS, gpu_facts
-from cpugpu_tui.ui.panes.telemetry.quantities import GPU, GPU_GROUPS, top_of
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, GPU_GROUPS, top_of
 
 SMALL, NORMAL, COLUMN = (78, 4), (116, 10), (36, 56)
 """Cells of the pane at 80×24, 120×40 and 200×60."""

@@ -43,8 +43,8 @@ from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.change_cells import change_lines
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.status import StatusPane
-from cpugpu_tui.ui.screens.baseline import BaselineBox
 from cpugpu_tui.ui.screens.compare import CompareScreen, table_lines
+from cpugpu_tui.ui.screens.form import BaselineBox
 from cpugpu_tui.ui.screens.main import MainScreen
 
 SWEEP = build_plan(PlanRequest(("matmul",), sizes="64,256"))

@@ -40,8 +40,7 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.app_state import FleetOptions
 from cpugpu_tui.ui.fleet import FleetApp
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap, keymap_of
-from cpugpu_tui.ui.keys import COMMAND_BY_ID
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, DEFAULT_KEYMAP, Keymap, keymap_of
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.screens import fleet as lines_of_fleet
 from cpugpu_tui.ui.screens.fleet import FleetScreen, HostScreen, case_name, host_line, name_width

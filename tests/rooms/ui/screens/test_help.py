@@ -12,8 +12,7 @@ from tests.rooms.ui.screens.test_fleet_screen import opened as fleet_opened
 from tests.rooms.ui.test_footer import ASKED_IN_ON_KEY, action_of, app_with_history
 from textual.pilot import Pilot
 
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
-from cpugpu_tui.ui.keys import COMMANDS, GROUPS
+from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, GROUPS
 from cpugpu_tui.ui.screens.fleet import FleetList
 from cpugpu_tui.ui.screens.help import COUNT, PANES, TERMS, WORDS, HelpScreen, glossary, grouped, key_lines
 from cpugpu_tui.ui.screens.main import MainScreen

@@ -19,8 +19,8 @@ from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.panes.lines import plain
-from cpugpu_tui.ui.screens.baseline import BaselineBox
 from cpugpu_tui.ui.screens.compare import PairScreen
+from cpugpu_tui.ui.screens.form import BaselineBox
 from cpugpu_tui.ui.screens.history import HistoryScreen
 from cpugpu_tui.ui.screens.run_line import about, heads, run_line
 

@@ -13,8 +13,7 @@ from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
-from cpugpu_tui.ui.keys import COMMANDS, Situation
+from cpugpu_tui.ui.keys import COMMANDS, DEFAULT_KEYMAP, Situation
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.palette import PaletteScreen, command_entries, ranked, theme_entries, workload_entries

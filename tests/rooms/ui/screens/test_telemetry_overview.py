@@ -19,8 +19,7 @@ from cpugpu_tui.state.state import TelemetryState
 from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, means
 from cpugpu_tui.ui.panes.lines import plain, width_of
-from cpugpu_tui.ui.screens.gpu.overview import overview_lines
-from cpugpu_tui.ui.screens.gpu.processes import process_table
+from cpugpu_tui.ui.screens.gpu.overview import overview_lines, process_table
 
 SIZES = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58), "300x80": (296, 78)}
 """Terminal → width and height of the page's lines."""

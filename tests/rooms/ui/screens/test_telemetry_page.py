@@ -19,9 +19,8 @@ from cpugpu_tui.telemetry.sampler import aged
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.panes.lines import Lines, plain, width_of
 from cpugpu_tui.ui.panes.telemetry.facts import BUSY_SWEEPS
-from cpugpu_tui.ui.panes.telemetry.quantities import GPU
-from cpugpu_tui.ui.screens.gpu import GpuScreen
-from cpugpu_tui.ui.screens.gpu.readings import GPM, gpu_lines, host_lines
+from cpugpu_tui.ui.panes.telemetry.wording import GPU
+from cpugpu_tui.ui.screens.gpu import GPM, GpuScreen, gpu_lines, host_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 
 WIDTHS = (76, 116, 196)

@@ -17,9 +17,8 @@ from cpugpu_tui.model import Device, DevicesFound
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.session.estimate import Earlier, likeness
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.ui.panes.estimate_lines import plan_of
 from cpugpu_tui.ui.panes.fields import DeviceChoice
-from cpugpu_tui.ui.panes.workload import entries
+from cpugpu_tui.ui.panes.workload import entries, plan_of
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.workload_form import WorkloadForm, request_from, texts_of
 

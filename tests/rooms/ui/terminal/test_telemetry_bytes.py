@@ -14,7 +14,7 @@ from tests.helpers.app.pty_app import REAL_APP, PtyApp
 from tests.helpers.command_line import ROOT
 from tests.helpers.machine.nvml_library import FakeNvml, fake_nvml, nvml_library
 
-from cpugpu_tui.ui.panes.telemetry.quantities import GPU
+from cpugpu_tui.ui.panes.telemetry.wording import GPU
 
 __all__ = ["fake_nvml", "nvml_library"]
 

@@ -108,7 +108,7 @@ def _in_the_app(theme: str | None, *, mouse: bool) -> Callable[[Fleet, Run], Non
     """Return a function that runs a fleet and shows it in the app."""
     from cpugpu_tui.config import config, paths
     from cpugpu_tui.ui.app_state import FleetOptions
-    from cpugpu_tui.ui.key_overrides import keymap_of
+    from cpugpu_tui.ui.keys import keymap_of
     from cpugpu_tui.ui.start import run_fleet_app
 
     looks = FleetOptions(theme, paths.config_dir(), keymap_of(config.load().keys), mouse)

@@ -1,17 +1,114 @@
-"""The chart's page. Its pane, which the main screen has too, is in `pane.py`."""
+"""The chart of both times over size: a part of the timings pane and a page. Redrawn only if what it shows changes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Hashable, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.geometry import Size
 
-from cpugpu_tui.ui.chart.pane import ChartPane
-from cpugpu_tui.ui.panes.lines import Lines, Spans
+from cpugpu_tui.report.report import is_column, sweep_in
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.ui.app_state import AppState
+from cpugpu_tui.ui.chart.drawing import ChartOptions, chart_lines
+from cpugpu_tui.ui.glyphs import Glyphs
+from cpugpu_tui.ui.panes.lines import Lines, Spans, StatePane, wrapped
+from cpugpu_tui.ui.panes.run_answer import marked_row, shown_row
 from cpugpu_tui.ui.panes.status import status_line
 from cpugpu_tui.ui.screens.page import Page
+
+NOTHING_YET = "The chart appears with the first finished row. It shows both times over size, and the crossover."
+
+ONE_SIZE = "No curve: this run times {} at one size. Select a row of another workload to see its curves."
+
+
+MANY_POINTS, LEAST_S = 4, 4.0
+"""From so many points on, one more waits so long for the next: each draws the curves anew, 300 bytes."""
+
+
+def has_chart(run: RunState) -> bool:
+    """Whether a run has, or may still get, rows of several sizes of one workload."""
+    wanted = ("ok",) if run.finished is not None else ("ok", "active", "pending")
+    return any(
+        len({row.case.size for row in rows if row.status in wanted}) > 1
+        for sweep, rows in run.sweeps.items() if not is_column(run, sweep)
+    )  # fmt: skip
+
+
+class ChartPane(StatePane):
+    """Curves of the sweep that holds the highlighted row.
+
+    The state changes with every gap of a run and every telemetry reading. The chart is redrawn only when a case has
+    finished, or when a key changes how it looks.
+    """
+
+    def __init__(self, glyphs: Glyphs, state: AppState, *, alone: bool = False, id: str | None = None) -> None:  # noqa: A002
+        """Make a chart; `alone` for one that fills its own screen.
+
+        Such a chart also states the crossover in words, because the answer pane is out of sight.
+        """
+        super().__init__(glyphs, state, id=id)
+        self._alone = alone
+        self._moment: Hashable = None
+        self._key: Hashable = None
+        self._cached: list[Spans] = []
+        self._drawn_as: tuple[int, Hashable, Hashable, Hashable] | None = None
+        """Finished cases, run, look and bracket of the chart that is shown."""
+        self._drawn_s = 0.0
+
+    def show_state(self, state: AppState) -> None:
+        """Show a state if the chart is visible."""
+        self._state = state
+        if not self.display:
+            return
+        super().show_state(state)
+
+    def draw(self, state: AppState, size: Size) -> Sequence[Spans]:
+        """Return the chart, from the cache if nothing that it shows has changed."""
+        run = state.run
+        highlighted = run.rows.get(state.cursor or "")
+        look = (state.what_if, state.linear_sizes, state.linear_times, size)
+        name = run.run.run_id if run.run is not None else ""
+        # The first key is cheap to compare. The second holds what is really drawn: it stays the same when the cursor
+        # moves on to a row that has no times yet. The bracket is that of the answer, also while rows are in progress.
+        moment = (name, run.settled, state.cursor, highlighted.status if highlighted is not None else "", look)
+        row = shown_row(run, state.cursor)
+        between = self._between(state, row) if row is not None and run.settled and not self._alone else None
+        if (moment, between) == self._moment:
+            return self._cached
+        now_s = time.monotonic()
+        shaded = between or None
+        is_growing = state.situation.live and self._drawn_as is not None and self._drawn_as[0] >= MANY_POINTS
+        if is_growing and now_s < self._drawn_s + LEAST_S and self._drawn_as == (run.settled - 1, name, look, shaded):
+            return self._cached
+        self._moment = (moment, between)
+        marked = marked_row(run, row.case.sweep, state.cursor) if row is not None else None
+        key = (name, run.settled, row and row.case.sweep, marked and marked.case.key, look, between)
+        if key != self._key:
+            self._key = key
+            self._drawn_as, self._drawn_s = (run.settled, name, look, shaded), now_s
+            self._cached = self._drawn(state, size)
+        return self._cached
+
+    def _options(self, state: AppState) -> ChartOptions:
+        return ChartOptions(state.what_if, state.cursor, state.linear_sizes, state.linear_times, self._alone)
+
+    def _between(self, state: AppState, row: Row) -> tuple[tuple[int, int], ...]:
+        """Return the brackets, which narrow while rows are in progress; the answer pane shows them at once."""
+        changes = sweep_in(state.run, row.case.sweep).under(state.what_if).changes
+        return tuple((change.low, change.high) for change in changes)
+
+    def _drawn(self, state: AppState, size: Size) -> list[Spans]:
+        run = state.run
+        row = shown_row(run, state.cursor)
+        if row is None or not run.settled:
+            return wrapped(NOTHING_YET, size.width, "muted")
+        if not self._alone and len({other.case.size for other in run.sweeps[row.case.sweep]}) < 2:
+            return wrapped(ONE_SIZE.format(row.case.workload), size.width, "muted")
+        return chart_lines(run, row.case.sweep, size.width, size.height, self._options(state), self.glyphs)
 
 
 class ChartScreen(Page, inherit_bindings=False):

@@ -1,20 +1,170 @@
-"""Compares series with an earlier one, the baseline and the publications' claims."""
+"""Repeats, and comparisons: with the previous series, an earlier one, the baseline and the publications' claims."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
+from cpugpu_tui.model import Plan
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.ui.app_state import ParentRun
 from cpugpu_tui.ui.controllers.app_port import Port, toggle
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import PairChosen, SeriesEnded
-from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader
+from cpugpu_tui.ui.live.saved_runs import BASELINE, QuietReader, age_text
+from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
+    from cpugpu_tui.compare.changes import Changes
+    from cpugpu_tui.compare.series import Series
+    from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
     from cpugpu_tui.ui.screens.compare import Compared
+
+
+MOST_COUNT = 99
+"""Largest number of runs that can be typed."""
+
+KEPT_PLANS = 8
+"""Plans whose last series is kept in memory, so that `r` reads nothing."""
+
+
+class Repeating:
+    """Keeps the last series of each plan; reads earlier ones only after a run."""
+
+    def __init__(self, port: Port, reader: QuietReader) -> None:
+        self._port, self._reader = port, reader
+        self._last: dict[Plan, Series] = {}
+        """Plan without its incidental fields (`same_work`) → its last series with a finished run of this app."""
+        self._base: Series | None = None
+        self._new: tuple[MeasuredRun, ...] = ()
+        """Runs of the current or last series."""
+
+    # ---------------------------------------------------------------- how many
+
+    def count(self, digit: int) -> None:
+        """Add a digit to the number of runs that the next key starts; a third digit starts over."""
+        state = self._port.state
+        if not isinstance(self._port.screen, MainScreen) or not state.situation.may_start:
+            return
+        count = 10 * state.count + digit
+        self._port.change(count=count if count <= MOST_COUNT else digit)
+
+    def drop_count(self) -> bool:
+        """Clear the count; return False if none was typed."""
+        if not self._port.state.count:
+            return False
+        self._port.change(count=0)
+        return True
+
+    # ---------------------------------------------------------------- one row
+
+    def plan_of_row(self) -> tuple[Plan, ParentRun] | None:
+        """Return the plan of the highlighted row alone and the run it belongs to; None without a row."""
+        from cpugpu_tui.compare.changes import plan_of_row
+
+        state = self._port.state
+        parent = state.parent or ParentRun(state.run, state.changes)
+        row = state.run.rows.get(state.cursor or "")
+        if row is None or parent.run.run is None:
+            return None
+        return replace(plan_of_row(parent.run.run.plan, row.case), gaps=True), parent
+
+    def return_to_parent(self) -> bool:
+        """Show the run whose row was run alone; return False if no such row is shown."""
+        parent = self._port.state.parent
+        if parent is None or self._port.state.situation.live:
+            return False
+        self._port.change(run=parent.run, changes=parent.changes, parent=None, cursor=None)
+        return True
+
+    # ---------------------------------------------------------------- what changed
+
+    def expect_runs(self, plan: Plan, parent: ParentRun | None) -> None:
+        """Choose, from memory, the series to compare the next one with."""
+        from cpugpu_tui.compare.changes import same_work
+        from cpugpu_tui.compare.series import Series
+        from cpugpu_tui.state.folding import measured_state
+
+        self._new = ()
+        self._base = self._last.get(same_work(plan))
+        if parent is not None:
+            known = parent.changes.new if parent.changes is not None else ()
+            own = measured_state(parent.run, times_only=True)
+            self._base = Series("", known or ((own,) if own is not None else ()))
+
+    def compared(self, run: RunState) -> Changes | None:
+        """Return the comparison of a run: a new one when the run begins, with verdicts when it ends."""
+        from cpugpu_tui.compare.changes import Changes, same_work
+        from cpugpu_tui.state.folding import measured_state
+
+        known, started = self._port.state.changes, run.run
+        if started is None:
+            return known
+        if known is None or known.run_id != started.run_id:
+            # The demo plays runs of different plans, which do not form a series.
+            self._new = tuple(each for each in self._new if same_work(each.plan) == same_work(started.plan))
+            age = age_text(self._base.runs[-1].started_wall_ns, started.wall_ns) if self._base is not None else ""
+            known = Changes(started.run_id, self._base, self._new, age, number=started.number)
+        if run.finished is None or known.is_over:
+            return known
+        measured = measured_state(run, times_only=True)
+        if measured is None or not measured.has_times:
+            return known
+        self._new = (*self._new, measured)
+        self._keep(run, started)
+        return known.with_run(measured)
+
+    def _keep(self, run: RunState, started: model.RunStarted) -> None:
+        """Keep the series as the last of its plan, unless the run was stopped."""
+        from cpugpu_tui.compare.changes import same_work
+        from cpugpu_tui.compare.series import Series
+
+        if run.status != "done":
+            return
+        work = same_work(started.plan)
+        self._last.pop(work, None)
+        self._last[work] = Series("", self._new)
+        if len(self._last) > KEPT_PLANS:
+            self._last.pop(next(iter(self._last)))
+
+    def look_before(self, _: SeriesEnded) -> None:
+        """Read the previous series if this app has not measured it."""
+        state = self._port.state
+        run, changes = state.run, state.changes
+        wanted = changes is not None and changes.base is None and run.run is not None
+        if not wanted or state.quitting or state.calibrating or state.past is not None:
+            return
+        # Errors are ignored: without a history, or once the next run has begun, nothing can be compared.
+        latest = state.own.telemetry.latest
+        self._port.in_background("before", lambda: self._before(run, latest), self._know_before, lambda _: None)
+
+    def _before(self, run: RunState, latest: model.TelemetryRead | None) -> tuple[str, Series, str] | None:
+        """Return the run id, the previous series and a remark; called on a thread, reads between runs only."""
+        from cpugpu_tui.compare.changes import remark_on, series_before
+        from cpugpu_tui.state.folding import measured_state, power_limits_of
+
+        started = run.run
+        base = series_before(self._reader, started) if started is not None else None
+        # `compare` sees the power limits of the saved run; here they are in the telemetry.
+        mine = measured_state(run, power_limits_of(latest.gpus) if latest is not None else None) if base else None
+        if started is None or base is None or mine is None:
+            return None
+        remark = remark_on(base, mine)
+        return (started.run_id, base, remark) if remark is not None else None
+
+    def _know_before(self, found: tuple[str, Series, str] | None) -> None:
+        """Show the previous series, unless another run has begun."""
+        changes, started = self._port.state.changes, self._port.state.own.run.run
+        if found is None or changes is None or changes.run_id != found[0] or started is None:
+            return
+        _, base, remark = found
+        age = age_text(base.runs[-1].started_wall_ns, started.wall_ns)
+        self._port.change(changes=replace(changes, base=base, age=age, remark=remark))
+
 
 IS_BASELINE = "is baseline {name}"
 
@@ -56,7 +206,7 @@ class Comparing:
 
     def set_baseline(self) -> None:
         """Ask for a name, and make the series of the shown run the baseline of this name."""
-        from cpugpu_tui.ui.screens.baseline import BaselineBox
+        from cpugpu_tui.ui.screens.form import BaselineBox
 
         if self._port.state.run.run is not None:
             self._port.push_screen(BaselineBox(BASELINE), self.name_baseline)

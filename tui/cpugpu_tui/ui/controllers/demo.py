@@ -9,8 +9,8 @@ from cpugpu_tui.state.state import RunState, TelemetryState
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
 from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
+from cpugpu_tui.ui.controllers.paging import Timings
 from cpugpu_tui.ui.controllers.running import Running
-from cpugpu_tui.ui.controllers.timings import Timings
 from cpugpu_tui.ui.keys import Situation
 from cpugpu_tui.ui.live.bridge import Bridge
 from cpugpu_tui.ui.live.messages import RunAdvanced, SavedRunChosen, SeriesEnded

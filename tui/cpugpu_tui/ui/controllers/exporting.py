@@ -86,7 +86,7 @@ class Exporting:
 
     def ask(self) -> None:
         """Ask for a file and write the shown run."""
-        from cpugpu_tui.ui.screens.export_form import ExportForm
+        from cpugpu_tui.ui.screens.form import ExportForm
 
         started = self._port.state.run.run
         if started is None:

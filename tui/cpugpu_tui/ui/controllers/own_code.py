@@ -17,7 +17,7 @@ from cpugpu_tui.ui.panes.workload import WorkloadPane, bare
 
 if TYPE_CHECKING:
     from cpugpu_tui.session.typed_code import CodeFields
-    from cpugpu_tui.ui.screens.code.form import Typed
+    from cpugpu_tui.ui.screens.code import Typed
 
 
 class Consent:
@@ -114,7 +114,7 @@ class Coding:
 
     def type(self) -> None:
         """Open the form; code of earlier runs is offered as soon as it is read."""
-        from cpugpu_tui.ui.screens.code.form import CodeForm
+        from cpugpu_tui.ui.screens.code import CodeForm
 
         state = self._port.state
         form = CodeForm(bare(state.request), state, self._port.glyphs, tuple(self._typed), self._draft)

@@ -1,7 +1,4 @@
-"""Opens and closes pages, boxes, the filter, the zoom and the palette.
-
-Screens are imported when a key opens them, because their 10 ms would delay the first frame.
-"""
+"""Pages, boxes, filter, zoom and palette; the rows' order and the chart's axes; and quitting."""
 
 from __future__ import annotations
 
@@ -10,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from textual.dom import DOMNode
 
+from cpugpu_tui.ui.app_state import Order
 from cpugpu_tui.ui.controllers.app_port import Port, main_screen, toggle
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, impossible
+from cpugpu_tui.ui.live.messages import HeadingClicked, RowChosen
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
@@ -135,3 +134,112 @@ class Palette:
             if active.binding.id in COMMAND_BY_ID:
                 found.setdefault(active.binding.id, (active.node, active.binding.action))
         return found
+
+
+class Timings:
+    """Changes how the rows are shown."""
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+
+    def highlight(self, row_key: str | None) -> None:
+        """Make a row the subject of chart, answer and detail; None in an empty table."""
+        if row_key != self._port.state.cursor:
+            self._port.change(cursor=row_key)
+
+    def open_row(self, message: RowChosen) -> None:
+        """Show the detail of a row."""
+        from cpugpu_tui.ui.screens.detail import DetailScreen
+
+        self._port.push_screen(DetailScreen(self._port.state, message.row_key, self._port.glyphs))
+
+    def toggle_chart(self) -> None:
+        """Open or close the chart page."""
+        from cpugpu_tui.ui.chart import ChartScreen
+
+        toggle(self._port, ChartScreen, lambda: ChartScreen(self._port.state, self._port.glyphs))
+
+    def what_if(self) -> None:
+        """Switch to the next what-if."""
+        from cpugpu_tui.ui.panes.run_answer import next_world
+
+        state = self._port.state
+        self._port.change(what_if=next_world(state.run, state.what_if))
+
+    def sort(self) -> None:
+        """Sort by the next column."""
+        from cpugpu_tui.ui.panes.timing_columns import next_order
+
+        self._port.change(order=next_order(self._port.state.order))
+
+    def sort_by(self, message: HeadingClicked) -> None:
+        """Sort by the column that was clicked; clicked again, reverse."""
+        from cpugpu_tui.ui.panes.timing_columns import BY_COLUMN
+
+        order, name = self._port.state.order, BY_COLUMN.get(message.column_key)
+        if name is None:
+            self._port.say("The rows cannot be sorted by this column.")
+        else:
+            self._port.change(order=order.reverse() if order.by == name else Order(name))
+
+    def reverse(self) -> None:
+        """Reverse the sort order."""
+        self._port.change(order=self._port.state.order.reverse())
+
+    def toggle_axis(self, axis: str) -> None:
+        """Switch an axis between linear and logarithmic: `linear_sizes` or `linear_times`."""
+        self._port.change(**{axis: not getattr(self._port.state, axis)})
+
+    def move(self, step: int) -> None:
+        """Highlight the next or previous row while the chart covers the timings."""
+        main = main_screen(self._port)
+        if main is not None:
+            main.move_cursor(step)
+
+
+class Leaving:
+    """Asks, stops the work, and exits when it has ended or after a grace period."""
+
+    def __init__(
+        self, port: Port, is_busy: Callable[[], bool], stop: Callable[[], object], leave: Callable[[int], object],
+        question: tuple[str, str], grace_s: float,
+    ) -> None:  # fmt: skip
+        """Stop work with `stop` while `is_busy`; end the app with `leave`, which takes the exit code.
+
+        `question` is the question before work is stopped and the label for not stopping; `grace_s` is how long to
+        wait for the work to end.
+        """
+        self._port, self._is_busy, self._stop, self._leave = port, is_busy, stop, leave
+        self._question, self._grace_s = question, grace_s
+        self.exit_code: int | None = None
+        """Exit code once the app is quitting; None before."""
+
+    def ask(self) -> None:
+        """Quit; ask first while something runs, except in a demo."""
+        if not self._is_busy() or self._port.state.situation.demo:
+            self.leave()
+            return
+        from cpugpu_tui.ui.screens.page import ConfirmScreen
+
+        def decide(yes: bool | None) -> None:
+            if yes:
+                self.leave()
+
+        question, keep = self._question
+        self._port.push_screen(ConfirmScreen(question, "stop and quit", keep), decide)
+
+    def leave(self, code: int = 0) -> None:
+        """Stop the work, then exit; agents end by themselves what does not stop in time."""
+        if self.exit_code is not None and code == 0:
+            return
+        self.exit_code = code
+        if not self._is_busy():
+            self.go_if_asked()
+            return
+        self._stop()
+        self._port.set_timer(self._grace_s, self.go_if_asked)
+
+    def go_if_asked(self, _: object = None) -> None:
+        """Exit if the app is quitting; called when nothing runs any more."""
+        if self.exit_code is not None:
+            self._leave(self.exit_code)

@@ -10,8 +10,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from cpugpu_tui.ui.app_state import AppState
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, Command, Situation, key_name, label
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, DEFAULT_KEYMAP, Command, Keymap, Situation, key_name, label
 from cpugpu_tui.ui.panes.lines import Spans, StatePane
 
 IMPORTANCE = (

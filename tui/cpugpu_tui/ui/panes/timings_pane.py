@@ -21,13 +21,20 @@ from cpugpu_tui.render.rows import is_beside, thread_columns
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AS_RAN, AppState, Order
-from cpugpu_tui.ui.chart.pane import ChartPane, has_chart
+from cpugpu_tui.ui.chart import ChartPane, has_chart
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
-from cpugpu_tui.ui.panes.timing_columns import CHANGES, WORDS_WIDTH, columns, shape_of, width_beside
-from cpugpu_tui.ui.panes.timing_order import in_order, order_text
+from cpugpu_tui.ui.panes.timing_columns import (
+    CHANGES,
+    WORDS_WIDTH,
+    columns,
+    in_order,
+    order_text,
+    shape_of,
+    width_beside,
+)
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, NO_WINNER_MOVED, legend, signs_of
 

@@ -18,8 +18,8 @@ from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import ClaimWanted
-from cpugpu_tui.ui.panes.estimate_lines import seconds_text
 from cpugpu_tui.ui.panes.lines import Spans, cut, spelled, wrapped
+from cpugpu_tui.ui.panes.workload import seconds_text
 from cpugpu_tui.ui.screens.page import ListPage
 
 ReadSaved = Callable[[RunState, Sequence[Ceilings]], tuple[TimedCase, ...]]

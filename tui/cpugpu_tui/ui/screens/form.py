@@ -1,8 +1,10 @@
-"""The base of forms: fields with a hint or an error under each, an estimate, and keys that never scroll away."""
+"""Forms: fields with a hint or an error under each, an estimate and keys, and the boxes that ask for one line."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from textual import on
@@ -13,6 +15,9 @@ from textual.events import DescendantFocus
 from textual.widget import Widget
 from textual.widgets import Input
 
+from cpugpu_tui.compare.series import checked_baseline
+from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.export import formats, target
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.fields import Chooser, LineField
@@ -223,3 +228,62 @@ class Form(Box[T]):
             rows = wrapped(spelled(text, self._glyphs), self.width - LABEL_WIDTH, role)
             lines += labelled(label, rows, LABEL_WIDTH)
         return lines
+
+
+WIDTH = 54
+"""Most cells of the text in a box."""
+
+
+class BaselineBox(LineBox[str]):
+    """Returns the name, or None if cancelled."""
+
+    TITLE, DOES = "Name this series as a baseline", "set"
+
+    def check(self, text: str, *, is_final: bool) -> str | None:
+        """Show the error of the name, or what it is for; return a valid name."""
+        del is_final
+        name, told, role = (
+            None,
+            "Later runs are compared with it. The commands compare and gate accept its name.",
+            "muted",
+        )
+        try:
+            name = checked_baseline(text)
+        except UsageError as error:
+            told, role = str(error), "bad"
+        self.query_one("#hint", Lines).show(wrapped(told, min(WIDTH, self.size.width - 4), role))
+        return name
+
+
+BOX_WIDTH = 76
+"""Cells of the box, as in `pages.tcss`."""
+
+
+class ExportForm(LineBox[Path]):
+    """Returns a writable file, or None if cancelled."""
+
+    TITLE, DOES = "Export", "write"
+    _asked: Path | None = None
+    """An existing file that a second enter replaces."""
+
+    def check(self, text: str, *, is_final: bool) -> Path | None:
+        """Show an unknown suffix at once. What needs the disk is checked when enter is pressed."""
+        # `Path.expanduser` raises for an unknown user; this does not.
+        path, asked, self._asked = Path(os.path.expanduser(text)), self._asked, None
+        suffixes = ", ".join(formats.SUFFIXES.values())
+        told = f"The suffix sets the format: {suffixes}. A file named thresholds.json gets crossovers for programs."
+        role = "muted"
+        try:
+            name = formats.required_format_of(path) if text or is_final else ""
+            if is_final:
+                formats.need(name)
+                target.check_file(path)
+                if not path.exists() or asked == path:
+                    return path
+                self._asked = path
+                verb = "add to" if name == formats.THRESHOLDS else "replace"
+                told, role = f"{path} exists already. Press enter again to {verb} it.", "warn"
+        except CpuGpuError as error:
+            told, role = str(error), "bad"
+        self.query_one("#hint", Lines).show(wrapped(told, min(BOX_WIDTH, self.app.size.width) - 4, role))
+        return None

@@ -10,8 +10,7 @@ from functools import cache
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.key_overrides import Keymap
-from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, by_group
+from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMPARE, GO, GROUPS, LOOK, RUN, TAKE_AWAY, Keymap, by_group
 from cpugpu_tui.ui.panes.lines import Spans, labelled, respelled, wrapped
 from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.themes import shipped_path

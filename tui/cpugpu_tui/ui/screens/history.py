@@ -16,7 +16,7 @@ from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.live.messages import PairChosen, SavedRunChosen
 from cpugpu_tui.ui.live.saved_runs import BASELINE, SavedRuns, age_text
-from cpugpu_tui.ui.screens.baseline import BaselineBox
+from cpugpu_tui.ui.screens.form import BaselineBox
 from cpugpu_tui.ui.screens.page import ConfirmScreen
 from cpugpu_tui.ui.screens.run_line import named, with_baseline
 from cpugpu_tui.ui.screens.run_list import Place, RunList

@@ -15,8 +15,7 @@ from textual.fuzzy import FuzzySearch
 from textual.widgets import Input
 
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.key_overrides import Keymap
-from cpugpu_tui.ui.keys import COMMANDS, Situation, impossible, label
+from cpugpu_tui.ui.keys import COMMANDS, Keymap, Situation, impossible, label
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, cut, press, spelled, wrapped
 from cpugpu_tui.ui.screens.page import Box, WheelMoves

@@ -17,10 +17,9 @@ from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.session.search_limits import usual_starts
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.panes.estimate_lines import estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.panes.fields import Choice, DeviceChoice, LineField
 from cpugpu_tui.ui.panes.lines import Lines, Spans, spelled, wrapped
-from cpugpu_tui.ui.panes.workload import Entry
+from cpugpu_tui.ui.panes.workload import Entry, estimate_of, free_bytes, memory_words, plan_of, time_words
 from cpugpu_tui.ui.screens.form import Form
 
 DEVICES = "devices"

@@ -11,8 +11,7 @@ from cpugpu_tui.model import Device, GpuTelemetry, MigInstance
 from cpugpu_tui.model.quantities import count_of, gib
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.panes.telemetry import wording
-from cpugpu_tui.ui.panes.telemetry.quantities import GPU, HOST, Readings, known, top_of
-from cpugpu_tui.ui.panes.telemetry.wording import Worded, stranger, worded
+from cpugpu_tui.ui.panes.telemetry.wording import GPU, HOST, Readings, Worded, known, stranger, top_of, worded
 
 History = Mapping[str, tuple[float | None, ...]]
 BUSY_PCT = 50.0

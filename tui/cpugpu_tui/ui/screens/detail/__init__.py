@@ -15,7 +15,7 @@ from cpugpu_tui.state.state import UNSAVED, Row, RunState
 from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
-from cpugpu_tui.ui.key_overrides import DEFAULT_KEYMAP, Keymap
+from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, Keymap
 from cpugpu_tui.ui.panes.lines import Spans, paragraph, spelled, visible, wrapped
 from cpugpu_tui.ui.panes.status import run_name
 from cpugpu_tui.ui.row_names import NOT_SAVED, case_text
