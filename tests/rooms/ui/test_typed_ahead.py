@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.helpers.app.fake_run import new_app, opened, settled
 from tests.helpers.app.fuzz import send_at_once
-from tests.helpers.app.looking import done_run
+from tests.helpers.app.looking import done_run, shown
+from tests.helpers.app.saved_runs import app_with, list_runs, stream
 
+from cpugpu_tui.store import Store
+from cpugpu_tui.ui.panes.timing_table import TimingTable
+from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 
@@ -49,3 +55,24 @@ async def test_ctrl_c_leaves_from_wherever_one_is(opens: str) -> None:
         for _ in range(2):  # a box takes the first
             await pilot.press("ctrl+c")
         assert app.return_value is not None
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_enter_opens_a_row_of_a_saved_run_before_its_table_is_laid_out(
+    store: Store, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.import_run(stream("a"))
+    app = app_with(store)
+    show = app.history._put
+
+    def show_and_open(*opened_run: Any) -> None:
+        show(*opened_run)
+        app.screen.query_one(TimingTable).action_select_cursor()
+
+    monkeypatch.setattr(app.history, "_put", show_and_open)
+    async with opened(app, size) as pilot:
+        await list_runs(pilot)
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, DetailScreen))
+        await pilot.press("escape")
+        assert len(shown(pilot)) == 3

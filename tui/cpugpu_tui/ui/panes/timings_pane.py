@@ -125,11 +125,13 @@ class TimingsPane(Vertical):
 
     def _show_rows(self) -> None:
         run = self._run
-        if self.size.width <= 1:
+        # Keys may come before the first layout. Without rows, an enter typed after opening a saved run opened nothing.
+        width = self.size.width if self.size.width > 1 else self.screen.size.width if run.rows else 0
+        if width <= 1:
             return
         content = (thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
-        beside = width_beside(self.size.width, *content) if self._is_beside() else 0
-        laid_out = columns(self.size.width - beside - 1, *content)  # one cell is the scrollbar's
+        beside = width_beside(width, *content) if self._is_beside() else 0
+        laid_out = columns(width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes, laid_out)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
@@ -147,7 +149,7 @@ class TimingsPane(Vertical):
             NO_WINNER_MOVED: Key.MOVED in keys,
         }
         self._fewer_signs = frozenset(words for words, is_shown in columns_of.items() if not is_shown)
-        self._fill(run, look, self.size.width - beside - 1)
+        self._fill(run, look, width - beside - 1)
         self._shown = (run, *now)
         self._arrange(beside)
         self._show_count()
