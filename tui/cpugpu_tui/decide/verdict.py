@@ -5,19 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from cpugpu_tui.decide.comparison import (
-    CPU_OBSERVED,
-    CPU_WINS,
-    EQUIVALENCE,
-    GPU_OBSERVED,
-    GPU_WINS,
-    OBSERVED_RATIO,
-    OBSERVED_ROUNDS,
-    TIE,
-    TOO_FEW,
-    UNDECIDED,
-    Comparison,
-)
+from cpugpu_tui.decide import comparison
 from cpugpu_tui.decide.interval import NONE, Correlation, Interval, correlation, median_interval
 from cpugpu_tui.decide.starts import NO_SPREAD, Spread, earlier_spread, starts_interval
 from cpugpu_tui.decide.stats import median
@@ -93,7 +81,7 @@ def case_correlation(round_ns: Sequence[Mapping[int, float]], *, is_compared: bo
 def compare(
     cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Correlation = NONE, later: Starts = (),
     earlier: Spread = NO_SPREAD,
-) -> Comparison | None:  # fmt: skip
+) -> comparison.Comparison | None:  # fmt: skip
     """Compare two devices; each mapping is round index → median ns of that round.
 
     The speedup is the quotient of the shown times. Its interval comes from the rounds of both devices: the halves of a
@@ -124,7 +112,9 @@ def start_logs(starts: Starts) -> list[float]:
     return [median(logs) for pair in starts if (logs := _paired(*pair))]
 
 
-def _within(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Correlation) -> Comparison | None:
+def _within(
+    cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Correlation
+) -> comparison.Comparison | None:
     """Compare two devices by the rounds of one start."""
     logs = _paired(cpu_ns, gpu_ns)
     cpu, gpu = typical_ns(cpu_ns), typical_ns(gpu_ns)
@@ -133,20 +123,22 @@ def _within(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], others: Co
     log = math.log(cpu) - math.log(gpu)
     interval = _interval(logs, log, others)
     if interval is None:
-        return Comparison(ratio_of(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
+        return comparison.Comparison(ratio_of(log), None, None, len(logs), _observed(cpu_ns, gpu_ns, log))
     return _judged(log, interval.low, interval.high, len(logs))
 
 
-def _judged(log: float, low: float, high: float, rounds: int) -> Comparison:
+def _judged(log: float, low: float, high: float, rounds: int) -> comparison.Comparison:
     """Return the comparison for an interval around `log`.
 
     The interval is extended to its half-width on both sides if that takes its winner, because faces show either: on an
     H200 `1.05× ± 11 %` was shown beside a winner.
     """
     half = (high - low) / 2
-    if word(low, high) in (GPU_WINS, CPU_WINS) and word(log - half, log + half) != word(low, high):
+    if word(low, high) in (comparison.GPU_WINS, comparison.CPU_WINS) and word(log - half, log + half) != word(
+        low, high
+    ):
         low, high = min(low, log - half), max(high, log + half)
-    return Comparison(ratio_of(log), ratio_of(low), ratio_of(high), rounds, word(low, high))
+    return comparison.Comparison(ratio_of(log), ratio_of(low), ratio_of(high), rounds, word(low, high))
 
 
 def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[float]:
@@ -158,11 +150,11 @@ def _paired(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float]) -> list[fl
 def _observed(cpu_ns: Mapping[int, float], gpu_ns: Mapping[int, float], log: float) -> str:
     """Return the verdict from too few rounds: a device is observed as faster if all its rounds are shorter."""
     cpu, gpu = ([ns for ns in rounds.values() if ns > 0] for rounds in (cpu_ns, gpu_ns))
-    if min(len(cpu), len(gpu)) < OBSERVED_ROUNDS or abs(log) < math.log(OBSERVED_RATIO):
-        return TOO_FEW
+    if min(len(cpu), len(gpu)) < comparison.OBSERVED_ROUNDS or abs(log) < math.log(comparison.OBSERVED_RATIO):
+        return comparison.TOO_FEW
     if max(gpu) < min(cpu):
-        return GPU_OBSERVED
-    return CPU_OBSERVED if max(cpu) < min(gpu) else TOO_FEW
+        return comparison.GPU_OBSERVED
+    return comparison.CPU_OBSERVED if max(cpu) < min(gpu) else comparison.TOO_FEW
 
 
 NARROW = 0.01
@@ -189,11 +181,11 @@ def is_converged(round_ns: Sequence[Mapping[int, float]], others: Correlation = 
         return False
     if not gpus:
         interval = _own_interval(first, others)
-        return interval is not None and interval.half_width <= EQUIVALENCE
+        return interval is not None and interval.half_width <= comparison.EQUIVALENCE
     return all(_is_narrow(compare(first, gpu, others)) for gpu in gpus)
 
 
-def _is_narrow(found: Comparison | None) -> bool:
+def _is_narrow(found: comparison.Comparison | None) -> bool:
     if found is None or found.low is None or found.high is None:
         return False
     half_width = (math.log(found.high) - math.log(found.low)) / 2
@@ -207,14 +199,14 @@ def ratio_of(log: float) -> float:
 
 def word(low: float, high: float) -> str:
     """Return the verdict for an interval [low, high] of ln(cpu/gpu)."""
-    margin = math.log1p(EQUIVALENCE)
+    margin = math.log1p(comparison.EQUIVALENCE)
     if low > margin:
-        return GPU_WINS
+        return comparison.GPU_WINS
     if high < -margin:
-        return CPU_WINS
+        return comparison.CPU_WINS
     if low >= -margin and high <= margin:
-        return TIE
-    return UNDECIDED
+        return comparison.TIE
+    return comparison.UNDECIDED
 
 
 USABLE_TIME = 0.1
@@ -231,4 +223,4 @@ def is_usable(round_ns: Sequence[Mapping[int, float]], others: Correlation = NON
         return all(width is not None and width <= USABLE_TIME for width in widths)
     first, *gpus = round_ns
     found = [compare(first, gpu, others) for gpu in gpus]
-    return all(each is not None and (each.faster is not None or each.verdict == TIE) for each in found)
+    return all(each is not None and (each.faster is not None or each.verdict == comparison.TIE) for each in found)

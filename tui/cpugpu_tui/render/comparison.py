@@ -8,20 +8,7 @@ from collections.abc import Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
-from cpugpu_tui.analysis.compare import (
-    FALSE_SHARE,
-    FALSE_WORDS,
-    FASTER,
-    FIRST_LOOK,
-    MIN_RUNS,
-    MOST_PAIRS,
-    NOT_COMPARABLE,
-    SAME,
-    SLOWER,
-    TOO_FEW,
-    UNDECIDED,
-    Judged,
-)
+from cpugpu_tui.analysis import compare
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, change
 from cpugpu_tui.compare.comparison import SeriesComparison
@@ -32,11 +19,13 @@ from cpugpu_tui.model import DEVICE, LATENCY, work_name
 from cpugpu_tui.model.quantities import factor, size_text, time_text
 from cpugpu_tui.render.columns import NONE
 
-VERDICT_WORDS = {FASTER: "faster", SLOWER: "slower", SAME: "same", UNDECIDED: "no clear change",
-                 TOO_FEW: "too few runs", NOT_COMPARABLE: "not comparable"}  # fmt: skip
+VERDICT_WORDS = {
+    compare.FASTER: "faster", compare.SLOWER: "slower", compare.SAME: "same", compare.UNDECIDED: "no clear change",
+    compare.TOO_FEW: "too few runs", compare.NOT_COMPARABLE: "not comparable",
+}  # fmt: skip
 """Verdicts beside a number."""
 
-SHORT_WORDS = {UNDECIDED: "unclear", SAME: "same", FASTER: "faster", SLOWER: "slower"}
+SHORT_WORDS = {compare.UNDECIDED: "unclear", compare.SAME: "same", compare.FASTER: "faster", compare.SLOWER: "slower"}
 """Verdicts in at most seven cells. Too few runs have no word there, because the title mentions them."""
 
 
@@ -55,7 +44,7 @@ def interval_text(change: Change) -> str:
     return f"{percent_text(change.low)} to {percent_text(change.high)}"
 
 
-def judged_text(judged: Judged) -> str:
+def judged_text(judged: compare.Judged) -> str:
     """Return the case without its default settings; of a group both ends, `matmul 64 to 512 (4 sizes)`."""
     first, last = judged.pairs[0], judged.pairs[-1]
     if not judged.is_group:
@@ -112,7 +101,7 @@ WORDS = {CASE, TIME, VERDICT, OUTCOME}
 """Columns of words; the others hold numbers."""
 
 
-def cells(each: Judged) -> dict[str, str]:
+def cells(each: compare.Judged) -> dict[str, str]:
     """Return heading → text of a verdict; dashes if nothing can be compared.
 
     The times are geometric means over the runs, so that the change is their ratio. Medians of five noisy runs once
@@ -151,7 +140,7 @@ def bands_text(bands: Mapping[str, float]) -> str:
     return f"{100 * bands[LATENCY]:g} %{kernels}"
 
 
-def confidence_lines(judged: Sequence[Judged], bands: Mapping[str, float]) -> list[str]:
+def confidence_lines(judged: Sequence[compare.Judged], bands: Mapping[str, float]) -> list[str]:
     """Return what SAME and the intervals of a comparison mean; nothing without a verdict."""
     words = {each.verdict for each in judged if each.confidence is not None}
     if not words:
@@ -162,19 +151,19 @@ def confidence_lines(judged: Sequence[Judged], bands: Mapping[str, float]) -> li
     same = f"SAME means within ± {bands_text(bands)}; each of these intervals has {confidence}."
     shared, named = _shared_confidence(judged)
     others = f"Confidence of the intervals of SLOWER, FASTER and UNDECIDED: {shared}."
-    return [*((same,) if SAME in words else ()), *((others, *named) if words - {SAME} else ())]
+    return [*((same,) if compare.SAME in words else ()), *((others, *named) if words - {compare.SAME} else ())]
 
 
-def _shared_confidence(judged: Sequence[Judged]) -> tuple[str, list[str]]:
+def _shared_confidence(judged: Sequence[compare.Judged]) -> tuple[str, list[str]]:
     """Return the confidence of the intervals that share a level, and what else holds once a case is named.
 
     All of them together have it until then, and in a duet; afterwards each has its own (`compare.shared_level`).
     """
     is_duet = any(each.change is not None and each.change.is_duet for each in judged)
-    if is_duet or not any(each.verdict in (SLOWER, FASTER) for each in judged):
-        return f"{100 * (1 - FALSE_WORDS):g} % for all together", []
-    least = min(each.confidence for each in judged if each.confidence is not None and each.verdict != SAME)
-    named = f"Expected share of false changes among those found: at most {100 * FALSE_SHARE:g} %."
+    if is_duet or not any(each.verdict in (compare.SLOWER, compare.FASTER) for each in judged):
+        return f"{100 * (1 - compare.FALSE_WORDS):g} % for all together", []
+    least = min(each.confidence for each in judged if each.confidence is not None and each.verdict != compare.SAME)
+    named = f"Expected share of false changes among those found: at most {100 * compare.FALSE_SHARE:g} %."
     return f"{100 * least:.4g} % for each", [named]
 
 
@@ -192,22 +181,24 @@ def summary(found: SeriesComparison) -> list[str]:
     lines = confidence_lines(found.judged, found.bands)
     lines += [mean_text(label, mean) for label, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.judged)
-    if counts[TOO_FEW]:
-        needed = f"{FIRST_LOOK} pairs of agents" if found.is_duet else f"{MIN_RUNS} on each side"
+    if counts[compare.TOO_FEW]:
+        needed = f"{compare.FIRST_LOOK} pairs of agents" if found.is_duet else f"{compare.MIN_RUNS} on each side"
         better = "" if found.is_duet else ", 5 are better"
         lines.append(
-            f"Too few runs for {counts[TOO_FEW]} of {len(found.judged)} verdicts: {needed} are needed{better}. "
+            f"Too few runs for {counts[compare.TOO_FEW]} of {len(found.judged)} verdicts: {needed} are needed{better}. "
             "This does not mean `no change`."
         )
     if any(each.change is not None and each.change.is_copied for each in found.judged):
         lines.append(COPIED)
-    if counts[UNDECIDED] and not found.is_duet:
-        lines.append(f"{counts[UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
-    elif counts[UNDECIDED]:
-        lines.append(f"{counts[UNDECIDED]} undecided: the times vary too much for {MOST_PAIRS} pairs of agents.")
+    if counts[compare.UNDECIDED] and not found.is_duet:
+        lines.append(f"{counts[compare.UNDECIDED]} undecided: more runs in each series would narrow the intervals.")
+    elif counts[compare.UNDECIDED]:
+        lines.append(
+            f"{counts[compare.UNDECIDED]} undecided: the times vary too much for {compare.MOST_PAIRS} pairs of agents."
+        )
     if any(each.is_group for each in found.judged):
         lines.append("Because there are many cases, neighbouring sizes share a verdict.")
-    if counts[NOT_COMPARABLE] == len(found.judged):
+    if counts[compare.NOT_COMPARABLE] == len(found.judged):
         lines.append("No case can be compared.")
     return [*lines, *placebo_lines(found)]
 
@@ -227,14 +218,14 @@ def placebo_lines(found: SeriesComparison) -> list[str]:
 def in_short(found: SeriesComparison) -> str:
     """Return counts of verdicts, `2 slower, 1 faster of 28`; with too few runs, the devices' geometric means."""
     counts = Counter(each.verdict for each in found.judged)
-    judged = sum(counts.values()) - counts[TOO_FEW] - counts[NOT_COMPARABLE]
+    judged = sum(counts.values()) - counts[compare.TOO_FEW] - counts[compare.NOT_COMPARABLE]
     if not judged:
         means = ", ".join(f"{label} {percent_text(mean.ratio)}" for label, mean in found.means.items())
         return f"{means}, too few runs" if means else "nothing comparable"
-    clear = [f"{counts[word]} {VERDICT_WORDS[word]}" for word in (SLOWER, FASTER) if counts[word]]
+    clear = [f"{counts[word]} {VERDICT_WORDS[word]}" for word in (compare.SLOWER, compare.FASTER) if counts[word]]
     if clear:
         return f"{', '.join(clear)} of {judged}"
-    return VERDICT_WORDS[SAME if counts[SAME] == judged else UNDECIDED]
+    return VERDICT_WORDS[compare.SAME if counts[compare.SAME] == judged else compare.UNDECIDED]
 
 
 # ------------------------------------------------------------------ the gate
@@ -246,8 +237,8 @@ def gate_sentence(report: GateReport) -> str:
     counts = Counter(each.outcome for each in gated)
     left_out = counts[NOT_JUDGED]
     most, total = bands_text(report.limits), len(gated) - left_out
-    if outcome == SLOWER:
-        return f"Not passed: {counts[SLOWER]} of {total} slower by more than {most}."
+    if outcome == compare.SLOWER:
+        return f"Not passed: {counts[compare.SLOWER]} of {total} slower by more than {most}."
     if outcome == FAILED:
         although = "" if report.found.is_duet else ", although the baseline has times for them"
         return f"Not passed: {counts[FAILED]} of {total} cases failed{although}."
@@ -258,11 +249,15 @@ def gate_sentence(report: GateReport) -> str:
         return f"Passed: none of {total} is slower by more than {most}{others}."
     if not total:
         return "Undecided: no case can be judged."
-    untimed = [each for each in gated if each.outcome == UNDECIDED and not each.change]
+    untimed = [each for each in gated if each.outcome == compare.UNDECIDED and not each.change]
     starved = sum(each.judged.pairs[0].is_starved for each in untimed)
-    reasons = {"with too few runs": counts[TOO_FEW], "not reached": len(untimed) - starved, "without a core": starved}
+    reasons = {
+        "with too few runs": counts[compare.TOO_FEW],
+        "not reached": len(untimed) - starved,
+        "without a core": starved,
+    }
     why = ", ".join(f"{count} {words}" for words, count in reasons.items() if count)
-    open_ones = counts[UNDECIDED] + counts[TOO_FEW]
+    open_ones = counts[compare.UNDECIDED] + counts[compare.TOO_FEW]
     more = "the times vary too much" if report.found.is_duet else "more runs are needed (--repeat 10)"
     why = why or more
     return f"Undecided: {open_ones} of {total} may be slower by more than {most}; {why}."
@@ -271,11 +266,13 @@ def gate_sentence(report: GateReport) -> str:
 def fleet_gate_sentence(gate: FleetGate) -> str:
     """Return the result of a fleet's gate in a sentence, with the names of slow GPUs."""
     limit, total = bands_text(gate.limits), len(gate.gpus)
-    named = {outcome: [each.name for each in gate.gpus if each.outcome == outcome] for outcome in (SLOWER, FAILED)}
+    named = {
+        outcome: [each.name for each in gate.gpus if each.outcome == outcome] for outcome in (compare.SLOWER, FAILED)
+    }
     troubled = ", ".join(each.host.host for each in gate.state.troubled)
     hosts = f"unusable hosts: {troubled}" if troubled else ""
-    if gate.verdict == SLOWER:
-        slow = named[SLOWER]
+    if gate.verdict == compare.SLOWER:
+        slow = named[compare.SLOWER]
         slower = f"slower by more than {limit}: {', '.join(slow)} ({len(slow)} of {total} GPUs)"
         return f"Not passed: {'; '.join(filter(None, (slower, hosts)))}."
     if gate.verdict == FAILED:
@@ -285,7 +282,7 @@ def fleet_gate_sentence(gate: FleetGate) -> str:
         return f"Passed: none of {total} GPUs is slower by more than {limit}."
     if not total:
         return "Undecided: no host has a GPU."
-    open_ones = sum(each.outcome == UNDECIDED for each in gate.gpus)
+    open_ones = sum(each.outcome == compare.UNDECIDED for each in gate.gpus)
     return f"Undecided: {open_ones} of {total} GPUs; they need more runs (--repeat 10) or a baseline of their model."
 
 
@@ -316,7 +313,7 @@ def series_data(series: Series) -> dict[str, Any]:
     }
 
 
-def judged_data(each: Judged) -> dict[str, Any]:
+def judged_data(each: compare.Judged) -> dict[str, Any]:
     """Return a verdict with its cases; each case of a group has its own ratio, but no verdict and no interval."""
     return {
         "verdict": each.verdict, "device": each.pairs[0].device, "metric": each.metric,

@@ -10,17 +10,8 @@ from pathlib import Path
 from cpugpu_tui.config.paths import create_private, journal_mode, mounts, prepare_folder, tighten
 from cpugpu_tui.errors import NewerStoreError, StoreError, UsageError
 from cpugpu_tui.model import Case, CasesChosen, Ceilings, DevicesFound, Event, EventClock, Plan, RunFinished, RunStarted
-from cpugpu_tui.store import row_mapping, schema
+from cpugpu_tui.store import insertion, row_mapping, schema
 from cpugpu_tui.store.connection import WAIT_S, confirm, explained, is_damaged, set_aside
-from cpugpu_tui.store.insertion import (
-    Owner,
-    insert_beside,
-    insert_case,
-    insert_later,
-    insert_run,
-    number_of,
-    put_devices,
-)
 from cpugpu_tui.store.saved_runs import SavedRuns
 
 MEMORY = ":memory:"
@@ -141,7 +132,7 @@ class Store(SavedRuns):
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
             if known is not None:
                 return int(known["number"])
-            return insert_run(connection, started, "running", Owner.current())
+            return insertion.insert_run(connection, started, "running", insertion.Owner.current())
 
     def reopen_run(self, run_id: str) -> None:
         """Save that a run continues in this process: delete its end and the results of skipped cases.
@@ -150,8 +141,8 @@ class Store(SavedRuns):
             UsageError: the run is still running.
         """
         with self._writing() as connection:
-            number = number_of(connection, run_id)
-            owner = asdict(Owner.current())
+            number = insertion.number_of(connection, run_id)
+            owner = asdict(insertion.Owner.current())
             reopened = connection.execute(
                 f"UPDATE run SET status = 'running', finished = NULL, finished_wall_ns = NULL, "
                 f"{', '.join(f'{name} = ?' for name in owner)} WHERE number = ? AND status != 'running'",
@@ -170,7 +161,7 @@ class Store(SavedRuns):
         assert isinstance(started, RunStarted)
         adopted = self.import_run(events, number)
         with self._writing() as connection:
-            owner = asdict(Owner.current())
+            owner = asdict(insertion.Owner.current())
             connection.execute(
                 f"UPDATE run SET status = 'running', {', '.join(f'{name} = ?' for name in owner)} WHERE number = ?",
                 (*owner.values(), adopted),
@@ -180,7 +171,7 @@ class Store(SavedRuns):
     def add_devices(self, run_id: str, found: DevicesFound) -> None:
         """Save the devices of a run. A later call, after a restart of the agent, replaces them."""
         with self._writing() as connection:
-            put_devices(connection, number_of(connection, run_id), found)
+            insertion.put_devices(connection, insertion.number_of(connection, run_id), found)
 
     def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], beside: Sequence[Event] = ()) -> None:
         """Save settled cases and the events outside cases since the last commit, in one transaction.
@@ -194,28 +185,28 @@ class Store(SavedRuns):
         attempts = [row_mapping.last_attempt(case_events) for case_events in cases]
         results = [row_mapping.result_row(attempt) for attempt in attempts]
         with self._writing() as connection:
-            number = number_of(connection, run_id)
+            number = insertion.number_of(connection, run_id)
             known = self._cases_of(number, run_id)
             for chosen in (event for event in beside if isinstance(event, CasesChosen)):
                 known.update((case.key, case) for case in chosen.cases)
             for attempt, result in zip(attempts, results, strict=True):
-                insert_case(connection, number, known.get(result["case_key"]), attempt, result)
-            insert_beside(connection, number, beside)
+                insertion.insert_case(connection, number, known.get(result["case_key"]), attempt, result)
+            insertion.insert_beside(connection, number, beside)
 
     def add_later(self, run_id: str, events: Sequence[Event]) -> None:
         """Save the half-rounds of a further start of the process, whose cases are saved already."""
         with self._writing() as connection:
-            insert_later(connection, number_of(connection, run_id), events)
+            insertion.insert_later(connection, insertion.number_of(connection, run_id), events)
 
     def finish_run(self, run_id: str, finished: RunFinished, beside: Sequence[Event] = ()) -> None:
         """Save the end of a run, and the events outside cases since the last commit."""
         with self._writing() as connection:
-            number = number_of(connection, run_id)
+            number = insertion.number_of(connection, run_id)
             connection.execute(
                 "UPDATE run SET status = ?, finished_wall_ns = ?, finished = ? WHERE number = ?",
                 (finished.status, finished.wall_ns, row_mapping.to_json(finished), number),
             )
-            insert_beside(connection, number, beside)
+            insertion.insert_beside(connection, number, beside)
         self._cases.pop(run_id, None)
 
     def keep_ceilings(self, found: Ceilings) -> None:
@@ -246,7 +237,7 @@ class Store(SavedRuns):
             running = connection.execute(
                 "SELECT number, hostname, pid, boot_id, process_started_ticks FROM run WHERE status = 'running'"
             )
-            gone = [(number,) for number, *owner in running.fetchall() if Owner(*owner).is_gone()]
+            gone = [(number,) for number, *owner in running.fetchall() if insertion.Owner(*owner).is_gone()]
             connection.executemany("UPDATE run SET status = 'interrupted' WHERE number = ?", gone)
         return len(gone)
 

@@ -9,17 +9,8 @@ from typing import Literal, cast
 
 from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.store import row_mapping
+from cpugpu_tui.store import insertion, row_mapping
 from cpugpu_tui.store.connection import explained
-from cpugpu_tui.store.insertion import (
-    Owner,
-    insert_beside,
-    insert_case,
-    insert_later,
-    insert_run,
-    number_of,
-    put_devices,
-)
 from cpugpu_tui.store.reading import LIST_THEM, Reading
 
 _NOT_KEPT = (model.RunStarted, model.DevicesFound, model.RunFinished, model.Hello, model.Gap, model.Progressed)
@@ -111,7 +102,7 @@ class SavedRuns(Reading):
     def tag(self, run_id: str, add: Iterable[str] = (), remove: Iterable[str] = ()) -> tuple[str, ...]:
         """Remove and add tags of a run; return its tags in alphabetical order."""
         with self._writing() as connection:
-            number = number_of(connection, run_id)
+            number = insertion.number_of(connection, run_id)
             connection.executemany("DELETE FROM tag WHERE run_number = ? AND tag = ?", [(number, t) for t in remove])
             connection.executemany("INSERT OR IGNORE INTO tag VALUES (?, ?)", [(number, tag) for tag in add])
             found = connection.execute("SELECT tag FROM tag WHERE run_number = ? ORDER BY tag", (number,))
@@ -132,7 +123,7 @@ class SavedRuns(Reading):
         """
         with self._writing() as connection:
             for run_id in run_ids:
-                number = number_of(connection, run_id)
+                number = insertion.number_of(connection, run_id)
                 status = connection.execute("SELECT status FROM run WHERE number = ?", (number,)).fetchone()["status"]
                 if status == "running" and not force:
                     raise UsageError(f"Run {number} is still running.", "Stop it first, or delete it with --force.")
@@ -164,10 +155,10 @@ class SavedRuns(Reading):
             known = connection.execute("SELECT number FROM run WHERE run_id = ?", (started.run_id,)).fetchone()
             if known is not None:
                 return int(known["number"])
-            owner = Owner(str(started.environment.get("hostname") or ""), 0, "", 0)
+            owner = insertion.Owner(str(started.environment.get("hostname") or ""), 0, "", 0)
             taken = connection.execute("SELECT 1 FROM run WHERE number = ?", (number,)).fetchone()
             status = ended.status if ended else "interrupted"
-            number = insert_run(connection, started, status, owner, None if taken else number)
+            number = insertion.insert_run(connection, started, status, owner, None if taken else number)
             _insert_stream(connection, number, started, events)
             if ended is not None:
                 connection.execute(
@@ -190,14 +181,14 @@ def _insert_stream(
             open_cases.setdefault(event.case, []).append(event)
         elif isinstance(event, model.CaseFinished | model.CaseFailed):
             attempt = row_mapping.last_attempt([*open_cases.pop(event.case, []), event])
-            insert_case(connection, number, cases.get(event.case), attempt, row_mapping.result_row(attempt))
+            insertion.insert_case(connection, number, cases.get(event.case), attempt, row_mapping.result_row(attempt))
         elif isinstance(event, model.DevicesFound):
-            put_devices(connection, number, event)
+            insertion.put_devices(connection, number, event)
         elif not isinstance(event, _NOT_KEPT):
             if isinstance(event, model.CasesChosen):
                 cases.update((case.key, case) for case in event.cases)
-            insert_beside(connection, number, [event])
-    insert_later(connection, number, insert_last)
+            insertion.insert_beside(connection, number, [event])
+    insertion.insert_later(connection, number, insert_last)
 
 
 def _forget_unused(connection: sqlite3.Connection) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
@@ -61,30 +61,10 @@ class Glyphs(NamedTuple):
     """Before the selected row, so that colour alone does not show it."""
 
 
-_SIGNS_OF_BOTH = {
-    "bars": ("▁▂▃▄▅▆▇█", ".:-=+*#@"),
-    "full": ("█", "#"),
-    "empty": ("░", "."),
-    "up": ("▲", "^"),
-    "down": ("▼", "v"),
-    "yes": ("✓", "+"),
-    "no": ("✗", "x"),
-    "none": ("–", "-"),
-    "times": ("×", "x"),
-    "plus_minus": ("±", "+-"),
-    "micro": ("µ", "u"),
-    "dot": ("·", "|"),
-    "arrow": ("→", ">"),
-    "link": ("↔", "="),
-    "ellipsis": ("…", ">"),
-    "edge": ("│", "|"),
-    "tick": ("┤", "+"),
-    "cursor": ("▸", ">"),
-}
-"""Field of `Glyphs` → its characters with UTF-8, and in ASCII."""
-
-UNICODE, ASCII = (Glyphs(**{name: both[index] for name, both in _SIGNS_OF_BOTH.items()}) for index in (0, 1))
-"""For terminals with UTF-8, and for all other terminals."""
+UNICODE = Glyphs("▁▂▃▄▅▆▇█", "█", "░", "▲", "▼", "✓", "✗", "–", "×", "±", "µ", "·", "→", "↔", "…", "│", "┤", "▸")
+"""For terminals with UTF-8."""
+ASCII = Glyphs(".:-=+*#@", "#", ".", "^", "v", "+", "x", "-", "x", "+-", "u", "|", ">", "=", ">", "|", "+", ">")
+"""For all other terminals."""
 
 
 def glyphs_for(found: Capabilities) -> Glyphs:
@@ -157,22 +137,23 @@ _SIGNS = str.maketrans(
 )  # fmt: skip
 
 
-class AsciiOnly(LineFilter):
-    """Turns each line into ASCII of the same width."""
+class Spelled(LineFilter):
+    """Replaces characters of each line, cell for cell."""
+
+    def __init__(self, spell: Callable[[str], str]) -> None:
+        super().__init__()
+        self._spell = spell
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments in ASCII."""
+        """Return the segments with their texts replaced."""
         del background
-        return [
-            segment if segment.text.isascii() else Segment(ascii_text(segment.text), segment.style, segment.control)
-            for segment in segments
-        ]
+        return [each if each.control else Segment(self._spell(each.text), each.style) for each in segments]
 
 
 @lru_cache(4096)
 def ascii_text(text: str) -> str:
     """Return a text in ASCII of the same width: similar signs, letters without accents, else `?`."""
-    return "".join(map(_cell, text.translate(_SIGNS)))
+    return text if text.isascii() else "".join(map(_cell, text.translate(_SIGNS)))
 
 
 def _cell(character: str) -> str:
@@ -183,28 +164,16 @@ def _cell(character: str) -> str:
     return plain if len(plain) == width else "?" * width
 
 
-class Harmless(LineFilter):
-    """Replaces characters that a terminal would obey, or that cannot be encoded, cell for cell."""
-
-    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments without such characters."""
-        del background
-        return [
-            segment
-            if segment.control or segment.text.isprintable()
-            else Segment(harmless_text(segment.text), segment.style)
-            for segment in segments
-        ]
-
-
-@lru_cache(4096)
 def harmless_text(text: str) -> str:
-    """Return a text of the same width without control characters, direction marks and lone surrogates."""
-    return _OBEYED.sub(lambda found: "?" * cell_len(found[0]), text)
+    """Return a text of the same width without what a terminal would obey, or what cannot be encoded.
+
+    These are control characters, direction marks and lone surrogates.
+    """
+    return text if text.isprintable() else _OBEYED.sub(lambda found: "?" * cell_len(found[0]), text)
 
 
 _OBEYED = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_NO_COLOUR, _HARMLESS, _ASCII = NoColor(), Harmless(), AsciiOnly()
+_NO_COLOUR, _HARMLESS, _ASCII = NoColor(), Spelled(harmless_text), Spelled(ascii_text)
 
 
 def line_filters(usual: Sequence[LineFilter], *, no_colour: bool, ascii_only: bool) -> list[LineFilter]:

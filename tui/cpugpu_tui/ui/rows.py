@@ -10,40 +10,19 @@ from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, UNDECIDED
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import NO_CORE
+from cpugpu_tui.render import verdicts
 from cpugpu_tui.render.columns import COLUMNS, IMPOSSIBLE, NONE, Key, time_text_on
 from cpugpu_tui.render.gpus import row_standings
 from cpugpu_tui.render.rows import table_rows, thread_columns, threads_key, with_threads
-from cpugpu_tui.render.verdicts import (
-    ACTIVE,
-    FAILED,
-    PENDING,
-    SKIPPED,
-    TIMED,
-    all_marks,
-    failure_word,
-    open_marks,
-    outcome,
-    winner,
-    written,
-)
 from cpugpu_tui.report.report import is_column, judged
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import same
 from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.ui import row_names
 from cpugpu_tui.ui.glyphs import Glyphs, trend_text
 from cpugpu_tui.ui.keys import Keymap
 from cpugpu_tui.ui.panes.lines import Spans, spelled
-from cpugpu_tui.ui.row_names import (
-    NAMES_IN_FULL,
-    NOT_SAVED,
-    Names,
-    case_text,
-    fitted_case,
-    names_of,
-    telling,
-    varying_of,
-)
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
@@ -54,13 +33,13 @@ ODD, BAD, OPEN = "~", "!", "?"
 
 def is_odd(row: Row, times: DeviceTimes) -> bool:
     """Whether a device's time has any mark; the detail page lists them."""
-    return bool(all_marks(row, times))
+    return bool(verdicts.all_marks(row, times))
 
 
 def is_impossible(run: RunState, row: Row) -> bool:
     """Whether the paper's clock shows a rate above this machine's peak."""
     times = row.gpu or row.cpu
-    judged = written(run, row, times) if times is not None else None
+    judged = verdicts.written(run, row, times) if times is not None else None
     return judged is not None and judged.impossible_factor is not None
 
 
@@ -82,7 +61,7 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (BAD, "slower than equal GPUs",
      lambda run, row, _: any(standing.is_slow for standing in row_standings(run, row).values())),
     (BAD, FASTER_THAN_PEAK, lambda run, row, _: is_impossible(run, row)),
-    (NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
+    (row_names.NOT_SAVED, "not saved yet", lambda _, row, __: not row.saved),
     ("rounds:", BARS, lambda *_: False),
 )  # fmt: skip
 """Sign, meaning, and whether a row with this outcome has it; in the order of the line."""
@@ -90,7 +69,7 @@ MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
 
 def signs_of(run: RunState, row: Row) -> frozenset[str]:
     """Return the meanings of the signs in a row."""
-    code = outcome(run, row).code
+    code = verdicts.outcome(run, row).code
     found: frozenset[str] = same(frozenset(words for _, words, has in MEANINGS if has(run, row, code)))
     return found
 
@@ -135,13 +114,13 @@ class Look(NamedTuple):
     gpu_only: bool = False
     case_width: int = 0
     """Cells of the case column; 0 for unlimited."""
-    names: Names = NAMES_IN_FULL
+    names: row_names.Names = row_names.NAMES_IN_FULL
 
 
 def look_of(run: RunState, glyphs: Glyphs, rounds_width: int, case_width: int = 0) -> Look:
     """Return the settings for a run's rows."""
-    names = names_of(run, case_width, glyphs)
-    return Look(varying_of(run), glyphs, rounds_width, cpu_only(run), gpu_only(run), case_width, names)
+    names = row_names.names_of(run, case_width, glyphs)
+    return Look(row_names.varying_of(run), glyphs, rounds_width, cpu_only(run), gpu_only(run), case_width, names)
 
 
 def gpu_only(run: RunState) -> bool:
@@ -158,8 +137,10 @@ def cells(row: Row, look: Look, run: RunState) -> dict[str, Spans]:
     """Return all cells of a row by column key, as text with roles."""
     glyphs = look.glyphs
     stand = row_standings(run, row)
-    mark = "" if row.saved else NOT_SAVED
-    name = fitted_case(row.case, look.names, telling(run, row.case), look.case_width - len(mark), glyphs)
+    mark = "" if row.saved else row_names.NOT_SAVED
+    name = row_names.fitted_case(
+        row.case, look.names, row_names.telling(run, row.case), look.case_width - len(mark), glyphs
+    )
     comparison = judged(run, row).comparison
     is_judged = comparison is not None and comparison.is_judged
     return {
@@ -231,17 +212,17 @@ def _beside(run: RunState, row: Row, threads: int, look: Look) -> Spans:
     if other is None:
         return ((look.glyphs.none, "muted"),)
     if other.failure is not None:
-        return ((failure_word(other.failure.kind), "bad"),)
+        return ((verdicts.failure_word(other.failure.kind), "bad"),)
     return _latency(other, other.cpu, look, "cpu")
 
 
 def verdict(run: RunState, row: Row, look: Look) -> Spans:
     """Return the verdict, or the state of an unfinished row, as word and glyph."""
-    glyphs, found = look.glyphs, outcome(run, row)
+    glyphs, found = look.glyphs, verdicts.outcome(run, row)
     signs = {
-        FAILED: (glyphs.no, "bad"), SKIPPED: (glyphs.dot, "muted"), NO_CORE: (BAD, "warn"),
-        ACTIVE: ("", "muted"), PENDING: (glyphs.dot, "muted"), TIMED: (glyphs.yes, "text"), TIE: ("=", "muted"),
-        GPU_WINS: (glyphs.up, "gpu"), GPU_OBSERVED: (glyphs.up, "gpu"),
+        verdicts.FAILED: (glyphs.no, "bad"), verdicts.SKIPPED: (glyphs.dot, "muted"), NO_CORE: (BAD, "warn"),
+        verdicts.ACTIVE: ("", "muted"), verdicts.PENDING: (glyphs.dot, "muted"), TIE: ("=", "muted"),
+        verdicts.TIMED: (glyphs.yes, "text"), GPU_WINS: (glyphs.up, "gpu"), GPU_OBSERVED: (glyphs.up, "gpu"),
         CPU_WINS: (glyphs.down, "cpu"), CPU_OBSERVED: (glyphs.down, "cpu"),
     }  # fmt: skip
     sign, role = signs.get(found.code, (OPEN, "muted"))
@@ -284,11 +265,11 @@ def _latency(row: Row, times: DeviceTimes | None, look: Look, role: str) -> Span
 
 def matches(run: RunState, row: Row, wanted: str, varying: frozenset[str]) -> bool:
     """Whether a row's name, verdict, status or marks contain every word of a filter, ignoring case."""
-    words = [case_text(row.case, varying), row.case.key, row.status, *row.marks]
+    words = [row_names.case_text(row.case, varying), row.case.key, row.status, *row.marks]
     words += [NO_CORE_WORD] if row.is_starved else []
-    words += open_marks(run, row)
+    words += verdicts.open_marks(run, row)
     found = judged(run, row).comparison
-    words += [found.verdict, winner(found)] if found is not None else []
+    words += [found.verdict, verdicts.winner(found)] if found is not None else []
     haystack = " ".join(words).lower()
     return all(word in haystack for word in wanted.lower().split())
 

@@ -13,17 +13,7 @@ from typing import Any
 
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
 from cpugpu_tui.machine.limits import COUNTED_NS, plausible
-from cpugpu_tui.machine.nvml.calls import (
-    FAST,
-    NO_NUMBERS,
-    code_of,
-    mask_reading,
-    memory_readings,
-    reading,
-    reason_of,
-    throttle_bits,
-    throttle_words,
-)
+from cpugpu_tui.machine.nvml import calls
 from cpugpu_tui.machine.nvml.fields import (
     ENERGY,
     POWER_AVERAGE,
@@ -71,8 +61,8 @@ class GpuProbe:
         except ImportError:
             pass
         except Exception as error:  # noqa: BLE001 - a library that is broken raises anything
-            code = code_of(error)
-            self._why_not = "no-driver" if code is None else reason_of(code)
+            code = calls.code_of(error)
+            self._why_not = "no-driver" if code is None else calls.reason_of(code)
         self._before_us = frozenset(process.pid for process in self._listed() or ())
 
     def _take_slice(self, named: str) -> None:
@@ -90,7 +80,7 @@ class GpuProbe:
 
     def throttle(self) -> tuple[str, ...]:
         """Return the current throttle reasons as words."""
-        return throttle_words(mask_reading(self._call(throttle_bits)).value)
+        return calls.throttle_words(calls.mask_reading(self._call(calls.throttle_bits)).value)
 
     def processes(self) -> int:
         """Return the number of compute processes on this GPU, including ours; 0 if they cannot be listed."""
@@ -110,7 +100,7 @@ class GpuProbe:
         counters = {
             word: float(raw.value.ullVal)
             for word, raw in zip(THROTTLED_BY, found, strict=False)
-            if not raw.nvmlReturn and raw.value.ullVal not in NO_NUMBERS and raw.value.ullVal <= COUNTED_NS[1]
+            if not raw.nvmlReturn and raw.value.ullVal not in calls.NO_NUMBERS and raw.value.ullVal <= COUNTED_NS[1]
         }
         instant, average = found[-2], found[-1]
         now_us = time.time_ns() // 1000
@@ -135,7 +125,7 @@ class GpuProbe:
         throttled = self._fields(_CASE)
         readings = {
             "sm_clock_mhz": self._clock(),
-            "temperature_c": plausible("temperature_c", self._ask(FAST["temperature_c"])),
+            "temperature_c": plausible("temperature_c", self._ask(calls.FAST["temperature_c"])),
             "memory_used_bytes": self._memory_used_bytes(),
             "energy_mj": self.energy_mj(),
             **throttled,
@@ -175,14 +165,14 @@ class GpuProbe:
     # ---------------------------------------------------------------- inside
 
     def _clock(self) -> Reading:
-        return plausible("sm_clock_mhz", self._ask(FAST["sm_clock_mhz"]))
+        return plausible("sm_clock_mhz", self._ask(calls.FAST["sm_clock_mhz"]))
 
     def _memory_used_bytes(self) -> Reading:
         """Return the used memory without the driver's reserve; unknown if an old driver counts the reserve as used.
 
         A reserve of 0.6 GB without a process would look like memory of another user.
         """
-        found = self._call(memory_readings, own=True)
+        found = self._call(calls.memory_readings, own=True)
         if isinstance(found, Reading):
             return found
         is_with_reserve = found["memory_reserved_bytes"].reason == "in-used"
@@ -196,11 +186,11 @@ class GpuProbe:
         try:
             return call(self._nvml, self._handle if own else self._board)
         except Exception as error:  # noqa: BLE001 - only this value is lost
-            code = code_of(error)
-            return Reading(None, "call-failed" if code is None else reason_of(code))
+            code = calls.code_of(error)
+            return Reading(None, "call-failed" if code is None else calls.reason_of(code))
 
     def _ask(self, call: Callable[[Any, Any], Any]) -> Reading:
-        return reading(self._call(call))
+        return calls.reading(self._call(call))
 
     def _fields(self, fields: Sequence[Field]) -> dict[str, Reading]:
         """Return fields by key, from one call, each with the driver's own time and return code."""

@@ -9,17 +9,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from cpugpu_tui.machine.limits import MOST_GPUS
-from cpugpu_tui.machine.nvml.calls import (
-    NO_GPU,
-    NO_PERMISSION,
-    NO_PYNVML,
-    ask,
-    count_problem,
-    driver_problem,
-    gpu_problem,
-    text,
-    throttle_words,
-)
+from cpugpu_tui.machine.nvml import calls
 from cpugpu_tui.machine.nvml.fields import Gpm
 from cpugpu_tui.machine.nvml.processes import (
     ProcessUse,
@@ -114,7 +104,7 @@ class Nvml:
             self._pause(PCIE_WINDOW_S)
         own = {os.getpid(), *own_pids}
         rows = tuple(gpu.read(self._for(gpu), now_s, own) if gpu in asked else gpu.silent_row() for gpu in self._gpus)
-        return rows, None if rows else NO_GPU
+        return rows, None if rows else calls.NO_GPU
 
     @property
     def waiting(self) -> Waiting | None:
@@ -148,7 +138,7 @@ class Nvml:
         try:
             import pynvml
         except ImportError:
-            self._problem = NO_PYNVML
+            self._problem = calls.NO_PYNVML
             return
         traced = self._traced = _TracedNvml(pynvml)
         try:
@@ -157,11 +147,11 @@ class Nvml:
             count = traced.nvmlDeviceGetCount()
         except Exception as error:  # noqa: BLE001 - a broken library raises anything
             self.close()
-            self._problem = driver_problem(error)
+            self._problem = calls.driver_problem(error)
             return
         if count > MOST_GPUS:
             self.close()
-            self._problem = count_problem(count)
+            self._problem = calls.count_problem(count)
             return
         self._gpus += [Gpu(index, self._root, self._gpm) for index in range(len(self._gpus), count)]
 
@@ -243,17 +233,17 @@ class Gpu:
         tried_s = self._tried_s
         self.detach(nvml)
         self._tried_s = tried_s
-        self._reason, self._problem = gpu_problem(error, self.index, self._minor)
+        self._reason, self._problem = calls.gpu_problem(error, self.index, self._minor)
 
     def _read_slow(self, nvml: Any, now_s: float, quiet: bool) -> None:
         """Get the handle if necessary, and read the slow tier; raise NVMLError if the GPU is lost."""
         if self._handle is None:
             handle = nvml.nvmlDeviceGetHandleByIndex(self.index)
-            name = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetName(handle))
-            uuid = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle))
-            bus_id = text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetPciInfo(handle).busId)
+            name = calls.text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetName(handle))
+            uuid = calls.text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle))
+            bus_id = calls.text(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetPciInfo(handle).busId)
             # Not NVML's index: in a container, GPU 0 may be /dev/nvidia3.
-            minor = ask(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetMinorNumber(handle))
+            minor = calls.ask(nvml, handle, lambda nvml, handle: nvml.nvmlDeviceGetMinorNumber(handle))
             self._minor = self._minor if isinstance(minor, Reading) else int(minor)
             self._handle, self._name = handle, name or self._name
             self._uuid, self._pci_bus_id = uuid or self._uuid, bus_id or self._pci_bus_id
@@ -265,7 +255,7 @@ class Gpu:
         pids = {process.pid for processes in lists for process in processes or ()}
         why_not = "mig" if self._is_mig else "not-in-run" if quiet else ""
         self._use.read(nvml, self._handle, pids, now_s, _wall_us(), why_not)
-        mode = ask(nvml, self._handle, lambda nvml, handle: nvml.nvmlDeviceGetPersistenceMode(handle))
+        mode = calls.ask(nvml, self._handle, lambda nvml, handle: nvml.nvmlDeviceGetPersistenceMode(handle))
         self._persistence = None if isinstance(mode, Reading) else mode == nvml.NVML_FEATURE_ENABLED
 
     def _row(self, nvml: Any, now_s: float, own_pids: Collection[int]) -> GpuTelemetry:
@@ -282,10 +272,11 @@ class Gpu:
         denied = all(reading.reason == "no-permission" for reading in vital)
         return GpuTelemetry(
             index=self.index, uuid=self._uuid, name=self._name, pci_bus_id=self._pci_bus_id,
-            readings={key: readings[key] for key in KEYS}, throttle=throttle_words(readings["throttle_bits"].value),
+            readings={key: readings[key] for key in KEYS}, instances=instances, persistence=self._persistence,
+            throttle=calls.throttle_words(readings["throttle_bits"].value),
             processes=owned(self._use.of(self._in_no_slice(), now_s), own_pids),
-            problem=gpu_problem(nvml.NVMLError(NO_PERMISSION), self.index, self._minor)[1] if denied else None,
-            instances=instances, persistence=self._persistence,
+            problem=calls.gpu_problem(
+                nvml.NVMLError(calls.NO_PERMISSION), self.index, self._minor)[1] if denied else None,
         )  # fmt: skip
 
     def _in_no_slice(self) -> tuple[GpuProcess, ...] | None:

@@ -18,15 +18,8 @@ from cpugpu_tui.ui.controllers.history import History
 from cpugpu_tui.ui.controllers.live import Live
 from cpugpu_tui.ui.controllers.own_code import Consent
 from cpugpu_tui.ui.keys import DEMO, Situation
+from cpugpu_tui.ui.live import messages
 from cpugpu_tui.ui.live.bridge import Bridge
-from cpugpu_tui.ui.live.messages import (
-    ClaimWanted,
-    DevicesReported,
-    EarlierKnown,
-    InterpreterFound,
-    RunAdvanced,
-    SavedRunChosen,
-)
 from cpugpu_tui.ui.live.saved_runs import OpenedRun
 from cpugpu_tui.ui.panes.workload import WorkloadPane
 from cpugpu_tui.ui.screens.main import MainScreen
@@ -102,7 +95,7 @@ class Preparing:
         self._searched = True
         self._port.start_thread(self._bridge.search_python, "search")
 
-    def offer_python(self, message: InterpreterFound) -> None:
+    def offer_python(self, message: messages.InterpreterFound) -> None:
         """Offer the interpreter that was found; after a key press, say if none was."""
         self._searched = message.is_complete
         self._port.change(better_python=message.found)
@@ -131,20 +124,20 @@ class Preparing:
 
     # ---------------------------------------------------------------- devices
 
-    def meet_devices(self, message: DevicesReported) -> None:
+    def meet_devices(self, message: messages.DevicesReported) -> None:
         """Show the devices that an agent reported."""
         self._surveyed = bool(message.devices or message.remark)  # a survey that a run interrupted has neither
         found = message.devices or self._port.state.devices
         self._port.change(devices=found, devices_remark=message.remark, surveying=False)
 
-    def meet_run_devices(self, message: RunAdvanced) -> None:
+    def meet_run_devices(self, message: messages.RunAdvanced) -> None:
         """Learn the devices from a run, before its events are shown in one paint."""
         state = self._port.state
         found = next((event for event in message.events if isinstance(event, model.DevicesFound)), None)
         if not state.devices and found is not None:
             self._port.state = replace(state, devices=found.devices, devices_remark=found.no_gpu or "")
 
-    def learn_earlier(self, message: EarlierKnown) -> None:
+    def learn_earlier(self, message: messages.EarlierKnown) -> None:
         """Keep the times of earlier runs for estimates."""
         self._port.change(earlier=message.earlier)
 
@@ -210,14 +203,14 @@ class Running:
             pane.choose(name)
             self.start(pane.entry.request)
 
-    def choose_saved(self, message: SavedRunChosen) -> None:
+    def choose_saved(self, message: messages.SavedRunChosen) -> None:
         """Show the chosen saved run, or run its plan."""
         if message.again:
             self._history.read(message.run, lambda opened, _: self._run_saved(opened))
         else:
             self._history.show(message.run)
 
-    def measure_claim(self, message: ClaimWanted) -> None:
+    def measure_claim(self, message: messages.ClaimWanted) -> None:
         """Close the page and measure what a claim needs, on the chosen devices."""
         close_pages(self._port)
         if message.judged.wants_ceilings:

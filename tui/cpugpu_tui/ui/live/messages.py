@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, dataclass_transform
 
 from textual.message import Message
 
@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
 
+@dataclass_transform(eq_default=False)
 class Report(Message):
-    """A message to the app, which passes it on to controllers (`Shell.routes`)."""
+    """A message to the app, which passes it on to controllers (`Shell.routes`). Each kind is a dataclass."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        dataclass(eq=False, repr=False)(cls)
 
 
 class Latest(Report):
@@ -29,7 +34,6 @@ class Latest(Report):
         return type(message) is type(self)
 
 
-@dataclass(eq=False, repr=False)
 class RunAdvanced(Report):
     """A run reached its start, a gap or its end, where the screen may be painted."""
 
@@ -41,7 +45,6 @@ class SeriesEnded(Report):
     """The series is over or was stopped; a new one may start."""
 
 
-@dataclass(eq=False, repr=False)
 class CeilingsKnown(Report):
     """Peak rates of this machine were read from the store, or measured."""
 
@@ -51,35 +54,30 @@ class CeilingsKnown(Report):
     """Why a device is missing."""
 
 
-@dataclass(eq=False, repr=False)
 class CalibrationAdvanced(Report):
     """The agent is about to measure `note`; it waits until the screen shows it."""
 
     note: str
 
 
-@dataclass(eq=False, repr=False)
 class TelemetryArrived(Report):
     """One reading of the machine. A newer one must not replace it: each is a point of the sparklines."""
 
     read: TelemetryRead
 
 
-@dataclass(eq=False, repr=False)
 class AgentReported(Report):
     """The standby agent is ready, or failed to start."""
 
     outcome: Hello | CpuGpuError
 
 
-@dataclass(eq=False, repr=False)
 class AgentAwaited(Report):
     """The standby agent takes long to start."""
 
     text: str
 
 
-@dataclass(eq=False, repr=False)
 class DevicesReported(Report):
     """An agent reported all devices, or failed."""
 
@@ -88,7 +86,6 @@ class DevicesReported(Report):
     """Why there is no GPU."""
 
 
-@dataclass(eq=False, repr=False)
 class InterpreterFound(Report):
     """A search for an interpreter that can do more than the one in use has ended."""
 
@@ -98,42 +95,36 @@ class InterpreterFound(Report):
     """Whether all were tried; False if a run ended the search."""
 
 
-@dataclass(eq=False, repr=False)
 class EarlierKnown(Report):
     """The durations of earlier runs were read from the history."""
 
     earlier: Earlier
 
 
-@dataclass(eq=False, repr=False)
 class SavingChanged(Latest):
     """The history refused something, or saved what was waiting."""
 
     unsaved: Unsaved
 
 
-@dataclass(eq=False, repr=False)
 class NoticeGiven(Report):
     """A standing notice such as `not saved`; empty removes it."""
 
     text: str
 
 
-@dataclass(eq=False, repr=False)
 class RowChosen(Report):
     """Enter was pressed on a row of the timings, or a row was double-clicked."""
 
     row_key: str
 
 
-@dataclass(eq=False, repr=False)
 class HeadingClicked(Report):
     """A heading of the timings was clicked."""
 
     column_key: str
 
 
-@dataclass(eq=False, repr=False)
 class PairChosen(Report):
     """Two saved runs are to be compared, by number."""
 
@@ -141,7 +132,6 @@ class PairChosen(Report):
     new: int
 
 
-@dataclass(eq=False, repr=False)
 class SavedRunChosen(Report):
     """A saved run was chosen, to be shown or run again."""
 
@@ -151,7 +141,6 @@ class SavedRunChosen(Report):
     """True to run its plan, False to show its rows."""
 
 
-@dataclass(eq=False, repr=False)
 class ClaimWanted(Report):
     """Measuring a claim was requested."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -38,18 +38,19 @@ RATES, ENERGIES, TAILS = (
     {Key.GFLOPS: 9, Key.GBS: 9}, {Key.CPU_ENERGY: 10, Key.GPU_ENERGY: 10}, {Key.CPU_P99: 8, Key.GPU_P99: 8}
 )  # fmt: skip
 
-TIERS: tuple[dict[str, int], ...] = (
+
+def _poorer(whole: dict[str, int], *groups: Collection[str]) -> Iterator[dict[str, int]]:
+    """Yield a set of columns, then the same without each of these groups, one after the other."""
+    yield whole
+    for group in groups:
+        whole = {key: cells for key, cells in whole.items() if key not in group}
+        yield whole
+
+
+TIERS: tuple[dict[str, int], ...] = tuple(_poorer(
     {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES, **ENERGIES, **TAILS},
-    {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES, **ENERGIES},
-    {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES},
-    {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER, **KERNELS},
-    {**NUMBERS, **JUDGED, **COPIES, **LIMITED, **PAPER},
-    {**NUMBERS, **JUDGED, **COPIES, **LIMITED},
-    {**NUMBERS, **JUDGED, **LIMITED},
-    {**NUMBERS, **JUDGED},
-    {**NUMBERS, Key.VERDICT: 10},
-    {Key.SPEEDUP: 7, Key.VERDICT: 10},
-)
+    TAILS, ENERGIES, RATES, KERNELS, PAPER, COPIES, LIMITED, (Key.PLUS_MINUS,), (Key.CPU, Key.GPU),
+))  # fmt: skip
 """Sets of columns beside case and sparkline, with their widths, richest first.
 
 The last one is for names so long that they take the room of the times.
@@ -63,16 +64,11 @@ WORDS_WIDTH = 23
 """Cells of a change with the longest verdict, `+14.0% no clear change`."""
 
 CHANGE_TIERS: tuple[dict[str, int], ...] = (
-    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
-     **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES},
-    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
-     **COPIES, **LIMITED},
-    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
-     **LIMITED},
-    {**NUMBERS, **JUDGED, Key.CHANGE_CPU: 15, Key.CHANGE_GPU: 15, Key.SPREAD: SPREAD_WIDTH},
-    {**NUMBERS, Key.VERDICT: 10, Key.CHANGE_CPU: 15, Key.CHANGE_GPU: 15, Key.SPREAD: SPREAD_WIDTH},
-    {**NUMBERS, **JUDGED, Key.CHANGE: 15},
-    {**NUMBERS, Key.VERDICT: 10, Key.CHANGE: 15},
+    *_poorer({**NUMBERS, **JUDGED, Key.CHANGE_CPU: WORDS_WIDTH, Key.CHANGE_GPU: WORDS_WIDTH, Key.SPREAD: SPREAD_WIDTH,
+              **COPIES, **LIMITED, **PAPER, **KERNELS, **RATES}, (*PAPER, *KERNELS, *RATES), COPIES),
+    *_poorer({**NUMBERS, **JUDGED, Key.CHANGE_CPU: 15, Key.CHANGE_GPU: 15, Key.SPREAD: SPREAD_WIDTH},
+             (Key.PLUS_MINUS,)),
+    *_poorer({**NUMBERS, **JUDGED, Key.CHANGE: 15}, (Key.PLUS_MINUS,)),
 )  # fmt: skip
 """The sets for rows with a comparison, which matters more than `limited by` or the paper's clock."""
 

@@ -24,17 +24,9 @@ from cpugpu_tui.ui.app_state import AS_RAN, AppState, Order
 from cpugpu_tui.ui.chart import ChartPane, has_chart
 from cpugpu_tui.ui.glyphs import Glyphs
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP
+from cpugpu_tui.ui.panes import timing_columns
 from cpugpu_tui.ui.panes.fields import LineField
 from cpugpu_tui.ui.panes.lines import Lines, rich_text
-from cpugpu_tui.ui.panes.timing_columns import (
-    CHANGES,
-    WORDS_WIDTH,
-    columns,
-    in_order,
-    order_text,
-    shape_of,
-    width_beside,
-)
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
 from cpugpu_tui.ui.rows import BARS, FASTER_THAN_PEAK, LESS_CERTAIN, NO_WINNER_MOVED, legend, signs_of
 
@@ -129,16 +121,18 @@ class TimingsPane(Vertical):
         width = self.size.width if self.size.width > 1 else self.screen.size.width if run.rows else 0
         if width <= 1:
             return
-        content = (thread_columns(run), self._comparisons(), shape_of(run, self._glyphs))
-        beside = width_beside(width, *content) if self._is_beside() else 0
-        laid_out = columns(width - beside - 1, *content)  # one cell is the scrollbar's
+        content = (thread_columns(run), self._comparisons(), timing_columns.shape_of(run, self._glyphs))
+        beside = timing_columns.width_beside(width, *content) if self._is_beside() else 0
+        laid_out = timing_columns.columns(width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes, laid_out)
         if self._shown is not None and self._shown[0] is run and self._shown[1:] == now:
             self._arrange(beside)
             return
         self.table.set_columns(laid_out)
-        is_wide = any(column.key == Key.CHANGE_CPU and column.width >= WORDS_WIDTH for column in laid_out)
+        is_wide = any(
+            column.key == Key.CHANGE_CPU and column.width >= timing_columns.WORDS_WIDTH for column in laid_out
+        )
         self.table.cells_of = partial(self._cells_of, look, is_wide)
         two_groups = laid_out[-1].label == COLUMNS[Key.ROUNDS].heading and not (look.cpu_only or look.gpu_only)
         self._more_signs = frozenset({BARS} if two_groups else ())
@@ -210,7 +204,7 @@ class TimingsPane(Vertical):
     def _fill(self, run: RunState, look: rows.Look, width: int) -> None:
         """Update the table's rows."""
         table = self.table
-        shown = in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
+        shown = timing_columns.in_order(run, rows.shown_keys(run, self._wanted, look.varying), self._order)
         table.keep_rows(shown)
         known = set(table.row_keys)
         before = self._shown[0].rows if self._shown is not None and self._shown[3] == look else {}
@@ -244,13 +238,13 @@ class TimingsPane(Vertical):
 
     def _show_title(self) -> None:
         """Show sort order and comparison in the title, which every layout has."""
-        title = " ".join([TITLE, order_text(self._order)]).rstrip()
+        title = " ".join([TITLE, timing_columns.order_text(self._order)]).rstrip()
         if len(self._run.gpus) > 1 and not rows.gpu_only(self._run):
             title += f"[not reverse not bold] {self._glyphs.dot} speedup of {self._run.gpus[0].name}[/]"
         if self._changes is not None and self._changes.run_id == _run_id(self._run):
             from cpugpu_tui.ui.panes.change_cells import title_parts
 
-            has_change = self._shown is None or any(column.key in CHANGES for column in self._shown[5])
+            has_change = self._shown is None or any(column.key in timing_columns.CHANGES for column in self._shown[5])
             parts = title_parts(self._changes, self._run, alone=self._state.parent is not None, has_change=has_change)
             compared = [f" {self._glyphs.dot} {part}" for part in parts]
             while compared and sum(map(cell_len, (Text.from_markup(title).plain, *compared))) > self.size.width - 2:

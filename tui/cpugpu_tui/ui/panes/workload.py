@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -177,13 +177,11 @@ def bare(asked: PlanRequest) -> PlanRequest:
 class WorkloadPane(Vertical):
     """The list, and the highlighted entry below or beside it."""
 
-    @dataclass(eq=False, repr=False)
     class Highlighted(Report):
         """Another entry is highlighted: `request` is what `r` runs now."""
 
         request: PlanRequest
 
-    @dataclass(eq=False, repr=False)
     class Opened(Report):
         """The person wants to change the parameters of an entry."""
 

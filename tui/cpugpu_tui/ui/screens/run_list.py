@@ -55,19 +55,20 @@ class Place:
 class RunList(ListPage):
     """Reads on threads."""
 
+    @dataclass
     class Read(Message):
         """Runs were read or have changed."""
 
-        def __init__(
-            self, runs: Sequence[RunSummary], *, is_last: bool = False, gone: int | None = None, notice: str = "",
-            done: str = "",
-        ) -> None:  # fmt: skip
-            """Runs to add; `is_last` marks the final page, `gone` is the number of a deleted run.
-
-            `notice` says why nothing can be changed, `done` what was done.
-            """
-            super().__init__()
-            self.runs, self.is_last, self.gone, self.notice, self.done = tuple(runs), is_last, gone, notice, done
+        runs: Sequence[RunSummary]
+        """Runs to add."""
+        is_last: bool = False
+        """Whether this is the final page."""
+        gone: int | None = None
+        """Number of a deleted run."""
+        notice: str = ""
+        """Why nothing can be changed."""
+        done: str = ""
+        """What was done."""
 
     @dataclass
     class Told(Message):
