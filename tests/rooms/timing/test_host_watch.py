@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cpugpu_tui.machine import cores
 from cpugpu_tui.machine.cores import Waited, parse_schedstat, timing_threads
+from cpugpu_tui.machine.processes import is_running, reads_from
 from cpugpu_tui.model import Device
 from cpugpu_tui.timing import host_watch
 from cpugpu_tui.timing.host_watch import Disturbance, HostWatch, is_starved, lacks_core
@@ -193,3 +194,64 @@ def test_one_of_many_threads_that_waits_for_half_of_the_time_lacks_a_core() -> N
     assert lacks_core(told)
     assert not lacks_core(Waited(5.0, 100.0, 0.1))
     assert is_starved(Waited(5.0, 100.0, 0.1))
+
+
+# ------------------------------------------------------------------ the reader of the events
+
+READER = """
+import os, sys
+while line := os.read(0, 1):
+    os.write(1, b"busy\\n")
+    while line == b"b" and not os.path.exists(sys.argv[1]):
+        pass
+"""
+"""Reads its stdin. A `b` keeps it busy until a file exists."""
+
+
+def until(wanted: Callable[[], bool]) -> None:
+    """Wait for a state of another process, at most 20 s."""
+    ends_s = time.monotonic() + 20
+    while not wanted():
+        assert time.monotonic() < ends_s
+        time.sleep(0.001)
+
+
+def test_the_pause_after_events_ends_when_their_reader_sleeps_again(tmp_path: Path) -> None:
+    """5 ms before each CPU half-round were 25 of the 277 s of a survey."""
+    theirs, ours = os.pipe()
+    command = [sys.executable, "-c", READER, str(tmp_path / "done")]
+    with subprocess.Popen(command, stdin=theirs, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        watch = HostWatch(reader=reader.pid)
+        os.write(ours, b"b")
+        reader.stdout.readline()
+        started_s = time.perf_counter()
+        watch.await_reader()
+        assert time.perf_counter() - started_s >= host_watch.READING_S
+        assert is_running(reader.pid)
+        (tmp_path / "done").touch()
+        until(lambda: not is_running(reader.pid))
+        pauses_s: list[float] = []
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(host_watch, "sleep", pauses_s.append)
+            watch.await_reader()
+            HostWatch().await_reader()
+        assert pauses_s == [host_watch.LOOK_S, host_watch.READING_S], "all of it if the reader is unknown"
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_the_reader_of_a_pipe_is_told_from_another_writer() -> None:
+    """A shell that a launcher leaves between holds the writing end: it always sleeps, whatever the reader does."""
+    theirs, ours = os.pipe()
+    hold = [sys.executable, "-c", "input()"]
+    with (
+        subprocess.Popen(hold, stdin=theirs) as reader,
+        subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=ours) as writer,
+    ):
+        os.close(theirs)
+        assert reads_from(reader.pid, ours)
+        assert not reads_from(writer.pid, ours)
+        os.write(ours, b"\n")
+        writer.communicate(b"\n")
+        os.close(ours)

@@ -163,7 +163,7 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
         if "--simulated" not in arguments:
             stand_by()
         # The controller is not an unrelated process on the cores. Not a fact of the hello, because it is not saved.
-        whole = {**environment, "controller_pid": os.getppid()}
+        whole = {**environment, "controller_pid": os.getppid(), "reader_pid": emit.reader_pid}
         plan = plan_from_json(plans.get())
         code = 0 if work(plan, whole, emit, control, allows_code=CODE in arguments) else EXIT_BROKEN
     except BrokenPipeError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -94,6 +95,28 @@ def _is_zombie(pid: int) -> bool:
     with suppress(OSError), open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[:1] == ["Z"]
     return True
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a thread of a process runs or waits for a core."""
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[:1] == [b"R"]:
+                    return True
+    return False
+
+
+def reads_from(pid: int, descriptor: int) -> bool:
+    """Return whether a process holds the reading end of a pipe that this process writes to."""
+    pipe = os.fstat(descriptor)
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                path = f"/proc/{pid}/fd/{name}"
+                if os.path.samestat(os.stat(path), pipe) and os.lstat(path).st_mode & stat.S_IRUSR:
+                    return True
+    return False
 
 
 def exit_descriptor(pid: int) -> int | None:

@@ -151,6 +151,10 @@ class Sensors:
         return (own, GpuProcess(pid, NEIGHBOUR_BYTES, None, None, own=False)) if pid else (own,)
 
 
+READER_S = 0.0005
+"""How long the reader of the events of a half-round is busy, seconds."""
+
+
 class PlantedWatch:
     """A `timing.timers.Watch` that reports the simulated disturbance."""
 
@@ -193,6 +197,10 @@ class PlantedWatch:
     def rest(self, seconds: float) -> None:
         """Let virtual time pass."""
         self._clock.advance(seconds * 1e9)
+
+    def await_reader(self) -> None:
+        """Let the virtual time pass that a reader takes."""
+        self.rest(READER_S)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the present moment."""

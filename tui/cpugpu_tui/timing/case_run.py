@@ -14,7 +14,7 @@ from cpugpu_tui.decide.verdict import case_correlation, is_converged, is_usable
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.device_run import DeviceRun, Samples, compare_runs, core_waits, open_mark
 from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Passage, energy_between, passage
-from cpugpu_tui.timing.host_watch import READING_S, UNTIMED, is_starved
+from cpugpu_tui.timing.host_watch import UNTIMED, is_starved
 from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Stopped, Timer, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.timing.warm_up import (
@@ -212,8 +212,8 @@ class CaseRun:
             )
         )  # fmt: skip
         self._emit.flush()
-        if phase not in UNTIMED and any(each.is_cpu for each in self._devices if each.name == device):
-            self._machine.watch.rest(READING_S)
+        if phase not in UNTIMED:
+            self._machine.watch.await_reader()
 
     def _warm_up(self, run: DeviceRun, *, first_case: bool) -> None:
         budget_ns, watch = self._plan.budget_ns, self._machine.watch

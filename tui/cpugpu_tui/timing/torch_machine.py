@@ -72,7 +72,9 @@ class TorchMachine:
         self._cores = int(environment.get("physical_cores") or 1)
         self._import_ns = 1e9 * float(environment.get("torch_import_s") or 0.0)
         self._flush_bytes = 2 * (procfs.last_level_cache_bytes() or (32 << 20))
-        self.watch: Watch = HostWatch(controller=environment.get("controller_pid"))
+        self.watch: Watch = HostWatch(
+            controller=environment.get("controller_pid"), reader=environment.get("reader_pid")
+        )
         Workload.setting = Setting(plan.scale, plan.mnist)
         self._wanted = plan.devices
         names, self.no_gpu = resolve(plan.devices)

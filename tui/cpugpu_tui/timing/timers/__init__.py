@@ -177,6 +177,9 @@ class Watch(Protocol):
     def rest(self, seconds: float) -> None:
         """Sleep outside timed blocks."""
 
+    def await_reader(self) -> None:
+        """Sleep until the reader of the events has handled them; called before anything is timed."""
+
     def snapshot(self) -> Snapshot:
         """Return the CPU time of all processes so far; called at the edges of a case."""
 
