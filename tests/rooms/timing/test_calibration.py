@@ -15,7 +15,8 @@ from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.errors import EXIT_UNFIT, UnfitError
 from cpugpu_tui.machine.cores import Waited
 from cpugpu_tui.model import Ceilings, CeilingsMeasured, Device, Plan, Progressed, RunFinished, Simulation
-from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge, VirtualClock
+from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
+from cpugpu_tui.simulation.simulated_events import VirtualClock
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing import calibrate as calibration
 from cpugpu_tui.timing.calibrate import TRANSFER_NAMES, calibrate, copy_size, largest_product

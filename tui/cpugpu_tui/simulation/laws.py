@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import time
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from cpugpu_tui.machine.device_state import EDGE_KEYS, UNKNOWN, Edge, State
 from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.model import Case, CoreUse, CoreUser, Device, EventClock, GpuProcess, Reading, Simulation
 from cpugpu_tui.model.simulation import GPU_MEMORY_BYTES
+from cpugpu_tui.simulation.simulated_events import VirtualClock
 from cpugpu_tui.timing.edges import GPU_TICK_NS
 from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.timing.timers.gpu_link import LARGE_BYTES, LARGE_COPIES, SMALL_COPIES
@@ -26,23 +26,6 @@ ENERGY_COST_NS = 2.8e6
 
 OWN_BYTES, NEIGHBOUR_BYTES = 500 << 20, 1 << 30
 """GPU memory of this process, and of the simulated other process."""
-
-
-class VirtualClock:
-    """The virtual clock of the host, ns; with `pace`, virtual time takes real time."""
-
-    def __init__(self, pace: float) -> None:
-        self.now_ns = 0.0
-        self._pace = pace
-        self._owed_ns = 0.0
-
-    def advance(self, elapsed_ns: float) -> None:
-        """Let virtual time pass; sleep once the owed real time is worth a system call."""
-        self.now_ns += elapsed_ns
-        self._owed_ns += elapsed_ns * self._pace
-        if self._owed_ns > 1e6:
-            time.sleep(self._owed_ns / 1e9)
-            self._owed_ns = 0.0
 
 
 class Sensors:
@@ -151,10 +134,6 @@ class Sensors:
         return (own, GpuProcess(pid, NEIGHBOUR_BYTES, None, None, own=False)) if pid else (own,)
 
 
-READER_S = 0.0005
-"""How long the reader of the events of a half-round is busy, seconds."""
-
-
 class PlantedWatch:
     """A `timing.timers.Watch` that reports the simulated disturbance."""
 
@@ -199,8 +178,8 @@ class PlantedWatch:
         self._clock.advance(seconds * 1e9)
 
     def await_reader(self) -> None:
-        """Let the virtual time pass that a reader takes."""
-        self.rest(READER_S)
+        """Let the virtual time pass that a reader takes, 0.5 ms."""
+        self.rest(0.0005)
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the present moment."""

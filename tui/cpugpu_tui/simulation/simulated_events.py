@@ -1,8 +1,27 @@
-"""Events of a simulated GPU, on a clock that is right or wrong in a known way."""
+"""The virtual clock of a simulated host, and events of its GPU, on a clock that is right or wrong in a known way."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+
+
+class VirtualClock:
+    """The virtual clock of the host, ns; with `pace`, virtual time takes real time."""
+
+    def __init__(self, pace: float) -> None:
+        self.now_ns = 0.0
+        self._pace = pace
+        self._owed_ns = 0.0
+
+    def advance(self, elapsed_ns: float) -> None:
+        """Let virtual time pass; sleep once the owed real time is worth a system call."""
+        self.now_ns += elapsed_ns
+        self._owed_ns += elapsed_ns * self._pace
+        if self._owed_ns > 1e6:
+            time.sleep(self._owed_ns / 1e9)
+            self._owed_ns = 0.0
+
 
 CYCLES_PER_NS = 2.0
 RECORD_NS = 1_000.0

@@ -29,7 +29,6 @@ from cpugpu_tui.simulation.laws import (
     Sensors,
     SimulatedGauge,
     SimulatedOperation,
-    VirtualClock,
     cpu_work_ns,
     gpu_factor,
     gpu_label,
@@ -38,7 +37,7 @@ from cpugpu_tui.simulation.laws import (
     tiled,
     transfer_ns,
 )
-from cpugpu_tui.simulation.simulated_events import SimulatedEvents
+from cpugpu_tui.simulation.simulated_events import SimulatedEvents, VirtualClock
 from cpugpu_tui.timing.timers import CaseError, DeviceSamples, FirstCall, Kernels, Readiness, Singles, Watch
 from cpugpu_tui.timing.timers.cuda import SPIN_CAP_NS, out_of_memory
 from cpugpu_tui.timing.timers.event_clock import EventClocks
