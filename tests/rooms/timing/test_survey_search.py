@@ -9,10 +9,9 @@ from tests.helpers.runs.crossovers import Crossover, crossover
 from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
-from cpugpu_tui.decide.comparison import SweepPoint
+from cpugpu_tui.decide.comparison import TIE, SweepPoint
 from cpugpu_tui.decide.crossover import changes_of
 from cpugpu_tui.decide.stats import percentile
-from cpugpu_tui.decide.verdict import TIE
 from cpugpu_tui.render.verdicts import open_marks
 from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import NONE_TIMED

@@ -232,6 +232,7 @@ class CaseRun:
             run.estimate_ns, stable = warm_up(
                 lambda calls: run.timer.latency_block(run.operation, calls),
                 self._plan.blocks, FIRST_WARMUP_NS if first_case else later_ns, longest_ns(self._plan), self._control,
+                is_search=self._plan.search is not None,
             )  # fmt: skip
             run.is_estimate_poor = is_starved(watch.end().waited)
         run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)

@@ -34,9 +34,14 @@ STABLE = 0.01
 
 
 def warm_up(
-    block: Callable[[int], float], blocks: int, least_ns: float, cap_ns: float, control: Control
-) -> tuple[float, bool]:
+    block: Callable[[int], float], blocks: int, least_ns: float, cap_ns: float, control: Control, *,
+    is_search: bool = False,
+) -> tuple[float, bool]:  # fmt: skip
     """Call `block(calls)` → ns per call until two windows of blocks agree; return (ns per call, whether they agree).
+
+    In a search it is enough that times no longer fall: with noise of some per cent, windows agree by chance. Beside
+    other work on two cores the median warm-up was 39 ms with agreement and 26 ms without, and the windows after it were
+    0.3 and 0.2 % slower than those from 70 to 140 ms.
 
     A stop takes effect after a window; after a suspension, warm-up starts again.
     """
@@ -52,7 +57,8 @@ def warm_up(
             control.was_suspended = False
             continue
         current = median(window)
-        agreed = before > 0 and abs(current / before - 1) < STABLE
+        difference = before - current if is_search else abs(before - current)
+        agreed = before > 0 and difference < STABLE * before
         if agreed and spent_ns >= least_ns:
             return current, True
         if spent_ns >= cap_ns or control.stopping:
