@@ -313,7 +313,6 @@ class SimulatedGauge:
 
     def matmul_ns(self, dtype: str, n: int) -> float:
         """Return overhead plus work."""
-        del dtype
         laws = self._laws
         if self.device.is_cpu:
             return self._noisy(laws.cpu_overhead_ns + 2.0 * n**3 * laws.cpu_ns_per_flop)

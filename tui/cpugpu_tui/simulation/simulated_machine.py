@@ -82,7 +82,6 @@ class SimulatedTimer:
 
     def load(self, case: model.Case, inputs: Any) -> SimulatedOperation:
         """Compute the time of the case; nothing is moved."""
-        del inputs
         self._threads = case.threads or 2
         if case.size == self._laws.oom_size and not self.device.is_cpu:
             raise CaseError("oom", f"Needs 18.4 GB on {self.device.name}, 12.1 GB free.", "Choose smaller sizes.")
@@ -121,7 +120,6 @@ class SimulatedTimer:
 
     def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
         """Begin a half-round: advance the drifts and draw the throttling."""
-        del calls
         self._drift.step()
         self._machine.begin_half(self.device.name)
         if self.device.is_cpu:
@@ -305,12 +303,10 @@ class SimulatedMachine:
 
     def make_inputs(self, case: model.Case) -> None:
         """Check the event clocks, like a real machine; simulated work needs no inputs."""
-        del case
         self.check_clocks()
 
     def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check:
         """Return a perfect match, or raise the planted mismatch."""
-        del inputs, results
         against = "float64 on the CPU" if exact else "cpu"
         if case.size == self.simulation.mismatch_size:
             raise CaseError(
@@ -349,17 +345,14 @@ class SimulatedMachine:
 
     def has_whole_clock(self, case: model.Case) -> bool:
         """Return False: the simulated paper's clock times only the call."""
-        del case
         return False
 
     def written(self, case: model.Case, device: str, report: Report) -> Singles:
         """Return nothing: the simulated paper's clock times only the call."""
-        del case, device, report
         return {}
 
     def placement(self, operation: SimulatedOperation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
         """Return a text in place of tensors, of which there are none."""
-        del result
         return (f"{operation.bytes_moved:,.0f} B on {device} (simulated)",), ()
 
     def release(self) -> None:
@@ -384,7 +377,6 @@ class SimulatedMachine:
 
     def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
         """Return the failure row for the planted exception."""
-        del case
         return CaseError("error", f"{type(error).__name__}: {error}.", "The row's detail page shows the last lines.")
 
     def plant_faults(self, size: int) -> None:

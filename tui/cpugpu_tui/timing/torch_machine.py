@@ -195,7 +195,6 @@ class TorchMachine:
 
     def placement(self, operation: Operation, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
         """Return shape, dtype and device of an operation's inputs and result, one line per tensor."""
-        del device
         return tensors_in(operation.inputs), tensors_in(result)
 
     def examine(self, operation: Operation, device: str) -> CodeTraced | None:
@@ -372,17 +371,14 @@ class CommandMachine(TorchMachine):
 
     def make_inputs(self, case: Case) -> tuple[Any, ...]:
         """Return nothing: a command makes its own inputs."""
-        del case
         return ()
 
     def placement(self, operation: Any, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
         """Return nothing: tensors of other processes are not seen."""
-        del operation, result, device
         return (), ()
 
     def examine(self, operation: Any, device: str) -> CodeTraced | None:
         """Return what the first run of the command did."""
-        del device
         traced: CodeTraced | None = operation.traced
         return traced
 
@@ -391,5 +387,4 @@ class CommandMachine(TorchMachine):
 
     def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
         """Return None: output is not compared."""
-        del case, inputs, results, exact
         return None

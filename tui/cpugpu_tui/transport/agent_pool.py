@@ -73,7 +73,6 @@ class AgentThread:
 
     def end(self, *, at_once: bool) -> None:
         """Stop after the block in flight: a thread cannot be killed."""
-        del at_once
         self._on_ready = None
         self._control.obey("stop")
         self._plans.put(None)

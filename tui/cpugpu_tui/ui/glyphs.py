@@ -146,7 +146,6 @@ class Spelled(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments with their texts replaced."""
-        del background
         return [each if each.control else Segment(self._spell(each.text), each.style) for each in segments]
 
 

@@ -128,7 +128,6 @@ class CodeWorkload(Workload):
 
     def step_for(self, variant: str, placed: tuple[Any, ...]) -> Callable[..., Any]:
         """Return the statement as it was compiled for these inputs."""
-        del variant
         assert isinstance(placed, CodeInputs)
         return placed.function
 
@@ -157,7 +156,6 @@ class CodeWorkload(Workload):
 
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
         """Fill the inputs with the next set of numbers, in place: the tensors stay, what they hold changes."""
-        del variant
         assert isinstance(placed, CodeInputs)
         refill(placed, (placed.turn + 1) % SEEDS)
 
@@ -169,7 +167,6 @@ class CodeWorkload(Workload):
 
     def outline(self, n: int, itemsize_bytes: int, variant: str = "default") -> Outline | None:
         """Run setup and statement on torch's meta device; None if that fails."""
-        del variant
         if "set_default_device" in self._compiled.names:
             return None  # it would end the meta device
 

@@ -145,7 +145,6 @@ class Workload:
 
     def place(self, variant: str, inputs: tuple[Any, ...], device: str) -> tuple[Any, ...]:
         """Return the arguments of a step on `device`, from the host inputs. Create what only lives there here."""
-        del variant
         return tuple(moved(each, device) for each in inputs)
 
     @property
@@ -162,7 +161,6 @@ class Workload:
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
         """Return the correct value of `checked`, from float64 host inputs; by default with the first variant."""
-        del variant
         first = next(iter(self.steps()))
         return self.checked(first, self.place(first, doubles, "cpu"))
 
@@ -185,7 +183,6 @@ class Workload:
 
     def written_operations(self, n: int) -> int:
         """Return the number of steps between the publication's two clock readings."""
-        del n
         return self.as_written.calls if self.as_written is not None else 0
 
     def outline(self, n: int, itemsize_bytes: int, variant: str = "default") -> Outline | None:
@@ -220,7 +217,6 @@ class Workload:
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
         """Return the costs of a variant; override this if variants differ."""
-        del variant
         return Costs(self.flops(n), self.bytes_moved(n, itemsize_bytes), self.memory_bytes(n, itemsize_bytes))
 
     def scale(self, reference: torch.Tensor, *_inputs: torch.Tensor) -> float:
@@ -259,7 +255,6 @@ class Workload:
         Raises:
             UsageError: the workload has no such variant.
         """
-        del placed
         return self.variant(variant)
 
     def info(self) -> WorkloadInfo:

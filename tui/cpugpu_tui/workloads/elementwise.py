@@ -90,7 +90,6 @@ class Elementwise(Workload):
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
         """Create a and b on the host, copy them, multiply, then add their product in a loop."""
-        del variant
         import torch
 
         a = torch.randn(n, dtype=dtype).to(device)
@@ -105,7 +104,6 @@ class Elementwise(Workload):
 
     def written_operations(self, n: int) -> int:
         """Return the iterations plus one for the first product, which is only half a step (0.05 % too much)."""
-        del n
         return ITERATIONS[self.setting.scale] + 1
 
     def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:

@@ -93,7 +93,6 @@ class Jacobian(Workload):
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
         """Run P3's notebook cell, then its second one: it copies model and input again, although they are there."""
-        del variant
         import torch
         from torch import nn
 

@@ -26,17 +26,14 @@ class Copy(Workload):
 
     def reference(self, variant: str, doubles: tuple[Any, ...]) -> Any:
         """Return what is copied."""
-        del variant
         return doubles
 
     def tolerance(self, dtype: str) -> float:
         """Return 0."""
-        del dtype
         return 0.0
 
     def flops(self, n: int) -> float:
         """Return 0."""
-        del n
         return 0.0
 
 
@@ -95,7 +92,6 @@ class Transfer(Copy):
 
         Memory counts source and target, which on the CPU are on the same device.
         """
-        del itemsize_bytes
         copied_bytes = float(NUMBER_BYTES * numbers(n))
         return Costs(0.0, 2 * copied_bytes if variant == "d2d" else copied_bytes, 2 * copied_bytes)
 

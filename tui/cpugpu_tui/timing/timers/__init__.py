@@ -143,22 +143,18 @@ class HostTimer:
 
     def throughput_block(self, op: Any, calls: int) -> float | None:
         """Return None: calls do not queue, so `latency` is the throughput."""
-        del op, calls
         return None
 
     def overheads(self, op: Any) -> dict[str, tuple[float, ...]]:
         """Return nothing: a call has no launch and no copy of its own."""
-        del op
         return {}
 
     def end_to_end(self, op: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
         """Return nothing: a call starts and ends on the host, so this equals the latency."""
-        del op, count, pinned
         return {}
 
     def kernels(self, op: Any) -> Kernels | None:
         """Return None: only GPU kernels of this process are profiled."""
-        del op
         return None
 
 

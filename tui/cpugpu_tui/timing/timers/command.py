@@ -75,7 +75,6 @@ class CommandTimer(HostTimer):
 
     def load(self, case: Case, inputs: Any) -> CommandOperation:
         """Return the command with its words and environment for this device."""
-        del inputs
         code = self._codes[case.workload]
         place = self.device.name
         file = re.sub(r"[^\w.,-]", "_", f"{case.workload}-{case.size}-{place}")
@@ -199,7 +198,6 @@ class CommandTimer(HostTimer):
 
     def ready(self, op: CommandOperation, calls: int) -> Readiness:
         """Do nothing: every process starts afresh."""
-        del op, calls
         return Readiness()
 
     def latency_block(self, op: CommandOperation, calls: int) -> float:
@@ -208,12 +206,10 @@ class CommandTimer(HostTimer):
 
     def singles(self, op: CommandOperation, count: int) -> dict[str, tuple[float, ...]]:
         """Return nothing: a block has one process."""
-        del op, count
         return {}
 
     def device_samples(self, op: CommandOperation, count: int) -> DeviceSamples:
         """Return nothing: kernels of other processes cannot be timed."""
-        del op, count
         return DeviceSamples(())
 
     def threads(self) -> int:

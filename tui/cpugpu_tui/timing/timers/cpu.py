@@ -76,7 +76,6 @@ class CpuTimer(HostTimer):
 
     def ready(self, op: Operation, calls: int) -> Readiness:
         """Set the number of threads and restore changed state."""
-        del calls
         self._use_threads(op.case)
         op.set_as_compiled()
         op.workload.reset(op.case.variant, op.inputs)

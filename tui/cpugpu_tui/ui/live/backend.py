@@ -281,7 +281,6 @@ class DemoBackend(Backend):
         on_notice: Callable[[str], None],
     ) -> None:  # fmt: skip
         """Put all runs into the history and report the recorded agent's environment."""
-        del on_telemetry, on_notice
         from cpugpu_tui.model import PROTOCOL, Hello
         from cpugpu_tui.store import Store
         from cpugpu_tui.store.outbox import Outbox
@@ -296,7 +295,6 @@ class DemoBackend(Backend):
         """Return a session that plays all runs."""
         from cpugpu_tui.demo.recording import Player
 
-        del plan, series_id, case_timeout_s
         return Player(self._recording, self._options.demo_pace)
 
     def ceilings(self) -> tuple[Ceilings, ...]:

@@ -102,7 +102,6 @@ class Lines(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines, for `height: auto`."""
-        del container, viewport, width
         return len(self._lines)
 
     def render_line(self, y: int) -> Strip:
@@ -164,7 +163,6 @@ class StatePane(Lines):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the number of lines at this width, for `height: auto`."""
-        del container, viewport
         return len(self.draw(self._state, Size(width, self.size.height)))
 
     def render_line(self, y: int) -> Strip:

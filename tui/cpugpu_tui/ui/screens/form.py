@@ -165,7 +165,6 @@ class Form(Box[T]):
 
     def below(self, name: str) -> Iterable[Widget]:
         """Yield more lines under a field."""
-        del name
         return ()
 
     @property
@@ -241,7 +240,6 @@ class BaselineBox(LineBox[str]):
 
     def check(self, text: str, *, is_final: bool) -> str | None:
         """Show the error of the name, or what it is for; return a valid name."""
-        del is_final
         name, told, role = (
             None,
             "Later runs are compared with it. The commands compare and gate accept its name.",

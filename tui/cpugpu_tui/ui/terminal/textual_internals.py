@@ -175,5 +175,4 @@ class PrivateTable(DataTable[Text]):
 
     def _update_dimensions(self, new_rows: Iterable[RowKey]) -> None:
         """Update the number of rows without measuring cells, whose width is fixed."""
-        del new_rows
         super()._update_dimensions(())

@@ -70,7 +70,6 @@ class Sort(Workload):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[torch.Tensor, ...]) -> float:
         """Return the distance from the right order. Equal numbers may be in any order, each place occurs once."""
-        del variant
         import torch
 
         (numbers,), (found, places) = doubles, result
@@ -81,7 +80,6 @@ class Sort(Workload):
 
     def flops(self, n: int) -> float:
         """Return 0: numbers are compared or put into bins, not computed."""
-        del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
@@ -119,7 +117,6 @@ class Knn(Workload):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[Any, ...]) -> float:
         """Return how far the distances, and those to the places, are from the smallest ones, relative to them."""
-        del variant
         (points, _, queries), (found, places) = doubles, result
         right = self.step(*doubles)[0]
         real = (points[places] - queries.unsqueeze(1)).square().sum(dim=2)
@@ -151,12 +148,10 @@ class Random(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[Any, ...]:
         """Return how many numbers to draw, and their type."""
-        del generator
         return n, dtype
 
     def place(self, variant: str, inputs: tuple[Any, ...], device: str) -> tuple[Any, ...]:
         """Return the same and the device."""
-        del variant
         return *inputs, device
 
     def step(self, n: int, dtype: torch.dtype, device: str) -> torch.Tensor:
@@ -167,19 +162,16 @@ class Random(Workload):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[Any, ...]) -> float:
         """Return how far mean and mean square are from 0 and 1, in their standard deviations."""
-        del variant, doubles
         (drawn,) = result
         mean, square, n = float(drawn.mean()), float(drawn.square().mean()), drawn.numel()
         return max(abs(mean) * math.sqrt(n), abs(square - 1) * math.sqrt(n / 2))
 
     def tolerance(self, dtype: str) -> float:
         """Return six standard deviations; right numbers exceed them less than once in 10⁷ draws."""
-        del dtype
         return 6.0
 
     def flops(self, n: int) -> float:
         """Return 0: generators differ in how they make a number."""
-        del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:

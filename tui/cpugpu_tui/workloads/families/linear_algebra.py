@@ -62,7 +62,6 @@ class Solve(Factorisation):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[torch.Tensor, ...]) -> float:
         """Return the largest residual of a system, relative to its right-hand side."""
-        del variant
         (matrix, right), (found,) = doubles, result
         residual = (matrix @ found.unsqueeze(-1)).squeeze(-1) - right
         return float((residual.norm(dim=-1) / right.norm(dim=-1)).max())
@@ -129,7 +128,6 @@ class Cholesky(Factorisation):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[torch.Tensor, ...]) -> float:
         """Return how far L·Lᵀ is from the matrix, relative to it."""
-        del variant
         (matrix,), (factor,) = doubles, result
         return float((factor @ factor.mT - matrix).norm() / matrix.norm())
 
@@ -154,7 +152,6 @@ class Svd(Factorisation):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[torch.Tensor, ...]) -> float:
         """Return the largest of the three residuals."""
-        del variant
         import torch
 
         (matrix,), (left, values, right) = doubles, result
@@ -168,7 +165,6 @@ class Svd(Factorisation):
 
     def flops(self, n: int) -> float:
         """Return 0: devices use algorithms with different counts, and iterate until they have converged."""
-        del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:

@@ -126,7 +126,6 @@ class CnnTraining(_Cnn):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[Any, ...]) -> float:
         """Return the largest error of loss, weights and gradients, each relative to its own size."""
-        del variant
         right = self.step(*doubles)
         return max(float((own - each).norm() / each.norm()) for own, each in zip(result, right, strict=True))
 
@@ -239,7 +238,6 @@ class Sampling(Workload):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[Any, ...]) -> float:
         """Return how far a token's score is below the best, and a log-probability from that of its token."""
-        del variant
         (logits, noise), (found, tokens) = doubles, result
         scores, chosen = logits + noise, tokens.unsqueeze(1)
         best = scores.max(dim=1).values
@@ -274,7 +272,6 @@ class Int8Layer(Workload):
         """Return the weights and the tokens, −127 to 127."""
         import torch
 
-        del dtype
         return tuple(
             torch.randint(-127, 128, shape, generator=generator).to(torch.int8)
             for shape in ((LAYER, LAYER), (n, LAYER))
@@ -293,7 +290,6 @@ class Int8Layer(Workload):
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
         """Return the bytes of weights and tokens read, one byte each, and of the result written, four bytes each."""
-        del itemsize_bytes
         return LAYER * (LAYER + 5.0 * n)
 
     def memory_bytes(self, n: int, itemsize_bytes: int) -> float:

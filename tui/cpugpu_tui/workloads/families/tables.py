@@ -79,7 +79,6 @@ class Join(Workload):
 
     def flops(self, n: int) -> float:
         """Return 0: keys are compared, not computed."""
-        del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:
@@ -143,7 +142,6 @@ class TopK(Workload):
 
     def error(self, variant: str, result: tuple[torch.Tensor, ...], doubles: tuple[Any, ...]) -> float:
         """Return how far the numbers, and those at the places, are from the largest. Each place occurs once a row."""
-        del variant
         (rows,), (found, places) = doubles, result
         ordered = places.sort(dim=1).values
         if bool((ordered[:, 1:] == ordered[:, :-1]).any()):
@@ -153,7 +151,6 @@ class TopK(Workload):
 
     def flops(self, n: int) -> float:
         """Return 0: numbers are compared, not computed."""
-        del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:

@@ -244,7 +244,6 @@ class Embedding(Workload):
 
     def flops(self, n: int) -> float:
         """Return 0: nothing is computed."""
-        del n
         return 0.0
 
     def bytes_moved(self, n: int, itemsize_bytes: int) -> float:

@@ -93,7 +93,6 @@ class Mlp(Workload):
 
     def reset(self, variant: str, placed: tuple[Any, ...]) -> None:
         """Restore weights and optimiser."""
-        del variant
         placed[0].restart()
 
     def checked(self, variant: str, placed: tuple[Any, ...]) -> Any:
@@ -102,7 +101,6 @@ class Mlp(Workload):
         The captured graph always uses dropout, so this checks only its network. tests/gpu/test_mnist_gpu.py compares
         loss and accuracy of whole trainings with it.
         """
-        del variant
         network, images, labels = placed
         network.restart()
         network.learn(images.to(network.device), labels.to(network.device), dropout=False)
@@ -110,12 +108,10 @@ class Mlp(Workload):
 
     def prepare_written(self, variant: str, n: int, device: str) -> None:
         """Load and scale the images, which P5 does before its clock starts."""
-        del variant, n, device
         data.load(self.setting)
 
     def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
         """Build the network and its optimiser, train, evaluate."""
-        del variant
         import torch
 
         digits = data.load(self.setting)
