@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import ITEMSIZE_BYTES, Case, WorkloadInfo
-from cpugpu_tui.workloads import (  # noqa: F401 - importing registers
-    elementwise,
-    jacobian,
-    matmul,
-    mnist,
-    transfer,
-    vector_dot,
-)
+
+# Importing registers.
+from cpugpu_tui.workloads import elementwise, jacobian, matmul, mnist, transfer, vector_dot  # noqa: F401
 from cpugpu_tui.workloads.contract import REGISTRY, AsWritten, Costs, Report, Setting, Step, Workload, workload
-from cpugpu_tui.workloads.families import (  # noqa: F401 - as above
-    data,
-    linear_algebra,
-    networks,
-    tables,
-    transformers,
-    vision,
-)
+from cpugpu_tui.workloads.families import data, linear_algebra, networks, tables, transformers, vision  # noqa: F401
 from cpugpu_tui.workloads.presets import PRESETS, Part, Preset
 
 __all__ = [
