@@ -19,16 +19,7 @@ import os  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
 
-from cpugpu_tui import TYPE_CHECKING  # noqa: E402
-from cpugpu_tui.errors import (  # noqa: E402
-    EXIT_INTERRUPTED,
-    LONGEST_NOTICE,
-    CpuGpuError,
-    UnfitError,
-    UsageError,
-    print_notice,
-    shown,
-)
+from cpugpu_tui import TYPE_CHECKING, errors  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,19 +61,19 @@ def _main() -> None:
         code = run_command()
         sys.stdout.flush()
         sys.exit(code)
-    except CpuGpuError as error:
-        print_notice(f"cpugpu-tui: {shown(error.message, LONGEST_NOTICE)} {error.remedy}".strip())
+    except errors.CpuGpuError as error:
+        errors.print_notice(f"cpugpu-tui: {errors.shown(error.message, errors.LONGEST_NOTICE)} {error.remedy}".strip())
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(errors.EXIT_INTERRUPTED)
     except BrokenPipeError:
         leave_quietly(128 + signal.SIGPIPE)
     except OSError as error:
         remedy = _REMEDIES.get(error.errno or 0)
         if remedy is None:
             raise
-        print_notice(f"cpugpu-tui: Cannot print the results: {error.strerror}. {remedy}")
-        leave_quietly(UnfitError.exit_code)
+        errors.print_notice(f"cpugpu-tui: Cannot print the results: {error.strerror}. {remedy}")
+        leave_quietly(errors.UnfitError.exit_code)
 
 
 def _check_surroundings() -> None:
@@ -94,7 +85,7 @@ def _check_surroundings() -> None:
     try:
         os.getcwd()
     except OSError as error:
-        raise UsageError(
+        raise errors.UsageError(
             f"Cannot use the current folder: {error.strerror}.", "Change to a folder that exists."
         ) from None
     named = {"argument": sys.argv[1:], "variable": [f"{k}={v}" for k, v in os.environ.items() if k[:7] == "CPUGPU_"]}
@@ -103,7 +94,7 @@ def _check_surroundings() -> None:
             try:
                 text.encode()
             except UnicodeEncodeError:
-                raise UsageError(
+                raise errors.UsageError(
                     f"The {kind} {ascii(os.fsencode(text))[1:]} is not UTF-8.",
                     "Use UTF-8, or rename the file.",
                 ) from None

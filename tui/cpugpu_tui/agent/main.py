@@ -25,30 +25,12 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from cpugpu_tui import __version__
+from cpugpu_tui import __version__, model
 from cpugpu_tui.errors import CODE_NOT_TYPED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, UsageError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.processes import adopt_orphans, children, kill_children
 from cpugpu_tui.machine.procfs import driver_version
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import (
-    PROTOCOL,
-    Case,
-    Ceilings,
-    DevicesFound,
-    EventClock,
-    Found,
-    Hello,
-    Line,
-    OwnCode,
-    OwnFile,
-    Plan,
-    Refused,
-    RunFinished,
-    Search,
-    Simulation,
-    WorkloadsLoading,
-)
 from cpugpu_tui.timing.calibrate import calibrate, first_ceilings
 from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, REACHED, Control, Emit, LineEmitter
 from cpugpu_tui.timing.scheduler import Scheduler
@@ -63,7 +45,7 @@ EXIT_CONTROLLER_GONE = 1
 EXIT_BROKEN = 70
 
 
-def plan_from_json(line: bytes) -> Plan:
+def plan_from_json(line: bytes) -> model.Plan:
     """Return the plan on one line of JSON (`to_plain` of a `Plan`).
 
     Raises:
@@ -72,28 +54,32 @@ def plan_from_json(line: bytes) -> Plan:
     data: dict[str, Any] = json.loads(line)
     simulation = data.pop("simulation", None)
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
-    lists["cases"] = tuple(Case(**case) for case in data["cases"])
+    lists["cases"] = tuple(model.Case(**case) for case in data["cases"])
     lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
     lists["codes"] = tuple(map(code_from_plain, data.get("codes", ())))
-    lists["own_files"] = tuple(OwnFile(**item) for item in data.get("own_files", ()))
+    lists["own_files"] = tuple(model.OwnFile(**item) for item in data.get("own_files", ()))
     search = data.pop("search", None)
     if search is not None:
-        found = tuple(Found(**{**each, "case": Case(**each["case"])}) for each in search.pop("found"))
-        search = Search(**search, found=found)
-    return Plan(**{**data, **lists}, search=search, simulation=None if simulation is None else Simulation(**simulation))
+        found = tuple(model.Found(**{**each, "case": model.Case(**each["case"])}) for each in search.pop("found"))
+        search = model.Search(**search, found=found)
+    return model.Plan(
+        **{**data, **lists}, search=search, simulation=None if simulation is None else model.Simulation(**simulation)
+    )
 
 
-def code_from_plain(data: dict[str, Any]) -> OwnCode:
+def code_from_plain(data: dict[str, Any]) -> model.OwnCode:
     """Return the typed code that `to_plain` made plain."""
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
-    return OwnCode(**{**data, **lists, "lets": tuple((name, value) for name, value in data["lets"])})
+    return model.OwnCode(**{**data, **lists, "lets": tuple((name, value) for name, value in data["lets"])})
 
 
-def ceilings_from_plain(data: dict[str, Any]) -> Ceilings:
+def ceilings_from_plain(data: dict[str, Any]) -> model.Ceilings:
     """Return the `Ceilings` that `to_plain` turned into `data`."""
     clock = data.get("clock")
-    transfers = {name: Line(**line) for name, line in data["transfers"].items()}
-    return Ceilings(**{**data, "transfers": transfers, "clock": None if clock is None else EventClock(**clock)})
+    transfers = {name: model.Line(**line) for name, line in data["transfers"].items()}
+    return model.Ceilings(
+        **{**data, "transfers": transfers, "clock": None if clock is None else model.EventClock(**clock)}
+    )
 
 
 def private_stdout() -> int:
@@ -244,23 +230,23 @@ def wanted(arguments: Sequence[str]) -> tuple[tuple[str, ...], bool]:
 
 def _announce(emit: Emit, source: str) -> None:
     """Announce what is about to be loaded, at once: it names the cause if the process then hangs or dies."""
-    emit(WorkloadsLoading(source=source))
+    emit(model.WorkloadsLoading(source=source))
     emit.flush()
 
 
-def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, installed: bool = False) -> Hello:
+def hello(environment: dict[str, Any], files: Sequence[str], emit: Emit, *, installed: bool = False) -> model.Hello:
     """Load files and packages and return the greeting, with their workloads in its catalogue."""
     built_in = catalogue()
     found = Loaded()
     if files or installed:
         found = load(files, partial(_announce, emit), installed=installed)
     refused = tuple(
-        Refused(each.source, printable(each.message, MOST_TEXT), printable(each.remedy, MOST_TEXT))
+        model.Refused(each.source, printable(each.message, MOST_TEXT), printable(each.remedy, MOST_TEXT))
         for each in found.refused
     )
     # The catalogue of built-in workloads was made before files were loaded, so they cannot change it.
-    return Hello(
-        protocol=PROTOCOL, environment=environment, catalogue=(*built_in, *found.infos), refused=refused,
+    return model.Hello(
+        protocol=model.PROTOCOL, environment=environment, catalogue=(*built_in, *found.infos), refused=refused,
         own_files=found.files,
     )  # fmt: skip
 
@@ -272,7 +258,9 @@ THREAD_NAME = "torch-worker"
 """Name of the thread that calls every kernel."""
 
 
-def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, *, allows_code: bool = False) -> bool:
+def work(
+    plan: model.Plan, environment: dict[str, Any], emit: Emit, control: Control, *, allows_code: bool = False
+) -> bool:
     """Run a plan to its end; return False if this process must not be used again.
 
     `allows_code`: the person typed the plan's code just now; code in a plan from elsewhere is refused.
@@ -287,7 +275,7 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
             with importing_told(plan.codes, emit):
                 register(plan.codes)
             machine = _machine(plan, environment, emit, control)
-            emit(DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
+            emit(model.DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
@@ -308,11 +296,11 @@ def work(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control, 
         emit.flush()
         return False
     except CpuGpuError as error:
-        emit(RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code))
+        emit(model.RunFinished(status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code))
     else:
         code = EXIT_OK if status == "done" else EXIT_INTERRUPTED
         message, remedy = (remark.message, remark.remedy) if remark is not None else ("", "")
-        emit(RunFinished(status=status, message=message, remedy=remedy, exit_code=code))
+        emit(model.RunFinished(status=status, message=message, remedy=remedy, exit_code=code))
     emit.flush()
     return True
 
@@ -322,7 +310,7 @@ IMPORT_TOLD_S = 1.0
 
 
 @contextmanager
-def importing_told(codes: Sequence[OwnCode], emit: Emit) -> Iterator[None]:
+def importing_told(codes: Sequence[model.OwnCode], emit: Emit) -> Iterator[None]:
     """Tell which line of a timed function's file the import has reached, because it may never end."""
     sources = [code.target[0] for code in codes if code.target and code.target[0] != CALLER]
     if not sources:
@@ -352,7 +340,7 @@ def stand_by() -> None:
     gc.freeze()
 
 
-def _machine(plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> Machine:
+def _machine(plan: model.Plan, environment: dict[str, Any], emit: Emit, control: Control) -> Machine:
     if not plan.times_commands or plan.simulation is not None:
         return make_machine(plan, environment)
     from cpugpu_tui.timing.torch_machine import CommandMachine
@@ -360,7 +348,7 @@ def _machine(plan: Plan, environment: dict[str, Any], emit: Emit, control: Contr
     return CommandMachine(plan, environment, emit, control)
 
 
-def make_machine(plan: Plan, environment: dict[str, Any]) -> Machine:
+def make_machine(plan: model.Plan, environment: dict[str, Any]) -> Machine:
     """Return the devices of this process for a plan, simulated or real.
 
     Raises:

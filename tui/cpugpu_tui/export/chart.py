@@ -16,29 +16,7 @@ from typing import Any
 
 from cpugpu_tui.config.installing import install_remedy
 from cpugpu_tui.errors import UnfitError, UsageError
-from cpugpu_tui.export.chart_looks import (
-    BAND,
-    COPIES,
-    GPU,
-    LINE,
-    LOOKS,
-    MANY_POINTS,
-    MOST_NAME,
-    MOST_WORDS,
-    MUTED,
-    SURVEY_LOOKS,
-    TEXT,
-    VARIABLES,
-    fitting,
-    label_sizes,
-    label_times,
-    legend,
-    legend_columns,
-    points,
-    size_label,
-    time_label,
-    width_of,
-)
+from cpugpu_tui.export import chart_looks as looks
 from cpugpu_tui.export.stream import ExportedRun
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text, time_text
@@ -100,45 +78,45 @@ def draw(axes: Any, chart: SweepChart | SurveyChart, *, is_narrow: bool = False)
     axes.set_axisbelow(True)
     for side, spine in axes.spines.items():
         spine.set_visible(side in ("left", "bottom") and not isinstance(chart, SurveyChart))
-        spine.set_color(BAND)
+        spine.set_color(looks.BAND)
     for text in axes.findobj(lambda artist: hasattr(artist, "set_parse_math")):  # after all texts exist
         text.set_parse_math(False)
 
 
 def _draw_curves(axes: Any, chart: SweepChart, *, is_narrow: bool) -> None:
-    points = [point for curve in (*chart.curves, *chart.others) for point in curve.points]
+    drawn = [point for curve in (*chart.curves, *chart.others) for point in curve.points]
     for curve in chart.curves:
-        marker, dash, colour = LOOKS.get(curve.role, LOOKS["key"])
-        size = 5 if len(curve.points) <= MANY_POINTS else 0
+        marker, dash, colour = looks.LOOKS.get(curve.role, looks.LOOKS["key"])
+        size = 5 if len(curve.points) <= looks.MANY_POINTS else 0
         label = printable(curve.label)
         axes.plot(*_xy(curve.points), marker=marker, linestyle=dash, color=colour, markersize=size, label=label)
     for index, curve in enumerate(chart.others):
         label = "_" if index else f"{chart.others_label} (thin)"
-        axes.plot(*_xy(curve.points), "-", color=GPU, linewidth=0.7, alpha=0.7, label=label, zorder=1.9)
+        axes.plot(*_xy(curve.points), "-", color=looks.GPU, linewidth=0.7, alpha=0.7, label=label, zorder=1.9)
     axes.set_xscale("log")
     axes.set_yscale("log")
-    label_sizes(axes.xaxis, sorted({size for size, _ in points}), 0.16 if is_narrow else 0.07)
-    label_times(axes.yaxis, [ns / 1e9 for _, ns in points])
-    axes.set_xlabel(printable(chart.axis) or "size", color=MUTED)
-    axes.set_ylabel("time of one call", color=MUTED)
-    axes.grid(visible=True, axis="y", which="major", color=LINE, linewidth=0.8)
-    axes.tick_params(which="both", color=BAND, labelcolor=TEXT)
+    looks.label_sizes(axes.xaxis, sorted({size for size, _ in drawn}), 0.16 if is_narrow else 0.07)
+    looks.label_times(axes.yaxis, [ns / 1e9 for _, ns in drawn])
+    axes.set_xlabel(printable(chart.axis) or "size", color=looks.MUTED)
+    axes.set_ylabel("time of one call", color=looks.MUTED)
+    axes.grid(visible=True, axis="y", which="major", color=looks.LINE, linewidth=0.8)
+    axes.tick_params(which="both", color=looks.BAND, labelcolor=looks.TEXT)
     low, high = axes.get_ylim()
     first = next((curve.label for curve in chart.curves if curve.role == "gpu"), "GPU")  # its crossover is marked
     marked = [
         _mark(axes, chart, found, look, is_narrow=is_narrow)
         for found, look in (
-            (chart.resident, (f"{first} wins", "X", GPU, 0.02)),
-            (chart.with_copies, ("with copies", "*", COPIES, 0.09)),
+            (chart.resident, (f"{first} wins", "X", looks.GPU, 0.02)),
+            (chart.with_copies, ("with copies", "*", looks.COPIES, 0.09)),
         )
     ]
     if any(marked):
         axes.set_ylim(low / (high / low) ** ROOM_FOR_WORDS, high)
-    legend(axes, is_narrow=is_narrow)
+    looks.legend(axes, is_narrow=is_narrow)
 
 
-def _xy(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
-    return [size for size, _ in points], [ns / 1e9 for _, ns in points]
+def _xy(curve_points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+    return [size for size, _ in curve_points], [ns / 1e9 for _, ns in curve_points]
 
 
 def _mark(
@@ -155,7 +133,7 @@ def _mark(
         axes.axvspan(change.low, change.high, color=colour, alpha=0.16, linewidth=0)
         on_curve = crossing_point([curve for curve in chart.curves if curve.role == "cpu"], change)
         if on_curve is not None and not is_wide(change):
-            axes.plot([on_curve[0]], [on_curve[1] / 1e9], marker, color=TEXT, markersize=9, zorder=5, label="_")
+            axes.plot([on_curve[0]], [on_curve[1] / 1e9], marker, color=looks.TEXT, markersize=9, zorder=5, label="_")
     last = found.changes[-1]
     text = f"{words} {'from' if last.rises else 'up to'} {point_text(last, chart.axis)}"
     text += "" if is_narrow or is_wide(last) else f" ({bracket_text(last)})"
@@ -163,7 +141,7 @@ def _mark(
     is_left = last.point < (low * high) ** 0.5
     axes.annotate(
         text, (last.point, height), xycoords=("data", "axes fraction"), xytext=(7 if is_left else -7, 0),
-        textcoords="offset points", ha="left" if is_left else "right", va="bottom", color=TEXT,
+        textcoords="offset points", ha="left" if is_left else "right", va="bottom", color=looks.TEXT,
         fontsize=8 if is_narrow else 9,
     )  # fmt: skip
     return True
@@ -175,20 +153,20 @@ def _draw_bars(axes: Any, chart: SweepChart) -> None:
     longest = max(curve.points[0][1] for curve in shown)
     for place, curve in enumerate(shown):
         ns = curve.points[0][1]
-        colour = LOOKS.get(curve.role, LOOKS["key"])[2]
+        colour = looks.LOOKS.get(curve.role, looks.LOOKS["key"])[2]
         axes.barh(place, ns / 1e9, color=colour, height=0.6)
         axes.annotate(
-            time_text(ns), (ns / 1e9, place), xytext=(5, 0), textcoords="offset points", va="center", color=TEXT
+            time_text(ns), (ns / 1e9, place), xytext=(5, 0), textcoords="offset points", va="center", color=looks.TEXT
         )
     axes.set_yticks(range(len(shown)), [printable(curve.label) for curve in shown])
     axes.invert_yaxis()
     axes.set_xlim(0, longest / 1e9 * 1.18)
-    axes.xaxis.set_major_formatter(lambda value, _: time_label(value))
+    axes.xaxis.set_major_formatter(lambda value, _: looks.time_label(value))
     axes.set_xlabel(
-        f"time of one call, {printable(chart.axis) or 'size'} = {size_text(shown[0].points[0][0])}", color=MUTED
+        f"time of one call, {printable(chart.axis) or 'size'} = {size_text(shown[0].points[0][0])}", color=looks.MUTED
     )
-    axes.grid(visible=True, axis="x", color=LINE, linewidth=0.8)
-    axes.tick_params(color=BAND, labelcolor=TEXT)
+    axes.grid(visible=True, axis="x", color=looks.LINE, linewidth=0.8)
+    axes.tick_params(color=looks.BAND, labelcolor=looks.TEXT)
 
 
 def _draw_survey(axes: Any, chart: SurveyChart, *, is_narrow: bool) -> None:
@@ -197,35 +175,37 @@ def _draw_survey(axes: Any, chart: SurveyChart, *, is_narrow: bool) -> None:
     Names and words that are too long for their share of the width are smaller, never cut.
     """
     size, pad = (7, 26) if is_narrow else (9, 34)
-    whole = width_of(axes)
+    whole = looks.width_of(axes)
     names = [printable(bar.name) for bar in chart.bars]
-    name_sizes = [fitting(name, size, MOST_NAME * whole) for name in names]
-    width = whole - pad - max(points(name, each) for name, each in zip(names, name_sizes, strict=True))
-    words = [size_label(bar.ends[1]) + ("" if is_narrow else f" · {bar.words}") for bar in chart.bars]
-    word_sizes = [fitting(text, size, MOST_WORDS * width) for text in words]
-    share = max(points(text, each) for text, each in zip(words, word_sizes, strict=True)) / width
+    name_sizes = [looks.fitting(name, size, looks.MOST_NAME * whole) for name in names]
+    width = whole - pad - max(looks.points(name, each) for name, each in zip(names, name_sizes, strict=True))
+    words = [looks.size_label(bar.ends[1]) + ("" if is_narrow else f" · {bar.words}") for bar in chart.bars]
+    word_sizes = [looks.fitting(text, size, looks.MOST_WORDS * width) for text in words]
+    share = max(looks.points(text, each) for text, each in zip(words, word_sizes, strict=True)) / width
     for place, bar in enumerate(chart.bars):
         for part in bar.parts:
-            _, colour, hatch = SURVEY_LOOKS[part.kind]
+            _, colour, hatch = looks.SURVEY_LOOKS[part.kind]
             axes.barh(place, part.end - part.start, left=part.start, height=0.62, color=colour, hatch=hatch,
                       edgecolor="#ffffff", linewidth=0)  # fmt: skip
         for x, side, text, own in (
-            (-0.012, "right", size_label(bar.ends[0]), size),
+            (-0.012, "right", looks.size_label(bar.ends[0]), size),
             (1.012, "left", words[place], word_sizes[place]),
         ):
-            axes.annotate(text, (x, place), ha=side, va="center", color=TEXT, fontsize=own, annotation_clip=False)
+            axes.annotate(text, (x, place), ha=side, va="center", color=looks.TEXT, fontsize=own, annotation_clip=False)
     axes.set_yticks(range(len(names)), names)
     for label, own in zip(axes.get_yticklabels(), name_sizes, strict=True):
         label.set_fontsize(own)
-    axes.tick_params(axis="y", length=0, pad=pad, labelcolor=TEXT)
+    axes.tick_params(axis="y", length=0, pad=pad, labelcolor=looks.TEXT)
     axes.set_xlim(0, 1.03 / (1 - share))
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xticks([])
-    axes.set_xlabel("sizes from the smallest to the largest timed, logarithmic", color=MUTED, fontsize=size, loc="left")
-    for label, colour, hatch in SURVEY_LOOKS.values():
-        edge, line = ("#ffffff", 0.0) if colour != "none" else (BAND, 0.6)
+    axes.set_xlabel(
+        "sizes from the smallest to the largest timed, logarithmic", color=looks.MUTED, fontsize=size, loc="left"
+    )
+    for label, colour, hatch in looks.SURVEY_LOOKS.values():
+        edge, line = ("#ffffff", 0.0) if colour != "none" else (looks.BAND, 0.6)
         axes.bar(0, 0, width=0, color=colour, hatch=hatch, edgecolor=edge, linewidth=line, label=label)
-    legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1, handlelength=1.2)
+    looks.legend(axes, is_narrow=is_narrow, left=-0.4 if is_narrow else -0.02, fontsize=size + 1, handlelength=1.2)
 
 
 # ------------------------------------------------------------------ pictures
@@ -239,7 +219,7 @@ def _own_style(**settings: Any) -> Iterator[None]:
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # names may have letters that the font lacks
         matplotlib.rcdefaults()
-        chosen: Any = {"font.size": 10, "text.color": TEXT, "axes.edgecolor": BAND, **settings}
+        chosen: Any = {"font.size": 10, "text.color": looks.TEXT, "axes.edgecolor": looks.BAND, **settings}
         matplotlib.rcParams.update(chosen)
         yield
 
@@ -256,7 +236,7 @@ def inline_svg(chart: SweepChart | SurveyChart, salt: str, *, is_narrow: bool = 
         figure.set_facecolor("none")
         text = _svg(figure)
     text = re.sub(r'<g id="[^"]*"', "<g", text)  # nothing refers to them, and several charts have the same
-    return re.sub("|".join(VARIABLES), lambda found: f"var(--{VARIABLES[found[0]]})", text)
+    return re.sub("|".join(looks.VARIABLES), lambda found: f"var(--{looks.VARIABLES[found[0]]})", text)
 
 
 def _lower(size: tuple[float, float], chart: SweepChart | SurveyChart) -> tuple[float, float]:
@@ -332,14 +312,14 @@ def _slide(panels: Sequence[_Panel], runs: Sequence[ExportedRun]) -> Any:
         draw(axes, chart)
         _entitle(axes, printable(title), chart)
     foot = "\n".join(textwrap.fill(_foot(run), 150 * columns) for run in runs)
-    figure.supxlabel(foot, fontsize=8, color=MUTED, parse_math=False)
+    figure.supxlabel(foot, fontsize=8, color=looks.MUTED, parse_math=False)
     return figure
 
 
 def _entitle(axes: Any, title: str, chart: SweepChart | SurveyChart) -> None:
     """Write name and answer above a panel's legend."""
     entries = len(axes.get_legend_handles_labels()[1]) if axes.get_legend() is not None else 0
-    above = 6.0 + LINE_POINTS * 1.3 * -(-entries // legend_columns(is_narrow=False))
+    above = 6.0 + LINE_POINTS * 1.3 * -(-entries // looks.legend_columns(is_narrow=False))
     width = 96 if isinstance(chart, SurveyChart) else 122  # beside the names of the workloads there is less room
     answer = textwrap.wrap(printable("".join(chart.sentences[:1]), 600), width)
     heading = textwrap.wrap(title, LONGEST_NAME)
@@ -348,7 +328,7 @@ def _entitle(axes: Any, title: str, chart: SweepChart | SurveyChart) -> None:
     ):  # fmt: skip
         axes.annotate(
             text, (0, 1), xycoords="axes fraction", xytext=(0, above), textcoords="offset points", va="bottom",
-            fontsize=size, fontweight=weight, color=TEXT, parse_math=False,
+            fontsize=size, fontweight=weight, color=looks.TEXT, parse_math=False,
         )  # fmt: skip
         above += LINE_POINTS * lines + (4 if lines else 0)
 

@@ -10,18 +10,7 @@ from typing import Any, NamedTuple
 
 from cpugpu_tui.analysis.energy import Energy, above_idle, energy
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.machine.device_state import (
-    BY_CASE,
-    BY_COUNTER,
-    LEAST_COUNTED_NS,
-    Company,
-    Throttle,
-    company,
-    counted,
-    process_text,
-    throttles,
-    throttles_seen,
-)
+from cpugpu_tui.machine import device_state
 from cpugpu_tui.model import EDGES, CoreUse, CoreWait, OwnCode, Reading, typed_name, work_name
 from cpugpu_tui.model.quantities import count_of, percent, size_text, time_text
 from cpugpu_tui.model.throttling import COUNTER_KEYS
@@ -38,7 +27,7 @@ class Condition(NamedTuple):
 
     sm_clock_mhz: Reading
     """Median of the clocks at start and end of all half-rounds, MHz."""
-    throttles: tuple[Throttle, ...]
+    throttles: tuple[device_state.Throttle, ...]
     """Largest share first; empty if nothing throttled, or if it is unknown."""
     unthrottled_reason: str | None
     """Why throttling is unknown; None if it is known."""
@@ -50,7 +39,7 @@ class Condition(NamedTuple):
     above_idle: Reading
     """Energy per call minus the energy of the idle device, J."""
     gflop_per_j: Reading
-    company: Company | None
+    company: device_state.Company | None
     """Other processes on the GPU; None on a CPU, and if they cannot be listed."""
 
     @property
@@ -82,18 +71,20 @@ def _readings(times: DeviceTimes, edge: str) -> Mapping[str, Reading]:
     return read.readings if read is not None else {}
 
 
-def _throttles(times: DeviceTimes) -> tuple[Throttle, ...]:
+def _throttles(times: DeviceTimes) -> tuple[device_state.Throttle, ...]:
     """Return throttle reasons: counted in half-rounds, counted over the case (slow counters), or seen in masks."""
     if not times.watched_ns:
-        return throttles_seen(times.mark_counts, len(times.round_ns))
-    if times.watched_ns >= LEAST_COUNTED_NS:
-        cheap = throttles(times.throttled_ns, times.watched_ns, BY_COUNTER)
+        return device_state.throttles_seen(times.mark_counts, len(times.round_ns))
+    if times.watched_ns >= device_state.LEAST_COUNTED_NS:
+        cheap = device_state.throttles(times.throttled_ns, times.watched_ns, device_state.BY_COUNTER)
     else:
-        cheap = throttles_seen(times.mark_counts, len(times.round_ns))
+        cheap = device_state.throttles_seen(times.mark_counts, len(times.round_ns))
     end = times.edges.get(EDGES[1])
     before, after = (_counters(_readings(times, edge)) for edge in EDGES)
-    whole = {word: ns for word, ns in (counted(before, after) or {}).items() if word not in times.throttled_ns}
-    return cheap + throttles(whole, end.elapsed_ns if end is not None else 0.0, BY_CASE)
+    whole = {
+        word: ns for word, ns in (device_state.counted(before, after) or {}).items() if word not in times.throttled_ns
+    }
+    return cheap + device_state.throttles(whole, end.elapsed_ns if end is not None else 0.0, device_state.BY_CASE)
 
 
 def _counters(readings: Mapping[str, Reading]) -> dict[str, float]:
@@ -128,9 +119,9 @@ def _gflop_per_j(row: Row, found: Energy) -> Reading:
     return Reading(row.started.flops / joules.value / 1e9)
 
 
-def _company(times: DeviceTimes) -> Company | None:
+def _company(times: DeviceTimes) -> device_state.Company | None:
     reads = [times.edges[edge] for edge in EDGES if edge in times.edges]
-    return company([(read.processes, read.readings.get("memory_used_bytes", NOT_READ)) for read in reads])
+    return device_state.company([(read.processes, read.readings.get("memory_used_bytes", NOT_READ)) for read in reads])
 
 
 # ------------------------------------------------------------------ as data
@@ -165,7 +156,7 @@ def condition_data(found: Condition) -> dict[str, Any]:
         "energy_disputed": found.energy.is_disputed,
         "polled_power_w": found.energy.polled_watts,
         "shared": None if others is None else others.is_shared,
-        "others": None if others is None else [process_text(process) for process in others.others],
+        "others": None if others is None else [device_state.process_text(process) for process in others.others],
         "unexplained_bytes": None if others is None else others.unexplained_bytes.value,
     }
 

@@ -12,18 +12,7 @@ from cpugpu_tui.analysis.compare import FASTER, NOT_COMPARABLE, SAME, SLOWER, Ju
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.comparison import (
-    BASE,
-    COMPARED,
-    INTERVAL,
-    NEW,
-    NOTHING_DIFFERS,
-    RUNS,
-    TIME,
-    cells,
-    series_text,
-    summary,
-)
+from cpugpu_tui.render import comparison
 from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import Glyphs
@@ -99,7 +88,7 @@ class CompareScreen(Page):
         compared = self._compared
         text = "reading the saved runs" if compared is None else ""
         if compared is not None and compared.found is not None:
-            text = f"{series_text(compared.found.new)} vs {series_text(compared.found.base)}"
+            text = f"{comparison.series_text(compared.found.new)} vs {comparison.series_text(compared.found.base)}"
         which = f" {compared.place + 1} of {compared.count} " if compared is not None and compared.count > 1 else ""
         return (("Compare ", "title"), (which, "muted"), (spelled(f" {text}", self.glyphs), "text"))
 
@@ -143,11 +132,11 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
         text = f"{each.what}: {each.base} {glyphs.arrow} {each.new}"
         lines += wrapped(spelled(printable(text), glyphs), width, "warn" if each.is_hardware else "text")
     if not lines:
-        lines += wrapped(NOTHING_DIFFERS, width, "muted")
+        lines += wrapped(comparison.NOTHING_DIFFERS, width, "muted")
     lines.append(())
     lines += table_lines(found.judged, width, glyphs)
     lines.append(())
-    for sentence in summary(found):
+    for sentence in comparison.summary(found):
         lines += wrapped(spelled(sentence, glyphs), width)
     return lines
 
@@ -158,12 +147,14 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
     Narrow terminals omit both times and the runs. Narrower ones name CPU or GPU once, above its cases, and the
     narrowest omit intervals.
     """
-    omitted = {BASE, NEW, RUNS} if width < WIDE else set()
-    omitted |= ({TIME} if width < GROUPED else set()) | ({INTERVAL} if width < LEAST_WITH_INTERVAL else set())
-    head = tuple(name for name in COMPARED if name not in omitted)
-    names = 1 if TIME in omitted else 2
-    rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(cells, judged)]
-    if INTERVAL in omitted and len({row[0].partition(" ")[0] for row in rows}) == 1:
+    omitted = {comparison.BASE, comparison.NEW, comparison.RUNS} if width < WIDE else set()
+    omitted |= ({comparison.TIME} if width < GROUPED else set()) | (
+        {comparison.INTERVAL} if width < LEAST_WITH_INTERVAL else set()
+    )
+    head = tuple(name for name in comparison.COMPARED if name not in omitted)
+    names = 1 if comparison.TIME in omitted else 2
+    rows = [tuple(spelled(printable(found[name]), glyphs) for name in head) for found in map(comparison.cells, judged)]
+    if comparison.INTERVAL in omitted and len({row[0].partition(" ")[0] for row in rows}) == 1:
         rows = [(row[0].partition(" ")[2] or row[0], *row[1:]) for row in rows]  # the size matters more
     widths = _widths((head, *rows))
     is_tight = sum(widths) + 2 * (len(widths) - 1) > width
@@ -175,7 +166,7 @@ def table_lines(judged: Sequence[Judged], width: int, glyphs: Glyphs) -> list[Sp
     lines: list[Spans] = [((_line(head, names, widths, glyphs), "muted"),)]
     label = ""
     for each, row in zip(judged, rows, strict=True):
-        if TIME in omitted and each.label != label:
+        if comparison.TIME in omitted and each.label != label:
             label = each.label
             lines.append(((label, "strong"),))
         texts = (*row[:names], "") if is_tight and each.change is None else (*row[:-1], "")
@@ -201,8 +192,8 @@ def _widths(rows: Sequence[tuple[str, ...]]) -> list[int]:
     return [max(map(len, column)) for column in zip(*rows, strict=True)]
 
 
-def _line(cells: Sequence[str], names: int, widths: Sequence[int], glyphs: Glyphs) -> str:
+def _line(texts: Sequence[str], names: int, widths: Sequence[int], glyphs: Glyphs) -> str:
     """Return a table row: `names` words and the verdict left-aligned, numbers right-aligned."""
-    words = [cut(cell, room, glyphs) for cell, room in zip(cells[:names], widths, strict=False)]
-    numbers = [f"{cell:>{room}}" for cell, room in zip(cells[names:-1], widths[names:-1], strict=True)]
-    return "  ".join([*words, *numbers, cells[-1]])
+    words = [cut(cell, room, glyphs) for cell, room in zip(texts[:names], widths, strict=False)]
+    numbers = [f"{cell:>{room}}" for cell, room in zip(texts[names:-1], widths[names:-1], strict=True)]
+    return "  ".join([*words, *numbers, texts[-1]])

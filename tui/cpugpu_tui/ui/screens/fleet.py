@@ -11,19 +11,8 @@ from textual.binding import BindingType
 from cpugpu_tui.compare.series import numbers_text
 from cpugpu_tui.model import Case
 from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render import fleet as render_fleet
 from cpugpu_tui.render.columns import NONE, Key
-from cpugpu_tui.render.fleet import (
-    FleetRow,
-    FleetStanding,
-    cases_text,
-    doing_text,
-    fleet_rows,
-    host_rows,
-    machine_text,
-    numbers_of,
-    says,
-    standing_of,
-)
 from cpugpu_tui.render.sentences import conditions
 from cpugpu_tui.session.fleet_state import DONE, RUNNING, STOPPED, WAITING, FleetState, HostState
 from cpugpu_tui.ui import keys
@@ -131,8 +120,12 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
     cases = f"{each.run.done}/{len(each.run.rows)}" if each.run.rows else ""
     if each.failed:
         cases = f"{cases} {each.failed}{glyphs.no}"
-    machine = cut(spelled(machine_text(each), glyphs), 20, glyphs)
-    told = each.message if each.in_trouble else (says(each) if each.is_over else doing_text(each))
+    machine = cut(spelled(render_fleet.machine_text(each), glyphs), 20, glyphs)
+    told = (
+        each.message
+        if each.in_trouble
+        else (render_fleet.says(each) if each.is_over else render_fleet.doing_text(each))
+    )
     room = max(width - cell_len(before) - STATE_WIDTH - 1 - 10 - 21, 0)
     rest = f" {cases:>9}" + ("" if width < NARROW else f" {machine} {cut(spelled(told, glyphs), room, glyphs)}")
     if chosen:
@@ -142,15 +135,23 @@ def host_line(each: HostState, names: int, width: int, glyphs: Glyphs, *, chosen
 
 def host_facts(each: HostState, slow: Sequence[str], width: int, glyphs: Glyphs, most: int = 6) -> list[Spans]:
     """Return the facts of a host in up to `most` lines: launcher, run, result or reason, and slow GPUs."""
-    facts = [f"{each.host.host}, by {each.host.launcher}", machine_text(each), cases_text(each)]
-    facts.append(numbers_text(numbers_of(each)))
+    facts = [
+        f"{each.host.host}, by {each.host.launcher}",
+        render_fleet.machine_text(each),
+        render_fleet.cases_text(each),
+    ]
+    facts.append(numbers_text(render_fleet.numbers_of(each)))
     text = f" {glyphs.dot} ".join(spelled(fact, glyphs) for fact in facts if fact)
     lines: list[Spans] = [((cut(text, width, glyphs).rstrip(), "strong"),)]
     if each.why:
         role = "bad" if each.in_trouble else "warn"
         return lines + wrapped(spelled(each.why, glyphs), width, role, lines=min(4, most - 1))
     lines += wrapped(spelled(" ".join(slow), glyphs), width, "warn", lines=min(2, most - 2)) if slow else []
-    lines += wrapped(spelled(says(each) or doing_text(each), glyphs), width, lines=max(min(5, most) - len(lines), 1))
+    lines += wrapped(
+        spelled(render_fleet.says(each) or render_fleet.doing_text(each), glyphs),
+        width,
+        lines=max(min(5, most) - len(lines), 1),
+    )
     odd = " ".join(conditions(each.run)) if len(lines) < most else ""
     return lines + (wrapped(spelled(odd, glyphs), width, "warn", lines=most - len(lines)) if odd else [])
 
@@ -177,7 +178,7 @@ def case_heads(names: int, width: int) -> Spans:
     return ((text[:width], "muted"),)
 
 
-def case_line(row: FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
+def case_line(row: render_fleet.FleetRow, names: int, width: int, glyphs: Glyphs, *, chosen: bool = False) -> Spans:
     """Return a case on one GPU of one host."""
     before = f"{glyphs.cursor if chosen else ' '} {case_name(row.whole.case, case_width(names, width), glyphs)} "
     before += f"{host_name(row.host, names, glyphs)} " if names else ""
@@ -195,7 +196,7 @@ def _cells(key: str, width: int) -> int:
     return NARROW_SPEEDUP if width < NARROW else TIMED[key][1]
 
 
-def _cell(key: str, row: FleetRow, width: int, glyphs: Glyphs) -> tuple[str, str]:
+def _cell(key: str, row: render_fleet.FleetRow, width: int, glyphs: Glyphs) -> tuple[str, str]:
     """Return a case's text in a column, with a leading space, and its role."""
     cells, role = _cells(key, width), TIMED[key][2]
     if key != Key.VERDICT:
@@ -223,8 +224,8 @@ class FleetList(ListPage):
     def __init__(self, state: AppState, fleet: FleetState, glyphs: Glyphs) -> None:
         super().__init__(state, glyphs)
         self.fleet = fleet
-        self._rows: list[FleetRow] = []
-        self._judged: tuple[FleetState, FleetStanding] | None = None
+        self._rows: list[render_fleet.FleetRow] = []
+        self._judged: tuple[FleetState, render_fleet.FleetStanding] | None = None
 
     def show_fleet(self, fleet: FleetState) -> None:
         """Show a newer state."""
@@ -252,7 +253,7 @@ class FleetList(ListPage):
         slow: Sequence[str] = ()
         if self.fleet.is_over:  # all hosts have the same cases then, and each state is judged once
             if self._judged is None or self._judged[0] is not self.fleet:
-                self._judged = self.fleet, standing_of(fleet_rows(self.fleet))
+                self._judged = self.fleet, render_fleet.standing_of(render_fleet.fleet_rows(self.fleet))
             slow = self._judged[1].slow_of(each.host.host)
         return host_facts(each, slow, width, self.glyphs, MOST_FACTS[self.size.height >= LOW])
 
@@ -289,7 +290,7 @@ class FleetScreen(FleetList):
         """Return the number of hosts or cases."""
         if not self._shows_cases:
             return len(self.fleet.hosts)
-        self._rows = fleet_rows(self.fleet)
+        self._rows = render_fleet.fleet_rows(self.fleet)
         return len(self._rows)
 
     def list_heads(self, width: int) -> Spans:
@@ -348,7 +349,7 @@ class HostScreen(FleetList):
 
     def count(self) -> int:
         """Return the number of its cases."""
-        self._rows = list(host_rows(self.host()))
+        self._rows = list(render_fleet.host_rows(self.host()))
         return len(self._rows)
 
     def list_heads(self, width: int) -> Spans:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from textual.widget import Widget
 from cpugpu_tui.config.parsing import DTYPE_ALIASES, FieldError, full_dtype
 from cpugpu_tui.config.sizes import sizes_text
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import COMPILED, DTYPES, Plan
+from cpugpu_tui.model import COMPILED, DTYPES, Plan, WorkloadInfo
 from cpugpu_tui.session.planning import PlanRequest, find_preset
 from cpugpu_tui.session.search_limits import usual_starts
 from cpugpu_tui.ui.app_state import AppState
@@ -25,19 +25,51 @@ from cpugpu_tui.ui.screens.form import Form
 DEVICES = "devices"
 """The field with a list of devices."""
 
-FIELDS: dict[str, tuple[str, str]] = {
-    "sizes": ("sizes", "16,32,64, or 16:4096 to search, or 16:4096:16 in steps of 16"),
-    "dtype": ("dtype", "left and right choose, or type a name such as bf16 or half"),
-    "variant": ("variant", "ways to write the same work; left and right choose"),
-    "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both"),
-    DEVICES: ("devices", "up and down move, space chooses"),
-    "repeat": ("repeats", "runs in one series"),
-    "starts": ("starts", "processes that time it in turn: times differ from start to start"),
-    "rounds": ("rounds", "auto: {rounds}, until ± is small; or an exact number"),
-    "max_seconds": ("time limit", "seconds for the whole run, or none"),
-    "scale": ("scale", "small ends in seconds instead of minutes"),
-}
-"""Field of `PlanRequest` → label and hint."""
+
+def _text(_: str, text: str) -> str | None:
+    return text or None
+
+
+def _list(field: str, text: str) -> str | None:
+    if text.endswith(","):
+        raise FieldError(field, f"{text!r} ends with a comma.", "Add a value or remove the comma.")
+    return text or None
+
+
+def _whole(field: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
+        usual = " or auto" if field == "rounds" else ""
+        remedy = f"Enter a positive integer{usual}." if len(text) <= 9 else "Enter at most 9 digits."
+        raise FieldError(field, f"Invalid number {text!r}.", remedy)
+    return int(text)
+
+
+def _seconds(field: str, text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise FieldError(field, f"Invalid time {text!r}.", "Enter seconds, for example 20, or none.") from None
+
+
+Parse = Callable[[str, str], Any]
+"""(field, text, empty for the default) → value of the request. Raises FieldError."""
+
+FIELDS: dict[str, tuple[str, str, Parse]] = {
+    "sizes": ("sizes", "16,32,64, or 16:4096 to search, or 16:4096:16 in steps of 16", _list),
+    "dtype": ("dtype", "left and right choose, or type a name such as bf16 or half", _text),
+    "variant": ("variant", "ways to write the same work; left and right choose", _text),
+    "threads": ("CPU threads", "left and right choose, or type a number; 1,all times both", _list),
+    DEVICES: ("devices", "up and down move, space chooses", lambda _, text: tuple((text or "auto").split(","))),
+    "repeat": ("repeats", "runs in one series", lambda field, text: _whole(field, text) or 1),
+    "starts": ("starts", "processes that time it in turn: times differ from start to start",
+               lambda field, text: _whole(field, text) or 1),
+    "rounds": ("rounds", "auto: {rounds}, until ± is small; or an exact number", _whole),
+    "max_seconds": ("time limit", "seconds for the whole run, or none", _seconds),
+    "scale": ("scale", "small ends in seconds instead of minutes", lambda _, text: text or "full"),
+}  # fmt: skip
+"""Field of `PlanRequest` → label, hint, and how its text is read."""
 
 CHOICES = ("dtype", "variant", "threads", "scale")
 """Fields with a `Choice`."""
@@ -85,16 +117,17 @@ def default_texts(request: PlanRequest) -> dict[str, str]:
 
 def variants_of(request: PlanRequest) -> tuple[str, ...]:
     """Return the variants of all workloads of a request."""
+    return tuple(dict.fromkeys(variant for info in _workloads(request) for variant in info.variants))
+
+
+def _workloads(request: PlanRequest) -> list[WorkloadInfo]:
     known = request.own.infos()
-    parts = (part for name in request.names for part in find_preset(name, request.own, known).parts)
-    return tuple(dict.fromkeys(variant for part in parts for variant in known[part.workload].variants))
+    return [known[part.workload] for name in request.names for part in find_preset(name, request.own, known).parts]
 
 
 def options_of(request: PlanRequest, cores: int) -> dict[str, tuple[str, ...]]:
     """Return the words of each `Choice`, for a CPU with so many cores."""
-    known = request.own.infos()
-    parts = [part for name in request.names for part in find_preset(name, request.own, known).parts]
-    supported = [name for name in DTYPES if all(name in known[part.workload].dtypes for part in parts)]
+    supported = [name for name in DTYPES if all(name in info.dtypes for info in _workloads(request))]
     defaults, variants = default_texts(request), variants_of(request)
     usual = defaults["variant"]
     # Side by side, they tell after how many calls compiling pays.
@@ -128,41 +161,14 @@ def request_from(texts: Mapping[str, str], base: PlanRequest) -> PlanRequest:
         FieldError: a field has a wrong value; `.field` names it.
     """
     before, defaults = texts_of(base), default_texts(base)
-    typed = {name: text.strip() for name, text in texts.items()}
-    asked = {name: "" if text == defaults[name] else text for name, text in typed.items()}
-    for name in ("sizes", "threads"):
-        if asked[name].endswith(","):
-            raise FieldError(name, f"{asked[name]!r} ends with a comma.", "Add a value or remove the comma.")
-    values: dict[str, Any] = {
-        **{name: asked[name] or None for name in ("sizes", "dtype", "variant", "threads")},
-        DEVICES: tuple(typed[DEVICES].split(",")),
-        "repeat": _whole("repeat", asked["repeat"]) or 1,
-        "starts": _whole("starts", typed["starts"]) or 1,
-        "rounds": _whole("rounds", asked["rounds"]),
-        "max_seconds": _seconds("max_seconds", asked["max_seconds"]),
-        "scale": typed["scale"] or "full",
-    }
-    # A field that is as it was keeps its value, even if that looks like the default.
-    return replace(base, **{name: value for name, value in values.items() if typed[name] != before[name]})
-
-
-def _whole(field: str, text: str) -> int | None:
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit()) or len(text) > 9 or int(text) < 1:
-        usual = " or auto" if field == "rounds" else ""
-        remedy = f"Enter a positive integer{usual}." if len(text) <= 9 else "Enter at most 9 digits."
-        raise FieldError(field, f"Invalid number {text!r}.", remedy)
-    return int(text)
-
-
-def _seconds(field: str, text: str) -> float | None:
-    if not text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise FieldError(field, f"Invalid time {text!r}.", "Enter seconds, for example 20, or none.") from None
+    del defaults["starts"]  # the usual number is that of this machine, not that of a request
+    values: dict[str, Any] = {}
+    for name, (_, _, parse) in FIELDS.items():
+        typed = texts[name].strip()
+        value = parse(name, "" if typed == defaults.get(name) else typed)
+        if typed != before[name]:  # a field that is as it was keeps its value, even if that looks like the default
+            values[name] = value
+    return replace(base, **values)
 
 
 class WorkloadForm(Form[Filled | None]):
@@ -175,7 +181,7 @@ class WorkloadForm(Form[Filled | None]):
         request, threads = entry.request, state.environment.get("threads")
         options = options_of(request, threads if isinstance(threads, int) else USUAL_CORES)
         # Without a choice there is nothing to ask.
-        labels = {name: label for name, (label, _) in FIELDS.items() if len(options.get(name, (0, 0))) > 1}
+        labels = {name: label for name, (label, *_) in FIELDS.items() if len(options.get(name, (0, 0))) > 1}
         super().__init__(labels, state, glyphs)
         self._entry, self._options = entry, options
         self._first = dict(draft or texts_of(request))
@@ -183,7 +189,7 @@ class WorkloadForm(Form[Filled | None]):
         """Field → its error."""
         plan = plan_of(PlanRequest(request.names, request.sizes if request.own.codes else None, own=request.own))
         rounds = f"{plan.rounds} to {plan.max_rounds}"
-        self._hints = {name: hint.replace("{rounds}", rounds) for name, (_, hint) in FIELDS.items()}
+        self._hints = {name: hint.replace("{rounds}", rounds) for name, (_, hint, _) in FIELDS.items()}
 
     def make_field(self, name: str) -> Iterator[Widget]:
         """Yield a chooser or a line."""
@@ -224,12 +230,12 @@ class WorkloadForm(Form[Filled | None]):
         self._wrong = wrong
         if not self.is_shown:
             return
-        about: list[Spans] = []
-        if self.size.height >= 16:  # a short terminal has room for the fields only
-            about = wrapped(spelled(self._entry.summary, self._glyphs), self.width)
-        if self.size.height >= 30:
-            about += wrapped(spelled(self._entry.claim, self._glyphs), self.width, "muted")
-        self.query_one("#about", Lines).show_any(about)
+        # A short terminal has room for the fields only.
+        summary, claim = (
+            wrapped(spelled(text, self._glyphs), self.width, role) if self.size.height >= least else []
+            for text, role, least in ((self._entry.summary, "text", 16), (self._entry.claim, "muted", 30))
+        )
+        self.query_one("#about", Lines).show_any([*summary, *claim])
         self.show_hints(self._hints, wrong)
         does = "run" if self._state.situation.may_start else "keep"
         keys = {"enter": does, "esc": "close, keep changes", "tab": "next", "ctrl+c": "cancel", "ctrl+u": "clear"}
