@@ -57,7 +57,7 @@ class Cuda:
             self._monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         else:
             self._monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
-        self._monkeypatch.setattr(torch_devices, "why_no_gpu", lambda: None)
+        self._monkeypatch.setattr(torch_devices, "gpu_problem", lambda: None)
         self._monkeypatch.setattr(torch.cuda, "device_count", lambda: len(shown))
         self._monkeypatch.setattr(torch.cuda, "get_device_properties", lambda name: shown[int(name.partition(":")[2])])
         return TorchMachine(Plan("test", (), devices=wanted or ("cuda",)), {"threads": 1})

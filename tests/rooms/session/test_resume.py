@@ -120,6 +120,21 @@ def test_another_gpu_is_refused_and_changes_nothing(cut_short: CommandLine) -> N
     assert (run["status"], run["cases_ok"], run["cases_skipped"]) == ("interrupted", 1, 0)
 
 
+def test_a_run_whose_gpu_is_missing_says_the_same_each_time_it_is_resumed(cpugpu: CommandLine) -> None:
+    missing = ("matmul", "--size", "64", "--device", "cuda:7", "--simulate", FAST)
+    first = cpugpu.here("run", *missing, "--json")
+    for again in (first, cpugpu.here("run", "--resume", "--json"), cpugpu.here("run", "--resume", "1", "--json")):
+        (skipped,) = (event for event in again.events if isinstance(event, CaseFailed))
+        end = again.events[-1]
+        assert isinstance(end, RunFinished)
+        assert again.code == end.exit_code == EXIT_UNFIT
+        assert (skipped.kind, skipped.message, skipped.remedy) == ("skipped", end.message, end.remedy)
+        assert "cuda:7" in end.message
+        assert "cuda:0" in end.remedy
+    (run,) = cpugpu.here("history", "--json").objects
+    assert (run["status"], run["cases_skipped"]) == ("failed", 1)
+
+
 def test_an_interpreter_that_nobody_named_is_not_started(cut_short: CommandLine, words: GoldenWords) -> None:
     """The run may come from a stranger's export."""
     with closing(sqlite3.connect(cut_short.database)) as other, other:

@@ -263,7 +263,7 @@ def test_the_cpu_is_described(machine: TorchMachine) -> None:
 @pytest.fixture
 def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine whose torch can use two GPUs."""
-    monkeypatch.setattr(torch_devices, "why_no_gpu", lambda: None)
+    monkeypatch.setattr(torch_devices, "gpu_problem", lambda: None)
     monkeypatch.setattr(torch_devices, "gpu_names", lambda: ["cuda:0", "cuda:1"])
 
 
@@ -291,11 +291,11 @@ def test_a_gpu_beyond_the_last_is_named_with_those_there_are(two_gpus: None, wor
 
 
 def test_without_a_gpu_auto_is_the_cpu_and_the_reason(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
-    reason = "No driver. Install one."
-    monkeypatch.setattr(torch_devices, "why_no_gpu", lambda: reason)
-    assert resolve(("auto",)) == (("cpu",), reason)
+    monkeypatch.setattr(torch_devices, "gpu_problem", lambda: ("no driver.", "Install one."))
+    assert resolve(("auto",)) == (("cpu",), "No driver. Install one.")
     with pytest.raises(UnfitError) as caught:
         resolve(("cuda:0",))
+    assert caught.value.remedy == "Install one."
     words(str(caught.value))
 
 

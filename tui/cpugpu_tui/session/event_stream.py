@@ -347,14 +347,15 @@ class EventStream:
 
     def skip_rest(self, finished: model.RunFinished) -> None:
         """End the remaining cases as skipped, with the reason why the run ended."""
-        if not self.has_begun or (self._saved is not None and not self._is_reopened):
+        if not self.has_begun:
             return
-        why = finished.message or STOP_REQUESTED
+        why, remedy = finished.message or STOP_REQUESTED, finished.remedy or RUN_AGAIN
         skipped = [
-            self.stamp(model.CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
+            self.stamp(model.CaseFailed(case=case.key, kind="skipped", message=why, remedy=remedy))
             for case in self.left.cases
         ]
-        self._saver.settle_all(skipped)
+        if self._saved is None or self._is_reopened:
+            self._saver.settle_all(skipped)
         for event in skipped:
             self.left.note(event)
             self.deliver(event)

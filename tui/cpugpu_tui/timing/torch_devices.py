@@ -38,9 +38,10 @@ def resolve(wanted: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
 
 
 def _require_gpu(device: str) -> None:
-    problem = why_no_gpu()
+    problem = gpu_problem()
     if problem is not None:
-        raise UnfitError(f"{device} cannot be used. {problem}")
+        cause, remedy = problem
+        raise UnfitError(f"{device} cannot be used: {cause}", remedy)
 
 
 def _named_gpu(device: str) -> str:
@@ -59,19 +60,26 @@ def gpu_names() -> list[str]:
 
 
 def why_no_gpu() -> str | None:
-    """Return cause and remedy if no GPU can be used, one sentence each; otherwise None."""
+    """Return cause and remedy as a text of two sentences if no GPU can be used; otherwise None."""
+    problem = gpu_problem()
+    return None if problem is None else " ".join((problem[0][0].upper() + problem[0][1:], problem[1]))
+
+
+def gpu_problem() -> tuple[str, str] | None:
+    """Return cause, which goes on after a colon, and remedy if no GPU can be used; otherwise None."""
     import os
     import warnings
 
     import torch
 
     if torch.version.cuda is None and torch.version.hip is None:
-        return f"This torch ({torch.__version__}) is a CPU-only build. Install a CUDA build to time a GPU."
+        return f"this torch ({torch.__version__}) is a CPU-only build.", "Install a CUDA build to time a GPU."
     if torch.version.hip:
-        return "This torch is a ROCm build, but cpugpu-tui times only NVIDIA GPUs. Install a CUDA build to time one."
+        cause = "this torch is a ROCm build, but cpugpu-tui times only NVIDIA GPUs."
+        return cause, "Install a CUDA build to time one."
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and not visible.strip():
-        return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU. Unset it to time a GPU."
+        return "CUDA_VISIBLE_DEVICES is empty, which hides every GPU.", "Unset it to time a GPU."
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         available = torch.cuda.is_available()
@@ -80,12 +88,13 @@ def why_no_gpu() -> str | None:
     text = " ".join(first_line(w.message) for w in caught if isinstance(w.message, Exception))
     if "too old" in text:
         return (
-            f"The NVIDIA driver is too old for this torch (built for CUDA {torch.version.cuda}). "
+            f"the NVIDIA driver is too old for this torch (built for CUDA {torch.version.cuda}).",
             "Update the driver, or install a torch built for an older CUDA."
         )
     if visible is not None:
-        return f"CUDA_VISIBLE_DEVICES={visible} selects no usable GPU. Unset it, or set it to an existing GPU."
-    return "CUDA finds no usable GPU (no NVIDIA driver, or no GPU). Run `nvidia-smi` to find the cause."
+        cause = f"CUDA_VISIBLE_DEVICES={visible} selects no usable GPU."
+        return cause, "Unset it, or set it to an existing GPU."
+    return "CUDA finds no usable GPU (no NVIDIA driver, or no GPU).", "Run `nvidia-smi` to find the cause."
 
 
 def describe(name: str, environment: dict[str, Any]) -> Device:
