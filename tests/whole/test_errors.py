@@ -144,6 +144,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "telemetry": ("--count", "1", *SIMULATE),
     "telemetry --replay": ("--count", "1"),
     "history prune": ("--keep", "5"),
+    "noise": SIMULATE,
     "gate": ("--max-slowdown", "5%"),
     "gate --against": ("matmul", *SIMULATE),
     "run --band": ("--python", "python3", "--python", "python3", *SIMULATE),

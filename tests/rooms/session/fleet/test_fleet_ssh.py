@@ -23,7 +23,6 @@ from tests.helpers.fleet.fleet_command import (
     lines_of,
     objects,
     states,
-    until,
 )
 from tests.helpers.fleet.sshd_server import Server, host_lines, key, server
 
@@ -42,6 +41,11 @@ def node(tmp_path: Path) -> Iterator[Server]:
 
 def defaults() -> str:
     return f'[defaults]\npython = "{sys.executable}"\n'
+
+
+def any_name(node: Server) -> list[str]:
+    """Return ssh options by which a host of any name is this server."""
+    return ["-o", "HostName=127.0.0.1", "-o", f"HostKeyAlias=[127.0.0.1]:{node.port}"]
 
 
 def agents_of_node(node: Server) -> list[int]:
@@ -70,7 +74,7 @@ def test_what_keeps_ssh_out_is_told_apart(cpugpu: CommandLine, tmp_path: Path, n
     with socket.socket() as nobody:  # bound, and never listening
         nobody.bind(("127.0.0.1", 0))
         port = str(nobody.getsockname()[1])
-        name = ["-o", "HostName=127.0.0.1", "-o", f"HostKeyAlias=[127.0.0.1]:{node.port}"]
+        name = any_name(node)
         hosts = inventory(
             tmp_path,
             defaults()
@@ -112,20 +116,27 @@ def test_nobody_is_ever_asked_for_a_password(cpugpu: CommandLine, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_an_agent_that_is_killed_on_its_host_costs_one_case(cpugpu: CommandLine, tmp_path: Path, node: Server) -> None:
-    hosts = inventory(tmp_path, defaults() + host_lines("127.0.0.1", node.options()))
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGTERM])
+def test_an_agent_that_somebody_ends_on_one_of_three_hosts_costs_one_case(
+    cpugpu: CommandLine, tmp_path: Path, node: Server, by: signal.Signals
+) -> None:
+    names = ("n1", "n2", "n3")
+    hosts = inventory(
+        tmp_path, defaults() + "".join(host_lines(name, [*node.options(), *any_name(node)]) for name in names)
+    )
     long = ("matmul", "--size", "64,128,256", "--rounds", "8", "--simulate", f"{FAST},pace=1")
     with cpugpu.start("fleet", "run", "-H", hosts, *long, "--json") as process:
-        until(process, lambda told: told["event"] == "HalfRoundTimed")
-        (agent,) = agents_of_node(node)
-        os.kill(agent, signal.SIGKILL)
+        all_timing(process, names)
+        os.kill(agents_of_node(node)[0], by)
         told = list(lines_of(process))
         assert process.wait(PATIENCE_S) == EXIT_CASES_FAILED
     (failure,) = [each for each in told if each["event"] == "CaseFailed"]
     assert failure["kind"] == "crashed"
-    assert "SIGKILL" in failure["message"]
-    assert sum(each["event"] == "CaseFinished" for each in told) == 2
-    assert told[-1]["hosts"][0]["state"] == "done"
+    assert by.name in failure["message"]
+    assert {each["host"]: (each["state"], each["failed"]) for each in told[-1]["hosts"]} == {
+        name: ("done", int(name == failure["host"])) for name in names
+    }
+    assert [run["cases_ok"] for run in cpugpu.here("history", "--json").objects].count(3) == 2
 
 
 @pytest.mark.parametrize(
