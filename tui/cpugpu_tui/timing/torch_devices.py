@@ -89,7 +89,7 @@ def gpu_problem() -> tuple[str, str] | None:
     if "too old" in text:
         return (
             f"the NVIDIA driver is too old for this torch (built for CUDA {torch.version.cuda}).",
-            "Update the driver, or install a torch built for an older CUDA."
+            "Update the driver, or install a torch built for an older CUDA.",
         )
     if visible is not None:
         cause = f"CUDA_VISIBLE_DEVICES={visible} selects no usable GPU."
