@@ -93,8 +93,9 @@ def run_output(state: RunState) -> str:
 def annotated() -> str:
     """Return the demo's first run with a number over each column and before each sentence of the answer."""
     state = recording().runs[0].state
-    sentences = printed(lambda: print(*summary(state, None), sep="\n"))
-    machine, header, rule, *rows = [line for line in printed(lambda: print_state(state)) if line not in sentences]
+    sentences = printed(lambda: print(*summary(state, None, in_full=True), sep="\n"))
+    lines = printed(lambda: print_state(state, in_full=True))
+    machine, header, rule, *rows = [line for line in lines if line not in sentences]
     numbers, end = "", 0
     for number, heading in enumerate(re.split(r"\s{2,}", header.strip()), 1):
         end = header.index(f" {heading}", end) + 1 + len(heading)

@@ -145,6 +145,8 @@ def exact_bounds(count: int, trials: int, level: float = 0.05) -> tuple[float, f
 
 
 CASES = 25
+FRESH = 10_000
+"""First seed of comparisons of many cases. The rule of moderation was chosen with smaller ones."""
 EQUAL, UNEQUAL, MODES = "equal noise", "noise from 0.5 to 4 times as large", "2× in 30 % of runs"
 """How the noise of the cases of a comparison differs. With modes, each case of a run is slow by itself."""
 
@@ -171,11 +173,12 @@ def many_pairs(
 
 def words_of_equal(trials: int, runs: int, noise: float, kind: str) -> int:
     """Return the number of comparisons of `CASES` equal cases with any word SLOWER or FASTER."""
-    found = (judge(many_pairs(random.Random(seed), runs, noise, kind)) for seed in range(trials))
+    found = (judge(many_pairs(random.Random(FRESH + seed), runs, noise, kind)) for seed in range(trials))
     return sum(any(each.verdict in (SLOWER, FASTER) for each in judged) for judged in found)
 
 
 def found_among_many(trials: int, runs: int, noise: float, factor: float, metric: str) -> int:
     """Return in how many comparisons the one changed case of `CASES` is called SLOWER."""
-    found = (judge(many_pairs(random.Random(seed), runs, noise, EQUAL, factor, metric)) for seed in range(trials))
+    trials_ = (random.Random(FRESH + seed) for seed in range(trials))
+    found = (judge(many_pairs(each, runs, noise, EQUAL, factor, metric)) for each in trials_)
     return sum(judged[0].verdict == SLOWER for judged in found)

@@ -41,7 +41,7 @@ def test_importing_from_a_closed_stdin_imports_nothing(cpugpu: CommandLine) -> N
 def test_a_run_does_not_need_a_stream(cpugpu: CommandLine, streams: str) -> None:
     done = in_shell(cpugpu, RUN, streams)
     assert done.code == EXIT_OK
-    assert ("cpugpu-tui show 1\n" in done.out) == (">&-" not in streams.replace("2>&-", ""))
+    assert ("cpugpu-tui show 1 --explain\n" in done.out) == (">&-" not in streams.replace("2>&-", ""))
     assert cpugpu.here("show", "1").code == EXIT_OK
 
 

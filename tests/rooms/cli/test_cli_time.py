@@ -142,13 +142,14 @@ def test_the_slowest_lines_are_named_below_the_receipt_and_are_no_times(cpugpu: 
     loop = "def loop(x):\n    y = x[0]\n    for row in x:\n        y = y + row\n    return y\n"
     file.write_text(f"import torch\ndef inputs(n):\n    return torch.rand(n, 4)\n{loop}")
     words = ("time", f"{file}:loop", "--n", "64", *HERE)
-    done = cpugpu.here(*words)
+    done = cpugpu.here(*words, "--explain")
     assert done.code == EXIT_OK, done.err
     said = " ".join(done.out.split())
     assert "Slowest lines on cpu at n = 64 (profiled call: " in said
     assert "my_model.py:7 `y = y + row`: Python loop, 64 operators in 64 passes" in said
-    shown = cpugpu.here("show", "1")
+    shown = cpugpu.here("show", "1", "--explain")
     assert "Python loop, 64 operators" in " ".join(shown.out.split())
+    assert "Python loop" not in cpugpu.here("show", "1").out
     events = cpugpu(*words, "--json").events
     (profiled,) = (event for event in events if isinstance(event, LinesProfiled))
     assert events.index(profiled) > max(events.index(event) for event in events if isinstance(event, DeviceSampled))

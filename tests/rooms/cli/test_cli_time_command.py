@@ -26,7 +26,7 @@ def test_a_command_becomes_rows_and_its_line_repeats_it(cpugpu: CommandLine, tmp
     done = cpugpu.here(*words)
     assert (done.code, done.err) == (EXIT_OK, "")
     assert set((tmp_path / "kept-a").read_text()) == set((tmp_path / "kept-b").read_text()) == {"2", "3"}
-    assert "GPUs hidden by an empty CUDA_VISIBLE_DEVICES" in done.out
+    assert "GPUs hidden by an empty CUDA_VISIBLE_DEVICES" in cpugpu.here("show", "1", "--explain").out
     assert shlex.split(done.out.rpartition("Again: cpugpu-tui ")[2]) == list(words)
 
 

@@ -1,4 +1,4 @@
-"""The three sentences of a survey."""
+"""The two sentences of a survey."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.helpers.runs.planted_report import with_copies
 from cpugpu_tui.render.survey_sentences import survey_sentences
 
 
-def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
+def test_two_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
     surveys = [
         {"a": ("GGG", "GGG"), "b": ("GGG", "CCC"), "c": ("CCC", "CCC"), "d": ("CCGG", "CCCC"), "e": ("GGGG", "CCGG")},
         {"a": ("GGG", "GGG"), "b": ("CCC", "CCC")},
@@ -19,5 +19,5 @@ def test_three_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None
         {"a": ("GG?GG", "GGGGG"), "b": ("CC=CC", ""), "c": ("GGGG", "GG=GG")},
     ]
     told = [survey_sentences([(name, with_copies(*each)) for name, each in found.items()]) for found in surveys]
-    assert all(len(lines) == 3 for lines in told)
+    assert all(len(lines) == 2 for lines in told)
     words([line for lines in told for line in lines])

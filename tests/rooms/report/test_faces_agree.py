@@ -150,7 +150,7 @@ def _in_sentence(answer: Answer, size: int) -> str | None:
         return None
     if single:
         return {"faster": GPU, "slower": CPU}[single[2]] if number(single[1]) == size else None
-    told, _, without = first.partition("; no winner at ")
+    told, _, without = re.split(r"; at [\d,]+[MG]? (?:it|the GPU|no winner) ", first)[0].partition("; no winner at ")
     without = re.sub(r"\([^)]*\)", "", without)  # the reasons
     if any(number(each) == size for each in re.findall(r"(?<![≈\d,])\b\d[\d,]*[MG]?\b(?![.×%])", without)):
         return None

@@ -226,6 +226,9 @@ Cache = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Below the table, also print the causes, what-ifs, and what ran where.")
+]
 Database = Annotated[
     Path | None,
     typer.Option(

@@ -32,6 +32,7 @@ def run(
     cache: opt.Cache = "cold",
     scale: opt.Scale = "full",
     mnist: opt.Mnist = None,
+    explain: opt.Explain = False,
     json: opt.Json = False,
     database: opt.Database = None,
     no_save: opt.NoSave = False,
@@ -71,7 +72,7 @@ def run(
         worker=worker, python=python[0] if python and not several else None, simulation=request.simulation,
         database=database, no_save=no_save, workloads=workloads, ceilings=ceilings,
     )  # fmt: skip
-    outputs = Outputs(export or (), tensorboard)
+    outputs = Outputs(export or (), tensorboard, in_full=explain)
     if several:
         raise typer.Exit(modes.run_in_turn(request, options, tuple(several), outputs, as_json=json, band=band))
     raise typer.Exit(modes.run_headless(request, options, as_json=json, outputs=outputs))

@@ -46,6 +46,7 @@ def survey(
     device: opt.DeviceNames = None,
     max_seconds: SurveySeconds = None,
     case_timeout: opt.CaseTimeout = None,
+    explain: opt.Explain = False,
     json: opt.Json = False,
     database: opt.Database = None,
     no_save: opt.NoSave = False,
@@ -83,4 +84,5 @@ def survey(
         worker=worker, python=python, simulation=request.simulation, database=database, no_save=no_save,
         ceilings=ceilings,
     )  # fmt: skip
-    raise typer.Exit(modes.run_headless(request, options, as_json=json, outputs=Outputs(export or ())))
+    outputs = Outputs(export or (), in_full=explain)
+    raise typer.Exit(modes.run_headless(request, options, as_json=json, outputs=outputs))

@@ -101,6 +101,7 @@ def time(
     case_timeout: opt.CaseTimeout = None,
     energy: opt.Energy = False,
     cache: opt.Cache = "cold",
+    explain: opt.Explain = False,
     json: opt.Json = False,
     database: opt.Database = None,
     no_save: opt.NoSave = False,
@@ -151,7 +152,7 @@ def time(
         worker=worker, python=python[0] if python and not several else None, simulation=request.simulation,
         database=database, no_save=no_save, ceilings=ceilings and words is None,
     )  # fmt: skip
-    outputs = Outputs(export or (), None)
+    outputs = Outputs(export or (), in_full=explain)
     if several:
         raise typer.Exit(run_in_turn(request, options, several, outputs, as_json=json, band=None))
     raise typer.Exit(run_headless(request, options, as_json=json, outputs=outputs))

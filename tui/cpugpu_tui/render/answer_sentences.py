@@ -1,4 +1,4 @@
-"""The answer in at most three sentences, then its reasons: the largest cost, other costs, and the paper's clock.
+"""The answer in at most two sentences, then its reasons: the largest cost, other costs, and the paper's clock.
 
 The answer says where the GPU wins, by how much at the largest size, and the same with copies.
 """
@@ -48,16 +48,17 @@ def sentences(found: SweepReport) -> tuple[str, ...]:
 
 
 def verdict_sentence(found: SweepReport) -> str:
-    """Return the answer: at most three sentences, in one line."""
+    """Return the answer: at most two sentences, in one line."""
     resident, moved = found.resident, found.with_copies
     timed = resident.timed
     if not timed:
         return "No size has been timed on both devices yet."
     rival = count_of(found.threads, "CPU thread") if found.threads else "the CPU"
     subject = "it" if len(timed) > 1 and leader(resident) == GPU else "the GPU"
-    sentences = [who_wins(resident, found.axis)] if len(timed) > 1 else []
-    if not sentences or resident.kind not in (ALL_EQUAL, NOT_DECIDED):
-        sentences.append(_at_largest(timed, subject, rival))
+    parts = [who_wins(resident, found.axis)] if len(timed) > 1 else []
+    if not parts or resident.kind not in (ALL_EQUAL, NOT_DECIDED):
+        parts.append(_at_largest(timed, subject, rival))
+    sentences = ["; ".join(parts)]
     if moved.kind != NONE_TIMED:
         sentences.append(f"including copies, {_including_copies(moved, found)}")
     return " ".join(f"{sentence[0].upper()}{sentence[1:]}." for sentence in sentences)

@@ -140,7 +140,16 @@ def answer_lines(run: RunState) -> tuple[str, ...]:
 
     Computed once for a state: it takes 0.3 s at 10,000 rows, and every key press needs it.
     """
-    first, *others = _lines(run) or ("",)
+    return _with_no_core(run, _lines(run))
+
+
+def brief_lines(run: RunState) -> tuple[str, ...]:
+    """Return the lines of `answer_lines` without the reasons: at most two sentences for a sweep or a survey."""
+    return _with_no_core(run, _lines(run, has_reasons=False))
+
+
+def _with_no_core(run: RunState, lines: Sequence[str]) -> tuple[str, ...]:
+    first, *others = lines or ("",)
     return tuple(filter(None, (first, *no_core_lines(run), *others)))
 
 
@@ -176,7 +185,7 @@ def leading_answers(run: RunState) -> tuple[Answer, ...]:
     return tuple(answer for answer in all_answers(run) if answer.gpu is None or answer.gpu.name in leaders)
 
 
-def _lines(run: RunState) -> tuple[str, ...]:
+def _lines(run: RunState, *, has_reasons: bool = True) -> tuple[str, ...]:
     found = all_answers(run)
     if not found:
         return (*gpu_sentences(run), *_without_answer(run), *peer_sentences(run))
@@ -184,9 +193,10 @@ def _lines(run: RunState) -> tuple[str, ...]:
         named = (f"{named_on(answer)}: {_live(run, answer.sentences[0])}" for answer in leading_answers(run))
         return (*(survey_lines(run) or named), *gpu_sentences(run), *peer_sentences(run))
     if several(run):
-        return _lines_of_several(run, found)
+        return _lines_of_several(run, found, has_reasons=has_reasons)
     (answer,) = found
-    return (_live(run, answer.sentences[0]), *answer.sentences[1:], *peer_sentences(run))
+    reasons = answer.sentences[1:] if has_reasons else ()
+    return (_live(run, answer.sentences[0]), *reasons, *peer_sentences(run))
 
 
 def named_on(answer: Answer) -> str:
@@ -198,7 +208,7 @@ def _live(run: RunState, sentence: str) -> str:
     return so_far(sentence) if run.status == "running" else sentence
 
 
-def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]:
+def _lines_of_several(run: RunState, found: Sequence[Answer], *, has_reasons: bool) -> tuple[str, ...]:
     """Return the answer of each model's first GPU, its other GPUs, and slow GPUs; then the reasons."""
     first, rest = [], []
     for gpus in grouped(models_of(run)).values():
@@ -209,7 +219,7 @@ def _lines_of_several(run: RunState, found: Sequence[Answer]) -> tuple[str, ...]
         assert leader.gpu is not None
         first.append(f"{described(leader.gpu)}: {_live(run, leader.sentences[0])}")
         first += [_others(others)] if others else []
-        rest += [f"{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:]]
+        rest += [f"{leader.gpu.name}: {sentence}" for sentence in leader.sentences[1:] if has_reasons]
     return (first[0], *gpu_sentences(run), *first[1:], *peer_sentences(run), *rest)
 
 

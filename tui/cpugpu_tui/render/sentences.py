@@ -14,13 +14,16 @@ from cpugpu_tui.model.quantities import count_of, percent, size_text
 from cpugpu_tui.render.answers import (
     Answer,
     answer_lines,
+    brief_lines,
     has_sweeps,
     is_survey,
     leading_answers,
+    lines_beside_table,
     named_on,
 )
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
+from cpugpu_tui.render.receipts import caller_lines, run_receipt
 from cpugpu_tui.render.sweep_words import (
     MOST_NAMED,
     WITHIN_START,
@@ -81,13 +84,44 @@ def sentences(run: RunState) -> list[str]:
     return [line for line in lines if line]
 
 
+def below_table(run: RunState, *, has_answers: bool, in_full: bool) -> list[str]:
+    """Return the sentences below a table: the answer and warnings, `in_full` also reasons, receipts and starts.
+
+    With `has_answers` the answers themselves are a table.
+    """
+    answer = lines_beside_table(run) if has_answers else answer_lines(run) if in_full else brief_lines(run)
+    lines = [
+        *answer, *(run_receipt if in_full else caller_lines)(run), cut_short(run), *mark_lines(run), *energy_lines(run),
+        *(notes(run) if in_full else warnings(run)),
+    ]  # fmt: skip
+    return [line for line in lines if line]
+
+
 def notes(run: RunState) -> list[str]:
-    """Return warnings about a run: small scale, failure, variables that slow the CPU down."""
-    lines = [starts_sentence(run), small_scale(run), inherited(run), *clock_sentences(run.clocks)]
+    """Return what the intervals are about, and warnings."""
+    return [line for line in (starts_sentence(run), *warnings(run)) if line]
+
+
+def warnings(run: RunState) -> list[str]:
+    """Return warnings about a run: failure, small scale, variables that slow the CPU down."""
+    lines = [small_scale(run), inherited(run), *clock_sentences(run.clocks)]
     if run.finished is not None and run.finished.message:
         status = "" if run.finished.status == "done" else f"{run.finished.status}: "
-        lines.insert(1, f"{status}{run.finished.message} {run.finished.remedy}".strip())
+        lines.insert(0, f"{status}{run.finished.message} {run.finished.remedy}".strip())
     return [line for line in lines if line]
+
+
+def starts_text(run: RunState) -> str:
+    """Return `3 of 5 starts, 8 rows with one` for a heading; empty before the end of one."""
+    rows = [row for row in run.rows.values() if row.status == "ok"]
+    if not rows or run.plan.times_commands or (run.starts < 2 and run.finished is None):
+        return ""
+    if run.starts < 2:
+        earlier = sum(map(covers_starts, rows))
+        return ", ".join(["1 start", *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
+    rest = sum(row.starts < 2 for row in rows)
+    asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
+    return ", ".join([f"{run.starts}{asked} starts", *([f"{count_of(rest, 'row')} with one"] if rest else [])])
 
 
 def starts_sentence(run: RunState) -> str:
@@ -208,9 +242,8 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 """Heading of the picture where that one does not fit, and its fewest cells."""
 
 LEGEND = (
-    "Bars: the sizes timed, smallest to largest, on a logarithmic axis. {cpu} the CPU wins. {resident} the GPU wins"
-    " with its inputs there, {both} also with copies. {open} not decided. {gap} between sizes that are too"
-    " far apart to speak of those between them."
+    "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins, {both} also with copies,"
+    " {open} not decided, {gap} sizes too far apart"
 ).format_map(SIGNS)
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)

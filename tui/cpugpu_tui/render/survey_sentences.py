@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.model.quantities import joined, size_text
@@ -25,14 +25,14 @@ from cpugpu_tui.report.segments import (
 Named = Sequence[tuple[str, SweepReport]]
 """Workloads of a survey with their names."""
 
-FASTER = {
-    ALWAYS: "at every size timed", FROM: "from a size on", WITHIN: "in a range, beyond it not decided",
-    SEVERAL: "in several ranges", FALLS: "up to a size",
+CLASS_WORDS = {
+    ALWAYS: "faster at every size timed", FROM: "faster from a size on",
+    WITHIN: "faster in a range, beyond it not decided", SEVERAL: "faster in several ranges",
+    FALLS: "faster up to a size", NEVER: "not faster at any size timed",
+    UP_TO: "not faster up to a size, beyond it not decided", ALL_EQUAL: "not faster because both are equal",
+    NOT_DECIDED: "not decided", NONE_TIMED: "not timed",
 }  # fmt: skip
-NOT_FASTER = {
-    NEVER: "at any size timed", UP_TO: "up to a size, beyond it not decided", ALL_EQUAL: "because both are equal",
-}  # fmt: skip
-"""Class → its words, after `Faster` and `Not faster`."""
+"""Class → its words, most important first."""
 
 
 def classes_of(found: Named, key: str) -> dict[str, list[str]]:
@@ -43,34 +43,18 @@ def classes_of(found: Named, key: str) -> dict[str, list[str]]:
     return classes
 
 
-def survey_sentences(found: Named) -> tuple[str, str, str]:
-    """Return where the GPU is faster, where it is not, and the same including copies."""
-    resident, moved = _texts(found, RESIDENT), _texts(found, END_TO_END)
-    first = _listed(resident, FASTER) or ["at no size"]
-    second = [f"Not faster on it {text}." for text in ("; ".join(_listed(resident, NOT_FASTER)),) if text]
-    second += [f"Not decided: {resident[NOT_DECIDED]}."] if NOT_DECIDED in resident else []
-    copies = [f"faster {text}" for text in _listed(moved, FASTER)]
-    copies += [f"not faster {text}" for text in _listed(moved, NOT_FASTER)]
-    copies += [f"{words}: {moved[kind]}" for kind, words in ((NOT_DECIDED, "not decided"), (NONE_TIMED, "not timed"))
-               if kind in moved]  # fmt: skip
-    return (
-        f"Faster on this GPU {'; '.join(first)}.",
-        " ".join(second) or "Every workload is faster on it at some size.",
-        f"Including copies, {'; '.join(copies)}.",
-    )
+def survey_sentences(found: Named) -> tuple[str, str]:
+    """Return which workloads are faster on the GPU, and which not; and the same including copies."""
+    return f"On this GPU, {_classes_text(found, RESIDENT)}.", f"Including copies, {_classes_text(found, END_TO_END)}."
 
 
-def _listed(texts: Mapping[str, str], words: Mapping[str, str]) -> list[str]:
-    return [f"{words[kind]}: {texts[kind]}" for kind in words if kind in texts]
-
-
-def _texts(found: Named, key: str) -> dict[str, str]:
-    """Return class → its workloads, each with the sizes that the class leaves open."""
+def _classes_text(found: Named, key: str) -> str:
+    """Return each class with its workloads, and these with the sizes that the class leaves open."""
     texts: dict[str, list[str]] = {}
     for name, each in found:
         condition = each.under(key)
         texts.setdefault(condition.kind, []).append(f"{name}{_sizes(condition)}")
-    return {kind: joined(names) for kind, names in texts.items()}
+    return "; ".join(f"{words}: {joined(texts[kind])}" for kind, words in CLASS_WORDS.items() if kind in texts)
 
 
 def _sizes(found: Condition) -> str:

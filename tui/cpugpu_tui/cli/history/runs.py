@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, RunName
+from cpugpu_tui.cli.options import Database, Explain, Json, RunName
 from cpugpu_tui.cli.output.printing import print_answer, print_json, tell
 from cpugpu_tui.errors import UsageError
 
@@ -21,7 +21,7 @@ commands = typer.Typer()
 
 
 @commands.command()
-def show(run_name: RunName = "latest", json: Json = False, database: Database = None) -> None:
+def show(run_name: RunName = "latest", explain: Explain = False, json: Json = False, database: Database = None) -> None:
     """Print the table of a saved run.
 
     With --json, print its events.
@@ -35,7 +35,7 @@ def show(run_name: RunName = "latest", json: Json = False, database: Database = 
     if not json:
         from cpugpu_tui.cli.output.tables import print_state
 
-        print_state(state)
+        print_state(state, in_full=explain)
         return
     from cpugpu_tui.model import RunFinished
     from cpugpu_tui.transport.wire import encode

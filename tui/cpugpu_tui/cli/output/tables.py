@@ -13,15 +13,14 @@ from cpugpu_tui.cli.output.printing import plain, print_lines
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.render.answers import answer_lines, is_survey, lines_beside_table, survey_lines
+from cpugpu_tui.render.answers import is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
 from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import matrices, several
-from cpugpu_tui.render.receipts import code_lines, run_receipt
+from cpugpu_tui.render.receipts import code_lines
 from cpugpu_tui.render.rows import RunTable, run_table
-from cpugpu_tui.render.sentences import LEGEND, cut_short, energy_lines, heading, notes, table_lines
-from cpugpu_tui.render.verdicts import mark_lines
+from cpugpu_tui.render.sentences import LEGEND, below_table, heading, starts_text, table_lines
 from cpugpu_tui.session.repeat import repeat_commands
 from cpugpu_tui.state.state import Row, RunState
 
@@ -79,21 +78,19 @@ def rich_table(found: RunTable, keys: Sequence[str]) -> Table:
     return table_of(columns, ([line[key] for key in keys] for line in found.lines))
 
 
-def summary(state: RunState, notice: str | None, is_saved: bool = True) -> list[str]:
-    """Return the lines below the table: answer, failures, and the number of the saved run.
+def summary(state: RunState, notice: str | None, is_saved: bool = True, *, in_full: bool = False) -> list[str]:
+    """Return the lines below the table: answer, warnings, and the number of the saved run.
 
-    With `is_saved` False the history lacks some or all of the run, and `notice` holds the reason.
+    With `is_saved` False the history lacks some or all of the run, and `notice` holds the reason. `in_full`: see
+    `below_table`.
     """
     answers = table_lines(state, console().width, plain)
     legend = (LEGEND,) if answers and is_survey(state) else ()
-    sentences = (*answers, *legend, *lines_beside_table(state)) if answers else answer_lines(state)
-    lines = [
-        *sentences, *run_receipt(state), cut_short(state), *mark_lines(state), *energy_lines(state), *notes(state),
-        notice,
-    ]  # fmt: skip
+    sentences = below_table(state, has_answers=bool(answers), in_full=in_full)
+    lines = [*answers, *legend, *sentences, notice]
     if state.run is not None and state.run.number is not None:
-        part = "Saved" if is_saved else "Saved in part"
-        lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}")
+        part, more = "Saved" if is_saved else "Saved in part", "" if in_full else " --explain"
+        lines.append(f"{part} as run {state.run.number}: cpugpu-tui show {state.run.number}{more}")
     return [plain(line) for line in lines if line]
 
 
@@ -105,11 +102,14 @@ def state_text(state: RunState) -> str:
     return printed.get()
 
 
-def print_state(state: RunState, notice: str | None = None, is_saved: bool = True, out: Console | None = None) -> None:
+def print_state(
+    state: RunState, notice: str | None = None, is_saved: bool = True, out: Console | None = None, *,
+    in_full: bool = False,
+) -> None:  # fmt: skip
     """Print heading, table and summary of a run. Arguments: see `summary`."""
     out = out or console()
     if state.rows:
-        out.print(plain(heading(state)))
+        out.print(plain(" · ".join(filter(None, (heading(state), starts_text(state))))))
         print_lines(out, code_lines(state))
         table = spelled_table(state)
         keys = keys_within(table, out.width)
@@ -120,7 +120,7 @@ def print_state(state: RunState, notice: str | None = None, is_saved: bool = Tru
     for matrix in matrices(state):
         out.print(plain(matrix.title))
         out.print(table_of([(head, index == 0) for index, head in enumerate(matrix.heads)], matrix.rows))
-    for line in summary(state, notice, is_saved):
+    for line in summary(state, notice, is_saved, in_full=in_full):
         out.print(line, soft_wrap=not sys.stdout.isatty())  # a pipe has no width
     if state.run is not None:
         print_lines(out, (f"Again: {command}" for command in repeat_commands(state.run)))

@@ -300,7 +300,10 @@ def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: boo
         print_lines(console(), [played.text])
 
 
-TAKEN = ("names", "resume", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard", "all_")
+TAKEN = (
+    "names", "resume", "explain", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard",
+    "all_",
+)  # fmt: skip
 """Parameters of `run` and `survey` that can be used with --resume. The plan is fixed."""
 
 
@@ -320,7 +323,7 @@ def resume_run(context: typer.Context, preset: str | None = None) -> int:
     if len(pythons) > 1:
         raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
     named_python = pythons[0] if pythons else None
-    outputs = Outputs(given["export"] or (), given["tensorboard"])
+    outputs = Outputs(given["export"] or (), given["tensorboard"], in_full=bool(given["explain"]))
     with outbox_of(database, open_store(database, keep_aside=False), keep_aside=False) as outbox:
         store = outbox.store
         assert store is not None

@@ -88,7 +88,7 @@ def run_once(
     elif state.run is not None:
         from cpugpu_tui.cli.output.tables import print_state
 
-        print_state(*as_saved(state, session.saver.unsaved, remark))
+        print_state(*as_saved(state, session.saver.unsaved, remark), in_full=outputs.in_full)
         sys.stdout.flush()
     for line in notices:
         print_notice(line)

@@ -131,7 +131,9 @@ def tensorboard_line(folder: Path) -> str:
 class Outputs:
     """The files of a command: exports are written after each run, TensorBoard during it."""
 
-    def __init__(self, files: Sequence[Path] = (), tensorboard: Path | None = None) -> None:
+    def __init__(self, files: Sequence[Path] = (), tensorboard: Path | None = None, *, in_full: bool = False) -> None:
+        self.in_full = in_full
+        """Whether reasons and receipts stand below a printed table."""
         self._files = dict.fromkeys(files, "")
         self._tensorboard = tensorboard
         self._board: LiveTensorboard | None = None
