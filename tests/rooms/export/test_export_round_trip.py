@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import closing, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -22,6 +23,7 @@ from tests.rooms.store.test_store import save, streams
 from cpugpu_tui import export
 from cpugpu_tui.agent import main
 from cpugpu_tui.cli.history.runs import show
+from cpugpu_tui.cli.options import Given
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.json_document import FILE, json_document, read_runs, schema_text
@@ -30,6 +32,8 @@ from cpugpu_tui.model import CaseStarted, DeviceSampled, Event, RunFinished, Run
 from cpugpu_tui.store import Store
 from cpugpu_tui.transport.plausible import FACTS, wrong_fact
 from cpugpu_tui.transport.wire import decode, encode
+
+NO_CONTEXT: Any = None
 
 
 def as_told(stream: Sequence[Event]) -> list[Event]:
@@ -40,7 +44,7 @@ def as_told(stream: Sequence[Event]) -> list[Event]:
 def shown(database: Path, *, as_json: bool = False) -> str:
     out = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with redirect_stdout(out):
-        show(json=as_json, database=database)
+        show(Given(NO_CONTEXT, {"json": as_json, "database": database}))
     out.seek(0)
     return out.read()
 

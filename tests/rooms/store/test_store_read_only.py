@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 from tests.rooms.store.test_store_open import STARTED, without_root
 
-from cpugpu_tui.cli.history.history import history
+from cpugpu_tui.cli.history.history import HistoryGiven, history
 from cpugpu_tui.cli.history.runs import show
+from cpugpu_tui.cli.options import Given
 from cpugpu_tui.errors import StoreError
 from cpugpu_tui.model import RunFinished
 from cpugpu_tui.store import Store, is_read_only, open_to_read, schema
@@ -36,8 +37,8 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Path]
     # What is imported on first use must be there before: an interpreter in root's home is closed to others.
     known = tmp_path / "results.db"
     one_run(known)
-    history(BARE, database=known)
-    show("1", database=known)
+    history(HistoryGiven(BARE, {"database": known}))
+    show(Given(BARE, {"database": known}))
     capsys.readouterr()
     with without_root() as found:
         yield found
@@ -52,8 +53,8 @@ def test_it_is_listed_and_shown(folder: Path, modes: tuple[int, int], capsys: py
     folder.chmod(modes[0])
     path.chmod(modes[1])
     assert is_read_only(path)
-    history(BARE, database=path)
-    show("1", database=path)
+    history(HistoryGiven(BARE, {"database": path}))
+    show(Given(BARE, {"database": path}))
     said = capsys.readouterr().out
     assert "quick" in said
     assert "cpugpu-tui run quick" in said
@@ -119,7 +120,7 @@ def test_a_database_that_another_program_holds_is_read_and_takes_nothing(
     one_run(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        show("1", database=path)
+        show(Given(BARE, {"database": path}))
         with closing(open_to_read(path)) as store, pytest.raises(StoreError, match="read-only"):
             store.tag("r1", ["new"])
         other.execute("ROLLBACK")

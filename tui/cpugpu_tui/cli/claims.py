@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, Simulate
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json
 
 if TYPE_CHECKING:
@@ -17,17 +17,15 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command()
-def claims(json: Json = False, database: Database = None, simulate: Simulate = None) -> None:
+@opt.takes(commands.command(), opt.Given, "json database simulate")
+def claims(given: opt.Given) -> None:
     """Compare the claims of five publications with your runs.
 
     For claims that are not measured yet, print the commands that measure them.
     """
-    from cpugpu_tui.cli.running.options import simulation
-
-    simulated = simulation(simulate) is not None
-    judged = _judged(database, simulated=simulated)
-    if json:
+    simulated = given.simulation is not None
+    judged = _judged(given.database, simulated=simulated)
+    if given.json:
         for each in judged:
             print_json(as_data(each))
     else:

@@ -64,38 +64,35 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
-def without_command(
-    context: typer.Context,
-    python: opt.Python = None,
-    worker: opt.Worker = "process",
-    database: opt.Database = None,
-    no_save: opt.NoSave = False,
-    theme: opt.Theme = None,
-    mouse: opt.Mouse = True,
-    simulate: opt.Simulate = None,
-    replay: opt.Replay = None,
-    workloads: opt.Workloads = None,
-    ceilings: opt.TakeCeilings = True,
+class AppGiven(opt.Given):
+    """The options of the app."""
+
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
+    ] = False
+
+
+@opt.takes(
+    app.callback(invoke_without_command=True), AppGiven,
+    "python worker database no_save theme mouse simulate replay workloads ceilings version",
+)  # fmt: skip
+def without_command(given: AppGiven) -> None:
     """Time the same torch work on CPU and GPU: which is faster, from which size, and by how much?
 
     Without a command, open the app with these options.
     """
-    del version
-    _refuse_options_before_command(context)
-    if context.invoked_subcommand is None:
+    _refuse_options_before_command(given.context)
+    if given.context.invoked_subcommand is None:
         from cpugpu_tui.cli.open_app import open_app
         from cpugpu_tui.cli.running.options import RunOptions
 
         options = RunOptions(
-            worker=worker, python=python, database=database, save=not no_save,
-            workloads=tuple(map(str, workloads or ())), ceilings=ceilings,
+            worker=given.worker, python=given.python, database=given.database, save=not given.no_save,
+            workloads=tuple(map(str, given.workloads or ())), ceilings=given.ceilings,
         )  # fmt: skip
-        raise typer.Exit(open_app(options, theme=theme, mouse=mouse, simulate=simulate, replay=replay))
+        raise typer.Exit(
+            open_app(options, theme=given.theme, mouse=given.mouse, simulate=given.simulate, replay=given.replay)
+        )
 
 
 def _refuse_options_before_command(context: typer.Context) -> None:
@@ -227,7 +224,7 @@ def _defaults(arguments: Sequence[str]) -> dict[str, Any]:
     defaults = _for_each(app, values) if values else {}
     # `--python` of these is a list, and typer would split the variable at spaces, also within a path.
     python = os.environ.get("CPUGPU_PYTHON") or values.get("python")
-    duets = {command: {**values, "python": [python]} for command in ("run", "time")}
+    duets = {command: {**values, "pythons": [python]} for command in ("run", "time")}
     return {**defaults, **duets} if python else defaults
 
 

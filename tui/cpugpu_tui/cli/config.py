@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cpugpu_tui.cli.options import Json
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import print_notice
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.callback(invoke_without_command=True)
-def config(context: typer.Context) -> None:
+@opt.takes(commands.callback(invoke_without_command=True), opt.Given, "")
+def config(given: opt.Given) -> None:
     """Show the settings and where each was set.
 
     Flags override environment variables. Both override the config file.
     """
-    if context.invoked_subcommand is None:
-        show(json=False)
+    if given.context.invoked_subcommand is None:
+        show(given)
 
 
-@commands.command()
-def show(json: Json = False) -> None:
+@opt.takes(commands.command(), opt.Given, "json")
+def show(given: opt.Given) -> None:
     """Print each setting and preset with its value and origin."""
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config import config
@@ -40,7 +40,7 @@ def show(json: Json = False) -> None:
     found = config.load()
     keymap = keymap_of(found.keys).keys
     settings = resolved(found, os.environ)
-    if json:
+    if given.json:
         for name, setting in settings.items():
             print_json({"key": name, "value": setting.value, "origin": setting.origin})
         for preset in found.presets:
@@ -79,8 +79,8 @@ def print_path() -> None:
     (tell if sys.stdout.isatty() else print)(str(config.path()))
 
 
-@commands.command()
-def themes(json: Json = False) -> None:
+@opt.takes(commands.command(), opt.Given, "json")
+def themes(given: opt.Given) -> None:
     """List the themes: your own, the built-in ones and those of Textual."""
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.config.paths import config_dir
@@ -88,7 +88,7 @@ def themes(json: Json = False) -> None:
     from cpugpu_tui.ui.themes import all_themes
 
     rows, broken = all_themes(config_dir() / "themes")
-    if json:
+    if given.json:
         for name, brightness, origin in rows:
             print_json({"theme": name, "brightness": brightness, "origin": origin})
     else:

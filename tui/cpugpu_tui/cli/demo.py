@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Json, Mouse, Theme
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_answer, print_event, print_json, tell
 
 if TYPE_CHECKING:
@@ -17,41 +17,34 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command()
-def demo(
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="File of recorded runs to play.", show_default="the built-in runs"),
-    ] = None,
-    pace: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PACE",
-            help="Playback speed: original, or a factor such as 2 for twice as fast.",
-            show_default="90 s in all",
-        ),
-    ] = None,
-    table: Annotated[
-        bool, typer.Option("--table", help="Print tables, answers and claims instead of opening the app.")
-    ] = False,
-    json: Json = False,
-    theme: Theme = None,
-    mouse: Mouse = True,
-) -> None:
+class DemoGiven(opt.Given):
+    """The options of `demo`."""
+
+    file: Annotated[Path | None, opt.argument("FILE", "File of recorded runs to play.", "the built-in runs")] = None
+    pace: Annotated[str | None, opt.option(
+        "PACE", "Playback speed: original, or a factor such as 2 for twice as fast.", usual="90 s in all"
+    )] = None  # fmt: skip
+    table: Annotated[bool, opt.flag(
+        "--table", "Print tables, answers and claims instead of opening the app."
+    )] = False  # fmt: skip
+
+
+@opt.takes(commands.command(), DemoGiven, "file pace table json theme mouse")
+def demo(given: DemoGiven) -> None:
     """Play recorded runs of a real GPU in the app.
 
     Without a terminal, print their tables, answers and claims.
     """
     from cpugpu_tui.demo.recording import load, pace_of, shipped
 
-    factor = pace_of(pace)
-    recording = load(file) if file is not None else shipped()
-    if json:
+    factor = pace_of(given.pace)
+    recording = load(given.file) if given.file is not None else shipped()
+    if given.json:
         _print_events(recording)
-    elif table or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    elif given.table or not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         _print_tables(recording)
     else:
-        raise typer.Exit(_play(recording, factor, theme, mouse=mouse))
+        raise typer.Exit(_play(recording, factor, given.theme, mouse=given.mouse))
 
 
 def _play(recording: Recording, factor: float | None, theme: str | None, *, mouse: bool) -> int:

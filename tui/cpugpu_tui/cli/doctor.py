@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, Python, Simulate, in_range, number
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, CpuGpuError, shown
 
@@ -34,43 +34,37 @@ LONGEST = 1000
 commands = typer.Typer()
 
 
-@commands.command()
-def doctor(
-    json: Json = False,
-    python: Python = None,
-    database: Database = None,
-    telemetry_cost: Annotated[
-        bool,
-        typer.Option(
-            "--telemetry-cost", help="Also measure by how much telemetry slows down tiny kernels. Needs a GPU."
-        ),
-    ] = False,
-    max_seconds: Annotated[
-        float,
-        typer.Option(
-            parser=number, callback=in_range(1), metavar="SECONDS", help="Time limit of --telemetry-cost, at least 1."
-        ),
-    ] = 60.0,
-    simulate: Simulate = None,
-) -> None:
+class DoctorGiven(opt.Given):
+    """The options of `doctor`."""
+
+    telemetry_cost: Annotated[bool, opt.flag(
+        "--telemetry-cost", "Also measure by how much telemetry slows down tiny kernels. Needs a GPU."
+    )] = False  # fmt: skip
+    cost_s: Annotated[float, opt.seconds(
+        "Time limit of --telemetry-cost, at least 1.", "--max-seconds", check=opt.in_range(1)
+    )] = 60.0  # fmt: skip
+
+
+@opt.takes(commands.command(), DoctorGiven, "json python database telemetry_cost cost_s simulate")
+def doctor(given: DoctorGiven) -> None:
     """Check driver, torch, GPUs, host, history and terminal.
 
     Each problem is printed with its cause and a remedy. The exit code is 1 if a check fails.
     """
-    from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.cli.running.options import found_python
     from cpugpu_tui.doctor.check_registry import examine
     from cpugpu_tui.doctor.collect import collect
 
-    simulated = simulation(simulate)
-    found = found_python(python, simulation=simulated)
-    findings = examine(collect(found, database, simulated))
+    json, simulated = given.json, given.simulation
+    found = found_python(given.python, simulation=simulated)
+    findings = examine(collect(found, given.database, simulated))
     if simulated is not None and not json:
         tell(SIMULATED)
     for finding in findings:
         show(finding, as_json=json)
-    if telemetry_cost:
+    if given.telemetry_cost:
         sys.stdout.flush()
-        findings += (_cost(found, simulated, max_seconds),)
+        findings += (_cost(found, simulated, given.cost_s),)
         show(findings[-1], as_json=json)
     if not json:
         tell(summary(findings))

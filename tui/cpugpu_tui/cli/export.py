@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError, print_notice
 
@@ -25,73 +25,54 @@ STDOUT = STDIN = Path("-")
 MOST_BYTES = 2_000_000_000
 """Maximum size of one file. A hundred runs of 2,000 cases are smaller, and /dev/zero must not fill the memory."""
 
-RunNames = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="RUN", help="Run numbers, `latest`, or the first characters of run ids.", show_default="latest"
-    ),
-]
-Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format", "-f", metavar="FORMAT", help="json, ndjson, csv, markdown, html, svg, png or tensorboard.",
-        show_default="by the ending of --out, else json",
-    ),
-]  # fmt: skip
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out", "-o", metavar="PATH", help="File, folder (one file per run), or - for stdout.", show_default="-"
-    ),
-]
-Samples = Annotated[
-    bool,
-    typer.Option(
-        "--samples", help="With csv: write one row for each single timing instead of one for each summary value."
-    ),
-]
-Anonymize = Annotated[
-    bool, typer.Option("--anonymize", help="Remove paths, UUIDs, and the names of machines and people.")
-]
-WithMessages = Annotated[
-    bool, typer.Option("--with-messages", help="With --anonymize: keep error messages, which may contain names.")
-]
-Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of the json format and exit.")]
-
-Files = Annotated[list[Path], typer.Argument(metavar="FILE", help="Exports in json or ndjson format; - for stdin.")]
-
 commands = typer.Typer()
 
 
-@commands.command()
-def export(
-    run_names: RunNames = None,
-    format_name: Format = None,
-    out: Out = None,
-    samples: Samples = False,
-    anonymize: Anonymize = False,
-    with_messages: WithMessages = False,
-    schema: Schema = False,
-    database: Database = None,
-) -> None:
+class ExportGiven(opt.Given):
+    """The options of `export` and `import`."""
+
+    run_names: Annotated[list[str] | None, opt.argument("RUN", opt.RUN_NAMES, "latest")] = None
+    format_name: Annotated[str | None, opt.option(
+        "FORMAT", "json, ndjson, csv, markdown, html, svg, png or tensorboard.", "--format", "-f",
+        usual="by the ending of --out, else json",
+    )] = None  # fmt: skip
+    out: Annotated[Path | None, opt.option(
+        "PATH", "File, folder (one file per run), or - for stdout.", "--out", "-o", usual="-"
+    )] = None  # fmt: skip
+    samples: Annotated[bool, opt.flag(
+        "--samples", "With csv: write one row for each single timing instead of one for each summary value."
+    )] = False  # fmt: skip
+    anonymize: Annotated[bool, opt.flag(
+        "--anonymize", "Remove paths, UUIDs, and the names of machines and people."
+    )] = False  # fmt: skip
+    with_messages: Annotated[bool, opt.flag(
+        "--with-messages", "With --anonymize: keep error messages, which may contain names."
+    )] = False  # fmt: skip
+    schema: Annotated[bool, opt.flag("--schema", "Print the JSON Schema of the json format and exit.")] = False
+    files: Annotated[list[Path], opt.argument("FILE", "Exports in json or ndjson format; - for stdin.")]
+
+
+@opt.takes(commands.command(), ExportGiven, "run_names format_name out samples anonymize with_messages schema database")
+def export(given: ExportGiven) -> None:
     """Export runs as JSON, CSV, Markdown, HTML or pictures."""
     from cpugpu_tui.export import formats
     from cpugpu_tui.export.json_document import schema_text
 
-    if schema:
+    samples, out, fmt = given.samples, given.out, given.format_name
+    if given.schema:
         sys.stdout.write(schema_text())
         return
-    if with_messages and not anonymize:
+    if given.with_messages and not given.anonymize:
         raise UsageError("--with-messages needs --anonymize.", "Add it, or leave --with-messages out.")
-    name = formats.checked(format_name) if format_name is not None else _format_by_name(out)
+    name = formats.checked(fmt) if fmt is not None else _format_by_name(out)
     if samples and name != "csv":
         raise UsageError(f"--samples does not work with {name}.", "Use --format csv. json and ndjson have all samples.")
     formats.need(name)
     place = out or STDOUT
     _check(name, place)
-    runs = _load(run_names or ["latest"], database)
-    if anonymize:
-        runs = _veiled(runs, messages=with_messages)
+    runs = _load(given.run_names or ["latest"], given.database)
+    if given.anonymize:
+        runs = _veiled(runs, messages=given.with_messages)
     if place == STDOUT:
         for chunk in formats.rendered(name, runs, samples=samples):
             sys.stdout.buffer.write(chunk)
@@ -179,8 +160,8 @@ def _veiled(runs: Sequence[ExportedRun], *, messages: bool) -> list[ExportedRun]
     return anonymized(runs, [platform.node()], people, messages=messages)
 
 
-@commands.command("import")
-def import_runs(files: Files, database: Database = None, json: Json = False) -> None:
+@opt.takes(commands.command("import"), ExportGiven, "files database json")
+def import_runs(given: ExportGiven) -> None:
     """Import runs from json or ndjson exports.
 
     Runs that are already in the history are not changed.
@@ -188,15 +169,15 @@ def import_runs(files: Files, database: Database = None, json: Json = False) -> 
     from cpugpu_tui.cli.history.past_runs import writing
     from cpugpu_tui.export.json_document import read_runs
 
-    runs = {run.started.run_id: run for path in files for run in read_runs(_content(path), _name(path))}
-    with writing(database, keep_aside=True) as store:
+    runs = {run.started.run_id: run for path in given.files for run in read_runs(_content(path), _name(path))}
+    with writing(given.database, keep_aside=True) as store:
         for run_id, run in runs.items():
             try:
                 known = store.find(run_id) == run_id  # `find` also accepts the start of an id
             except UsageError:
                 known = False
             number = store.import_run(run.events)
-            if json:
+            if given.json:
                 print_json({"run_id": run_id, "number": number, "new": not known})
             elif known:
                 tell(f"Already in the history as run {number}: cpugpu-tui show {number}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from cpugpu_tui.cli.options import Json, Python, Workloads
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json
 from cpugpu_tui.errors import EXIT_OK, EXIT_USAGE
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command("list")
-def list_workloads(json: Json = False, workloads: Workloads = None, python: Python = None) -> None:
+@opt.takes(commands.command("list"), opt.Given, "json workloads python")
+def list_workloads(given: opt.Given) -> None:
     """List presets and workloads, including your own."""
     import msgspec
 
     from cpugpu_tui.cli.running.options import all_own, say
     from cpugpu_tui.workloads import PRESETS
 
-    own, refused = all_own(map(str, workloads or ()), python)
-    if json:
+    own, refused = all_own(map(str, given.workloads or ()), given.python)
+    if given.json:
         for preset in (*PRESETS.values(), *own.presets):
             print_json({"kind": "preset", **msgspec.to_builtins(preset)})
         for info in own.infos().values():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, DeviceNames, Json, NoSave, Python, Simulate
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import EXIT_OK, StoreError
 
@@ -26,8 +26,8 @@ PATIENCE_S = 5.0
 commands = typer.Typer()
 
 
-@commands.command()
-def devices(json: Json = False, python: Python = None, simulate: Simulate = None) -> None:
+@opt.takes(commands.command(), opt.Given, "json python simulate")
+def devices(given: opt.Given) -> None:
     """List the CPU and the GPUs that torch can use.
 
     Each GPU is listed with its memory, NVML index and UUID.
@@ -35,14 +35,14 @@ def devices(json: Json = False, python: Python = None, simulate: Simulate = None
     import msgspec
 
     from cpugpu_tui.cli.output.table_style import console, table_of
-    from cpugpu_tui.cli.running.options import found_python, simulation
+    from cpugpu_tui.cli.running.options import found_python
     from cpugpu_tui.session.devices import DeviceSurvey
 
-    simulated = simulation(simulate)
-    found = DeviceSurvey(found_python(python, simulation=simulated), simulated).ask()
+    simulated = given.simulation
+    found = DeviceSurvey(found_python(given.python, simulation=simulated), simulated).ask()
     assert found is not None  # None only after a stop, which nobody requests here
     nvml_index = nvml_indices()
-    if json:
+    if given.json:
         for device in found.devices:
             print_json({**msgspec.to_builtins(device), "nvml_index": nvml_index.get(device.uuid or "")})
         if found.no_gpu:
@@ -79,18 +79,14 @@ def nvml_indices() -> dict[str, int]:
     return whole | {each.uuid: gpu.index for gpu in gpus for each in gpu.instances if each.uuid}
 
 
-@commands.command()
-def machine(
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Measure now. Uses all cores and the GPU for about 20 s.")
-    ] = False,
-    device: DeviceNames = None,
-    json: Json = False,
-    database: Database = None,
-    no_save: NoSave = False,
-    python: Python = None,
-    simulate: Simulate = None,
-) -> None:
+class MachineGiven(opt.Given):
+    """The options of `machine`."""
+
+    measure: Annotated[bool, opt.flag("--measure", "Measure now. Uses all cores and the GPU for about 20 s.")] = False
+
+
+@opt.takes(commands.command(), MachineGiven, "measure device json database no_save python simulate")
+def machine(given: MachineGiven) -> None:
     """Print the machine card: peak rates and fixed overheads.
 
     The card shows peak CPU, GPU and PCIe rates. Without a saved card, only the CPU is measured.
@@ -98,31 +94,30 @@ def machine(
     import msgspec
 
     from cpugpu_tui.analysis.ceilings import newest
-    from cpugpu_tui.cli.running.options import RunOptions, found_python, simulation
+    from cpugpu_tui.cli.running.options import RunOptions, found_python
     from cpugpu_tui.config.parsing import check_device
     from cpugpu_tui.transport.interpreter_search import AUTO
 
-    simulated = simulation(simulate)
+    measure, python, simulated = given.measure, given.python, given.simulation
     # The search for an interpreter takes time, so it runs only before a measurement.
     found = found_python(python, simulation=simulated) if measure or python != AUTO else None
-    devices = tuple(device or ["auto"])
-    for name in devices:
+    for name in given.devices:
         check_device(name)
-    known = kept(database, simulated=simulated is not None)
+    known = kept(given.database, simulated=simulated is not None)
     code, remark = EXIT_OK, None
     if measure or not known:
-        options = RunOptions(python=found, database=database, save=not no_save)
-        ceilings, state, code = measured(options, devices if measure else ("cpu",), simulated)
+        options = RunOptions(python=found, database=given.database, save=not given.no_save)
+        ceilings, state, code = measured(options, given.devices if measure else ("cpu",), simulated)
         remark = state.no_gpu
         if not ceilings:  # do not show an older card instead
-            if not json:
+            if not given.json:
                 print_unmeasured(state)
             raise typer.Exit(code)
         known = (*ceilings, *known)
     newest_ones = newest(known)
     if all(each.device == "cpu" for each in newest_ones) and not measure:
         remark = HOW
-    if json:
+    if given.json:
         for each in newest_ones:
             print_json(msgspec.to_builtins(each))
     else:

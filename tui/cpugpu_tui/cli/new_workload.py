@@ -8,19 +8,22 @@ from typing import Annotated
 
 import typer
 
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import tell
 from cpugpu_tui.errors import UsageError
 
 commands = typer.Typer()
 
 
-@commands.command("new-workload")
-def new_workload(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the workload.")],
-    out: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="File or folder to write to.", show_default="NAME.py here")
-    ] = None,
-) -> None:
+class NewGiven(opt.Given):
+    """The options of `new-workload`."""
+
+    name: Annotated[str, opt.argument("NAME", "Name of the workload.")]
+    out: Annotated[Path | None, opt.option("PATH", "File or folder to write to.", usual="NAME.py here")] = None
+
+
+@opt.takes(commands.command("new-workload"), NewGiven, "name out")
+def new_workload(given: NewGiven) -> None:
     """Write a template for a workload of your own.
 
     The template runs without changes.
@@ -31,14 +34,14 @@ def new_workload(
     from cpugpu_tui.workloads import PRESETS, catalogue
     from cpugpu_tui.workloads.own_files import NAME
 
-    name = name.removesuffix(".py")
+    name = given.name.removesuffix(".py")
     if not NAME.fullmatch(name):
         raise UsageError(
             f"Invalid workload name {printable(name)!r}.", "Use at most 40 letters, digits, dots and dashes."
         )
     if name in PRESETS or name in {info.name for info in catalogue()}:
         raise UsageError(f"{name!r} is the name of a built-in preset or workload.", "Choose another name.")
-    path = out if out is not None else Path()
+    path = given.out if given.out is not None else Path()
     try:
         if path.is_dir():
             path = path / f"{name}.py"

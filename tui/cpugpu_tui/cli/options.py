@@ -1,14 +1,19 @@
-"""Options and arguments that several commands share, as typer reads them. Every command imports this: keep it light."""
+"""Options and arguments of the commands, as typer reads them. Every command imports this: keep it light."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial, update_wrapper
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import typer
 
 from cpugpu_tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from cpugpu_tui.cli.running.options import RunOptions
+    from cpugpu_tui.model import Simulation
+    from cpugpu_tui.session.planning import PlanRequest
 
 
 class NotANumber(typer.BadParameter):
@@ -69,30 +74,6 @@ def typed(context: typer.Context) -> dict[str, str]:
     }
 
 
-def starts_of(context: typer.Context, starts: int | None) -> int:
-    """Return the number of starts of a run.
-
-    Raises:
-        UsageError: it is typed beside what has one start.
-    """
-    from cpugpu_tui.session.search_limits import STARTS
-
-    beside = typed(context)
-    several = (
-        len(context.params.get("python") or ()) > 1 if not isinstance(context.params.get("python"), str) else False
-    )
-    has_one = {
-        "--repeat": (context.params.get("repeat") or 1) > 1, "several interpreters": several,
-        "--worker thread": context.params.get("worker") == "thread",
-    }  # fmt: skip
-    for option, is_given in has_one.items():
-        if is_given and "starts" in beside and starts != 1:
-            raise UsageError(
-                f"--starts cannot be combined with {option}.", "Leave one out: each of these runs has one start."
-            )
-    return STARTS if starts is None else starts
-
-
 def refuse_beside(
     context: typer.Context, flag: str, is_refused: Callable[[str], bool], remedy: str = "Leave one of them out."
 ) -> None:
@@ -106,229 +87,39 @@ def refuse_beside(
             raise UsageError(f"{option} cannot be combined with {flag}.", remedy)
 
 
-# A default in words (`show_default`) is shown in the same place as a value: `[default: (no limit)]`.
+# ------------------------------------------------------------------ kinds of options
 
-Names = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="quick"),
-]
-Sizes = Annotated[
-    str | None,
-    typer.Option(
-        "--size", metavar="SIZES", help="Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:10M.",
-        show_default="the workload's",
-    ),
-]  # fmt: skip
-DTYPE_HELP = "float64, float32, tf32, bfloat16, float16, or an alias such as bf16 or half."
-Dtype = Annotated[
-    str | None, typer.Option(metavar="DTYPE", help=DTYPE_HELP, show_default="float32, if the preset sets none")
-]
-THREADS_HELP = "CPU threads: all, a number, or several such as 1,all."
-Threads = Annotated[
-    str | None, typer.Option(metavar="COUNT", help=THREADS_HELP, show_default="all, if the preset sets none")
-]
-ThreadsOrAll = Annotated[str | None, typer.Option("--threads", metavar="COUNT", help=THREADS_HELP, show_default="all")]
-Variant = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        show_default="the preset's",
-        help="Variant of the workload, or several, separated by commas. `cpugpu-tui list` shows them.",
-    ),
-]
-DeviceNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--device", metavar="DEVICE", envvar="CPUGPU_DEVICE", show_default="auto",
-        help="auto (the CPU and the first GPU), cpu, cuda (every GPU) or cuda:N. Repeatable.",
-    ),
-]  # fmt: skip
-Parallel = Annotated[
-    bool,
-    typer.Option("--parallel", help="Run all GPUs at the same time. They then share power, PCIe and CPU cores."),
-]
-Rounds = Annotated[
-    int | None,
-    typer.Option(parser=whole_number, metavar="COUNT", help="Exact number of rounds per case.",
-        show_default="8 to 40, in a search 6 to 24",
-    ),
-]  # fmt: skip
-Starts = Annotated[
-    int | None,
-    typer.Option(
-        "--starts", parser=whole_number, metavar="COUNT", envvar="CPUGPU_STARTS", show_default="5",
-        help="Starts of the process to time in, because times differ from start to start. With 1, intervals hold"
-        " within it. Fewer are used if the time or the memory is short.",
-    ),
-]  # fmt: skip
-FindCrossover = Annotated[
-    bool,
-    typer.Option(
-        "--find-crossover",
-        help="Search for the crossover. --size gives the ends of the search; the program chooses the sizes between.",
-    ),
-]
-MaxSize = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SIZE",
-        help="Upper end of the search, in place of the largest size in --size.",
-        show_default="the workload's",
-    ),
-]
-Full = Annotated[
-    bool,
-    typer.Option("--full", help="In a search: also time the CPU at sizes where it is certain to lose."),
-]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume",
-        help="Finish an interrupted run: `run --resume NUMBER`. Without NUMBER, finish the newest one.",
-    ),
-]
-REPEAT_HELP = "Repeat the whole run this many times."
-Repeat = Annotated[
-    int | None,
-    typer.Option(parser=whole_number, metavar="COUNT", help=REPEAT_HELP, show_default="1"),
-]
-MaxSeconds = Annotated[
-    float | None,
-    typer.Option(parser=number, metavar="SECONDS",
-        help="Time limit of the whole run. Cases not started by then are skipped.",
-        show_default="no limit",
-    ),
-]  # fmt: skip
-CaseTimeout = Annotated[
-    float | None,
-    typer.Option(parser=number, metavar="SECONDS", envvar="CPUGPU_CASE_TIMEOUT",
-        help="Fail a case that makes no progress for this long.", show_default="no limit",
-    ),
-]  # fmt: skip
-Energy = Annotated[
-    bool,
-    typer.Option("--energy", help="Also measure the energy of a call in joules. Adds 2 s for each case and device."),
-]
-Scale = Annotated[
-    str, typer.Option(metavar="SCALE", help="full, or small: fewer and smaller cases that run in seconds.")
-]
-Mnist = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR", envvar="CPUGPU_MNIST", help="Folder with your own MNIST idx files.",
-        show_default="artificial digits",
-    ),
-]  # fmt: skip
-Cache = Annotated[
-    str,
-    typer.Option(
-        metavar="STATE", help="State of the caches when kernel time is measured: cold (emptied first) or warm."
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Below the table, also print the causes, what-ifs, and what ran where.")
-]
-Database = Annotated[
-    Path | None,
-    typer.Option(
-        "--db", metavar="FILE", envvar="CPUGPU_DB", help="Database of the history.", show_default="in the data folder"
-    ),
-]
-NoSave = Annotated[bool, typer.Option("--no-save", help="Do not write to the history.")]
-TakeCeilings = Annotated[
-    bool,
-    typer.Option(
-        "--ceilings/--no-ceilings", envvar="CPUGPU_CEILINGS",
-        help="After the first run on a machine, measure its peak rates. This happens once and takes at most 3 s. "
-        "The column `limited by` needs the rates.",
-    ),
-]  # fmt: skip
-Worker = Annotated[
-    str,
-    typer.Option(
-        metavar="MODE", envvar="CPUGPU_WORKER",
-        help="Run the timed code in a `process` of its own or in a `thread` of this program.",
-    ),
-]  # fmt: skip
-Python = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH", envvar="CPUGPU_PYTHON",
-        help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU.",
-        show_default="the Python of cpugpu-tui",
-    ),
-]  # fmt: skip
-Pythons = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--python", metavar="PATH",
-        help="Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU. "
-        "Repeat the option to compare several: they are timed in turn.  [env var: CPUGPU_PYTHON]",
-        show_default="the Python of cpugpu-tui",
-    ),
-]  # fmt: skip
-Band = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PERCENT", envvar="CPUGPU_BAND",
-        help="When runs are compared, differences up to this size get the verdict SAME. A single value such as 2% is "
-        "used for both latency and kernel time.",
-        show_default="latency=2%,kernel-time=0.5%; between Pythons latency=0.7%",
-    ),
-]  # fmt: skip
-Simulate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SETTINGS", envvar="CPUGPU_SIMULATE",
-        help="Use a simulated CPU and GPU. SETTINGS is `default`, or for example noise=0.02,gpus=2.",
-    ),
-]  # fmt: skip
-Replay = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Play back readings saved by `telemetry --record`, at their original speed, instead of reading "
-        "this machine.",
-    ),
-]
-Theme = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", envvar="CPUGPU_THEME", help="Theme of the app. `cpugpu-tui config themes` lists them.",
-        show_default="slate",
-    ),
-]  # fmt: skip
-Mouse = Annotated[
-    bool,
-    typer.Option(
-        "--mouse/--no-mouse", envvar="CPUGPU_MOUSE",
-        help="Use the mouse in the app. With --no-mouse, the mouse selects text for copying, as usual.",
-    ),
-]  # fmt: skip
-RunName = Annotated[
-    str, typer.Argument(metavar="RUN", help="Run number, `latest`, or the first characters of a run id.")
-]
-Workloads = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--workloads", metavar="FILE", envvar="CPUGPU_WORKLOADS",
-        help="Python file with workloads of your own. Repeatable.",
-    ),
-]  # fmt: skip
-Exports = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--export", metavar="FILE",
-        help="Write the run to a file that ends in .json, .ndjson, .csv, .md, .html, .svg or .png. Repeatable.",
-    ),
-]  # fmt: skip
-Tensorboard = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write TensorBoard files to this folder during the run.")
-]
 
-# ------------------------------------------------------------------ compare and gate
+def option(
+    metavar: str, text: str, *names: str, usual: str | bool = True, env: str | None = None,
+    parser: Callable[[str], float] | None = None, check: Callable[..., object] | None = None,
+) -> Any:  # fmt: skip
+    """Return an option. `usual` is its default in words, shown in the place of a value: `[default: (no limit)]`."""
+    return typer.Option(
+        *names, metavar=metavar, help=text, show_default=usual, envvar=env, parser=parser, callback=check
+    )
 
+
+def argument(metavar: str, text: str, usual: str | bool = True) -> Any:
+    """Return an argument."""
+    return typer.Argument(metavar=metavar, help=text, show_default=usual)
+
+
+def flag(name: str, text: str, env: str | None = None) -> Any:
+    """Return an option without a value."""
+    return typer.Option(name, help=text, envvar=env)
+
+
+count_of = partial(option, "COUNT", parser=whole_number)
+seconds = partial(option, "SECONDS", parser=number)
+names_of = partial(argument, "PRESET|WORKLOAD", "Presets or workloads to run.")
+dtype_of = partial(option, "DTYPE")
+DTYPES = "float64, float32, tf32, bfloat16, float16, or an alias such as bf16 or half."
+threads_of = partial(option, "COUNT", "CPU threads: all, a number, or several such as 1,all.", "--threads")
+SUBJECT = "WORKLOAD|FILE:FUNCTION|EXPRESSION"
+RUN_NAME = "Run number, `latest`, or the first characters of a run id."
+RUN_NAMES = "Run numbers, `latest`, or the first characters of run ids."
+PYTHON = "Python that runs the timed code; it needs torch. With `auto`, search for a Python that can use the GPU."
 SERIES = (
     "A series is all runs of one command such as `run --repeat 5`. Give a tag, the name of a baseline, or one "
     "run of the series: its number, the first characters of its id, or `latest`. FILE:RUN is a run in another "
@@ -336,58 +127,274 @@ SERIES = (
 )
 
 
-MaxSlowdown = Annotated[
-    str,
-    typer.Option(
-        metavar="PERCENT",
-        help="How much slower than the baseline a case may be: one limit such as 5%, or two limits, "
+class Given:
+    """What a command was given: the options that several commands share. One that a command lacks has its default.
+
+    A command with others, or with other words for some, has a class of its own.
+    """
+
+    known: ClassVar[Mapping[str, Any]]
+    """Name of an option → its annotation."""
+
+    def __init__(self, context: typer.Context, values: Mapping[str, Any]) -> None:
+        self.context = context
+        vars(self).update(values)
+
+    def __init_subclass__(cls) -> None:
+        cls.known = {**cls.known, **inspect.get_annotations(cls, eval_str=True)}
+
+    # ------------------------------------------------------------------ plan
+
+    names: Annotated[list[str] | None, names_of("quick")] = None
+    size: Annotated[str | None, option(
+        "SIZES", "Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:10M.", usual="the workload's",
+    )] = None  # fmt: skip
+    dtype: Annotated[str | None, dtype_of(DTYPES, usual="float32, if the preset sets none")] = None
+    threads: Annotated[str | None, threads_of(usual="all, if the preset sets none")] = None
+    variant: Annotated[str | None, option(
+        "NAME", "Variant of the workload, or several, separated by commas. `cpugpu-tui list` shows them.",
+        usual="the preset's",
+    )] = None  # fmt: skip
+    device: Annotated[list[str] | None, option(
+        "DEVICE", "auto (the CPU and the first GPU), cpu, cuda (every GPU) or cuda:N. Repeatable.",
+        usual="auto", env="CPUGPU_DEVICE",
+    )] = None  # fmt: skip
+    parallel: Annotated[bool, flag(
+        "--parallel", "Run all GPUs at the same time. They then share power, PCIe and CPU cores."
+    )] = False  # fmt: skip
+    rounds: Annotated[int | None, count_of(
+        "Exact number of rounds per case.", usual="8 to 40, in a search 6 to 24"
+    )] = None  # fmt: skip
+    starts: Annotated[int | None, count_of(
+        "Starts of the process to time in, because times differ from start to start. With 1, intervals hold"
+        " within it. Fewer are used if the time or the memory is short.", usual="5", env="CPUGPU_STARTS",
+    )] = None  # fmt: skip
+    find_crossover: Annotated[bool, flag(
+        "--find-crossover",
+        "Search for the crossover. --size gives the ends of the search; the program chooses the sizes between.",
+    )] = False  # fmt: skip
+    max_size: Annotated[str | None, option(
+        "SIZE", "Upper end of the search, in place of the largest size in --size.", usual="the workload's"
+    )] = None  # fmt: skip
+    full: Annotated[bool, flag(
+        "--full", "In a search: also time the CPU at sizes where it is certain to lose."
+    )] = False  # fmt: skip
+    resume: Annotated[bool, flag(
+        "--resume", "Finish an interrupted run: `run --resume NUMBER`. Without NUMBER, finish the newest one."
+    )] = False  # fmt: skip
+    repeat: Annotated[int, count_of("Repeat the whole run this many times.")] = 1
+    max_seconds: Annotated[float | None, seconds(
+        "Time limit of the whole run. Cases not started by then are skipped.", usual="no limit"
+    )] = None  # fmt: skip
+    case_timeout: Annotated[float | None, seconds(
+        "Fail a case that makes no progress for this long.", usual="no limit", env="CPUGPU_CASE_TIMEOUT"
+    )] = None  # fmt: skip
+    energy: Annotated[bool, flag(
+        "--energy", "Also measure the energy of a call in joules. Adds 2 s for each case and device."
+    )] = False  # fmt: skip
+    cache: Annotated[str, option(
+        "STATE", "State of the caches when kernel time is measured: cold (emptied first) or warm."
+    )] = "cold"  # fmt: skip
+    scale: Annotated[str, option("SCALE", "full, or small: fewer and smaller cases that run in seconds.")] = "full"
+    mnist: Annotated[Path | None, option(
+        "DIR", "Folder with your own MNIST idx files.", usual="artificial digits", env="CPUGPU_MNIST"
+    )] = None  # fmt: skip
+
+    # ------------------------------------------------------------------ code
+
+    setup: Annotated[list[str] | None, option(
+        "CODE", "Python code that makes the inputs of a size. Repeat for more lines.", "--setup", "-s"
+    )] = None  # fmt: skip
+    n: Annotated[str | None, option(
+        "SIZES", "Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16).", "--n", "--size"
+    )] = None  # fmt: skip
+    let: Annotated[list[str] | None, option(
+        "NAME=VALUE", "Further parameter. With k=1,2 each value is timed in turn."
+    )] = None  # fmt: skip
+    in_place: Annotated[bool, flag(
+        "--in-place", "Allow the statement to change its inputs. They are restored before each call."
+    )] = False  # fmt: skip
+
+    # ------------------------------------------------------------------ history and output
+
+    explain: Annotated[bool, flag(
+        "--explain", "Below the table, also print the causes, what-ifs, and what ran where."
+    )] = False  # fmt: skip
+    json: Annotated[bool, flag("--json", "Print JSON, one object per line.")] = False
+    database: Annotated[Path | None, option(
+        "FILE", "Database of the history.", "--db", usual="in the data folder", env="CPUGPU_DB"
+    )] = None  # fmt: skip
+    no_save: Annotated[bool, flag("--no-save", "Do not write to the history.")] = False
+    export: Annotated[list[Path] | None, option(
+        "FILE", "Write the run to a file that ends in .json, .ndjson, .csv, .md, .html, .svg or .png. Repeatable."
+    )] = None  # fmt: skip
+    tensorboard: Annotated[Path | None, option("DIR", "Write TensorBoard files to this folder during the run.")] = None
+    summary: Annotated[Path | None, option("FILE", "Write a summary in Markdown to this file.")] = None
+    run_name: Annotated[str, argument("RUN", RUN_NAME)] = "latest"
+    band: Annotated[str | None, option(
+        "PERCENT", "When runs are compared, differences up to this size get the verdict SAME. A single value such as "
+        "2% is used for both latency and kernel time.", env="CPUGPU_BAND",
+        usual="latency=2%,kernel-time=0.5%; between Pythons latency=0.7%",
+    )] = None  # fmt: skip
+    max_slowdown: Annotated[str, option(
+        "PERCENT", "How much slower than the baseline a case may be: one limit such as 5%, or two limits, "
         "latency=5%,kernel-time=1%.",
-    ),
-]
-Summary = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary in Markdown to this file.")]
+    )] = "5%"  # fmt: skip
 
-# ------------------------------------------------------------------ fleet
+    # ------------------------------------------------------------------ machine and app
 
-HostsFile = Annotated[
-    Path | None,
-    typer.Option("--hosts", "-H", metavar="FILE", help="File of hosts: an inventory in TOML, or one name per line."),
-]
-HostNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--host", "-w", metavar="HOSTS",
-        help="Hosts by name, such as n[1-4],gpu7. With --hosts, use only these hosts from the file. Repeatable.",
-    ),
-]  # fmt: skip
-LauncherName = Annotated[
-    str | None,
-    typer.Option(
-        "--launcher", metavar="NAME", show_default="ssh",
-        help="ssh, srun or local. A launcher in a host's inventory entry takes precedence.",
-    ),
-]  # fmt: skip
-NodePython = Annotated[
-    str | None,
-    typer.Option(
-        "--python", metavar="PATH", help="Python that runs the kernels on the hosts; it needs torch.",
-        show_default="python3; if --launcher is local, the Python of cpugpu-tui",
-    ),
-]  # fmt: skip
-StartTimeout = Annotated[
-    float,
-    typer.Option(
-        parser=number,
-        callback=in_range(1),
-        metavar="SECONDS",
-        help="Time limit for a host to start, at least 1 s, not counting the wait in Slurm's queue.",
-    ),
-]
-AtOnce = Annotated[
-    int,
-    typer.Option(
-        parser=whole_number,
-        callback=in_range(1, 1024),
-        metavar="COUNT",
-        help="Number of hosts that run at the same time, 1 to 1,024.",
-    ),
-]
+    worker: Annotated[str, option(
+        "MODE", "Run the timed code in a `process` of its own or in a `thread` of this program.", env="CPUGPU_WORKER"
+    )] = "process"  # fmt: skip
+    python: Annotated[str | None, option(
+        "PATH", PYTHON, usual="the Python of cpugpu-tui", env="CPUGPU_PYTHON"
+    )] = None  # fmt: skip
+    pythons: Annotated[list[str] | None, option(
+        "PATH", f"{PYTHON} Repeat the option to compare several: they are timed in turn.  [env var: CPUGPU_PYTHON]",
+        "--python", usual="the Python of cpugpu-tui",
+    )] = None  # fmt: skip
+    simulate: Annotated[str | None, option(
+        "SETTINGS", "Use a simulated CPU and GPU. SETTINGS is `default`, or for example noise=0.02,gpus=2.",
+        env="CPUGPU_SIMULATE",
+    )] = None  # fmt: skip
+    workloads: Annotated[list[Path] | None, option(
+        "FILE", "Python file with workloads of your own. Repeatable.", env="CPUGPU_WORKLOADS"
+    )] = None  # fmt: skip
+    ceilings: Annotated[bool, flag(
+        "--ceilings/--no-ceilings", "After the first run on a machine, measure its peak rates. This happens once and "
+        "takes at most 3 s. The column `limited by` needs the rates.", env="CPUGPU_CEILINGS",
+    )] = True  # fmt: skip
+    replay: Annotated[Path | None, option(
+        "FILE", "Play back readings saved by `telemetry --record`, at their original speed, instead of reading "
+        "this machine.",
+    )] = None  # fmt: skip
+    theme: Annotated[str | None, option(
+        "NAME", "Theme of the app. `cpugpu-tui config themes` lists them.", usual="slate", env="CPUGPU_THEME"
+    )] = None  # fmt: skip
+    mouse: Annotated[bool, flag(
+        "--mouse/--no-mouse", "Use the mouse in the app. With --no-mouse, the mouse selects text for copying, as "
+        "usual.", env="CPUGPU_MOUSE",
+    )] = True  # fmt: skip
+
+    # ------------------------------------------------------------------ fleet
+
+    hosts: Annotated[Path | None, option(
+        "FILE", "File of hosts: an inventory in TOML, or one name per line.", "--hosts", "-H"
+    )] = None  # fmt: skip
+    host_names: Annotated[list[str] | None, option(
+        "HOSTS", "Hosts by name, such as n[1-4],gpu7. With --hosts, use only these hosts from the file. Repeatable.",
+        "--host", "-w",
+    )] = None  # fmt: skip
+    launcher: Annotated[str | None, option(
+        "NAME", "ssh, srun or local. A launcher in a host's inventory entry takes precedence.", "--launcher",
+        usual="ssh",
+    )] = None  # fmt: skip
+    node_python: Annotated[str | None, option(
+        "PATH", "Python that runs the kernels on the hosts; it needs torch.", "--python",
+        usual="python3; if --launcher is local, the Python of cpugpu-tui",
+    )] = None  # fmt: skip
+    start_timeout: Annotated[float, seconds(
+        "Time limit for a host to start, at least 1 s, not counting the wait in Slurm's queue.", check=in_range(1)
+    )] = 120.0  # fmt: skip
+    at_once: Annotated[int, count_of(
+        "Number of hosts that run at the same time, 1 to 1,024.", check=in_range(1, 1024)
+    )] = 128  # fmt: skip
+
+    # ------------------------------------------------------------------ what commands make of them
+
+    @property
+    def simulation(self) -> "Simulation | None":
+        """The simulated machine, or None for this one."""
+        from cpugpu_tui.cli.running.options import simulation
+
+        return simulation(self.simulate)
+
+    @property
+    def several(self) -> tuple[str, ...]:
+        """The interpreters to compare; empty without several."""
+        return tuple(self.pythons) if self.pythons and len(self.pythons) > 1 else ()
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices to time."""
+        return tuple(self.device or ["auto"])
+
+    def number_of_starts(self) -> int:
+        """Return the number of starts of a run.
+
+        Raises:
+            UsageError: it is typed beside what has one start.
+        """
+        from cpugpu_tui.session.search_limits import STARTS
+
+        beside = typed(self.context)
+        has_one = {
+            "--repeat": self.repeat > 1, "several interpreters": bool(self.several),
+            "--worker thread": self.worker == "thread",
+        }  # fmt: skip
+        for name, is_given in has_one.items():
+            if is_given and "starts" in beside and self.starts != 1:
+                raise UsageError(
+                    f"--starts cannot be combined with {name}.", "Leave one out: each of these runs has one start."
+                )
+        return STARTS if self.starts is None else self.starts
+
+    def request(self, **more: Any) -> "PlanRequest":
+        """Return what to run, in one start; `more` are further fields, or other values for some."""
+        from dataclasses import replace
+
+        from cpugpu_tui.config.paths import absolute
+        from cpugpu_tui.session.planning import PlanRequest
+
+        request = PlanRequest(
+            sizes=self.size if self.n is None else self.n, dtype=self.dtype, threads=self.threads, variant=self.variant,
+            devices=self.devices, rounds=self.rounds, max_seconds=self.max_seconds, case_timeout_s=self.case_timeout,
+            repeat=self.repeat, cache=self.cache, scale=self.scale, simulation=self.simulation,
+            mnist=absolute(str(self.mnist)) if self.mnist else None, find_crossover=self.find_crossover,
+            max_size=self.max_size, full=self.full, parallel=self.parallel, energy=self.energy,
+        )  # fmt: skip
+        return replace(request, **more)
+
+    def run_options(self, **more: Any) -> "RunOptions":
+        """Return how to run it, with the interpreter that `--python` names or finds; `more` as in `request`.
+
+        Raises:
+            UsageError: the worker is neither `process` nor `thread`.
+        """
+        from cpugpu_tui.cli.running.options import RunOptions, found_python
+
+        python = self.python if self.several or not self.pythons else self.pythons[0]
+        fields: dict[str, Any] = {
+            "worker": self.worker, "python": python, "database": self.database, "save": not self.no_save,
+            "workloads": tuple(map(str, self.workloads or ())), "ceilings": self.ceilings, **more,
+        }  # fmt: skip
+        return RunOptions(**fields | {"python": found_python(fields["python"], self.worker, self.simulation)})
+
+
+G = TypeVar("G", bound=Given)
+
+
+Given.known = inspect.get_annotations(Given)
+
+
+def takes(
+    register: Callable[[Callable[..., None]], object], kind: type[G], words: str
+) -> Callable[[Callable[[G], None]], Callable[[G], None]]:
+    """Register a function as a command with the options of these names, in this order."""
+
+    def decorate(body: Callable[[G], None]) -> Callable[[G], None]:
+        def command(context: typer.Context, **values: Any) -> None:
+            body(kind(context, values))
+
+        empty, by_name = inspect.Parameter.empty, inspect.Parameter.KEYWORD_ONLY
+        parameters = [inspect.Parameter("context", by_name, annotation=typer.Context)]
+        parameters += [
+            inspect.Parameter(name, by_name, default=getattr(kind, name, empty), annotation=kind.known[name])
+            for name in words.split()
+        ]
+        update_wrapper(command, body).__annotations__ = {}
+        cast(Any, command).__signature__ = inspect.Signature(parameters)
+        register(command)
+        return body
+
+    return decorate

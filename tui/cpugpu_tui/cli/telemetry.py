@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Json, Replay, Simulate, number, whole_number
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json, tell
 from cpugpu_tui.errors import CpuGpuError, UsageError
 
@@ -31,45 +31,34 @@ MOST_COUNT = 1_000_000_000
 commands = typer.Typer()
 
 
-@commands.command()
-def telemetry(
-    json: Json = False,
-    interval: Annotated[
-        float | None,
-        typer.Option(
-            parser=number,
-            metavar="SECONDS",
-            help="Time between two readings, at least 0.1.",
-            show_default="1, or with --replay as recorded",
-        ),
-    ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(parser=whole_number, metavar="COUNT", help="Number of readings.", show_default="until ctrl+c"),
-    ] = None,
-    gpm: Annotated[
-        bool,
-        typer.Option(
-            "--gpm", help="Also read occupancy, and the activity of tensor cores and DRAM (Hopper and later)."
-        ),
-    ] = False,
-    record: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the readings to a new file, for --replay.")
-    ] = None,
-    replay: Replay = None,
-    simulate: Simulate = None,
-) -> None:
-    """Print readings of the GPUs and the host, once a second."""
-    from cpugpu_tui.cli.running.options import simulation
+class TelemetryGiven(opt.Given):
+    """The options of `telemetry`."""
 
+    interval: Annotated[float | None, opt.seconds(
+        "Time between two readings, at least 0.1.", usual="1, or with --replay as recorded"
+    )] = None  # fmt: skip
+    count: Annotated[int | None, opt.count_of("Number of readings.", usual="until ctrl+c")] = None
+    gpm: Annotated[bool, opt.flag(
+        "--gpm", "Also read occupancy, and the activity of tensor cores and DRAM (Hopper and later)."
+    )] = False  # fmt: skip
+    record: Annotated[Path | None, opt.option(
+        "FILE", "Also write the readings to a new file, for --replay."
+    )] = None  # fmt: skip
+
+
+@opt.takes(commands.command(), TelemetryGiven, "json interval count gpm record replay simulate")
+def telemetry(given: TelemetryGiven) -> None:
+    """Print readings of the GPUs and the host, once a second."""
+    count, replay, interval = given.count, given.replay, given.interval
     try:
-        _check(interval, count, gpm=gpm, record=record, replay=replay, simulate=simulate)
+        _check(given)
         if replay is not None:
-            _replay(replay, interval, count, as_json=json)
+            _replay(replay, interval, count, as_json=given.json)
         else:
-            _watch(simulation(simulate), interval or DEFAULT_INTERVAL_S, count, record, gpm=gpm, as_json=json)
+            every_s = interval or DEFAULT_INTERVAL_S
+            _watch(given.simulation, every_s, count, given.record, gpm=given.gpm, as_json=given.json)
     except CpuGpuError as error:
-        if json:
+        if given.json:
             from cpugpu_tui.telemetry.trace import SCHEMA
 
             facts = {"message": error.message, "remedy": error.remedy, "exit_code": error.exit_code}
@@ -78,25 +67,23 @@ def telemetry(
         raise
 
 
-def _check(
-    interval_s: float | None, count: int | None, *, gpm: bool, record: Path | None, replay: Path | None,
-    simulate: str | None,
-) -> None:  # fmt: skip
+def _check(given: TelemetryGiven) -> None:
     """Check the options.
 
     Raises:
         UsageError: a value is out of range, or options exclude each other.
     """
+    count, replay, interval_s = given.count, given.replay, given.interval
     if count is not None and not 1 <= count <= MOST_COUNT:
         raise UsageError(f"Invalid --count {str(count)[:20]}: out of range.", f"Use a number from 1 to {MOST_COUNT:,}.")
     if replay is not None:
         leave_out = "Leave one out."
         unset = "Leave one out, or unset CPUGPU_SIMULATE."
-        for name, given, remedy in (
-            ("--record", record, leave_out), ("--simulate", simulate, unset),
-            ("--gpm", gpm, leave_out),
+        for name, is_given, remedy in (
+            ("--record", given.record, leave_out), ("--simulate", given.simulate, unset),
+            ("--gpm", given.gpm, leave_out),
         ):  # fmt: skip
-            if given:
+            if is_given:
                 raise UsageError(f"{name} cannot be combined with --replay.", remedy)
     if interval_s is None or (replay is not None and interval_s == 0):
         return

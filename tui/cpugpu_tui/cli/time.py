@@ -29,88 +29,31 @@ class TimeCommand(TyperCommand):
         return super().parse_args(ctx, before)
 
 
-Statement = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="STATEMENT | -- COMMAND",
-        show_default=False,
-        help="What to time: Python code such as 'x @ x', a function as FILE.py:FUNCTION, or `--` and then a command.",
-    ),
-]
-Setup = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--setup", "-s", metavar="CODE",
-        help="Python code that makes the inputs of a size. Repeat for more lines.",
-    ),
-]  # fmt: skip
-CodeSizes = Annotated[
-    str | None,
-    typer.Option(
-        "--n", "--size", metavar="SIZES",
-        help="Sizes: one (512), several (16,64,256), a search (16:4096) or steps (16:4096:16).",
-    ),
-]  # fmt: skip
-Lets = Annotated[
-    list[str] | None,
-    typer.Option("--let", metavar="NAME=VALUE", help="Further parameter. With k=1,2 each value is timed in turn."),
-]
-Startup = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COMMAND",
-        help="A second command that does only the start-up part of the timed command. Its time is shown as "
+class TimeGiven(opt.Given):
+    """The options of `time`."""
+
+    statement: Annotated[str | None, opt.argument(
+        "STATEMENT | -- COMMAND",
+        "What to time: Python code such as 'x @ x', a function as FILE.py:FUNCTION, or `--` and then a command.", False,
+    )] = None  # fmt: skip
+    startup: Annotated[str | None, opt.option(
+        "COMMAND", "A second command that does only the start-up part of the timed command. Its time is shown as "
         "start-up time. For a Python command, the default is a command that only imports torch.",
-    ),
-]
-CodeDtype = Annotated[str | None, typer.Option("--dtype", metavar="DTYPE", help=opt.DTYPE_HELP, show_default="float32")]
-CodeVariant = Annotated[
-    str | None,
-    typer.Option(
-        "--variant", metavar="NAME", show_default="default",
-        help="default, compiled (by torch.compile), or both: default,compiled.",
-    ),
-]  # fmt: skip
-CodeRepeat = Annotated[int, typer.Option("--repeat", parser=opt.whole_number, metavar="COUNT", help=opt.REPEAT_HELP)]
-InPlace = Annotated[
-    bool,
-    typer.Option("--in-place", help="Allow the statement to change its inputs. They are restored before each call."),
-]
+    )] = None  # fmt: skip
+    dtype: Annotated[str | None, opt.dtype_of(opt.DTYPES, usual="float32")] = None
+    threads: Annotated[str | None, opt.threads_of(usual="all")] = None
+    variant: Annotated[str | None, opt.option(
+        "NAME", "default, compiled (by torch.compile), or both: default,compiled.", usual="default"
+    )] = None  # fmt: skip
 
 
-@commands.command(cls=TimeCommand)
-def time(
-    context: typer.Context,
-    statement: Statement = None,
-    setup: Setup = None,
-    n: CodeSizes = None,
-    let: Lets = None,
-    in_place: InPlace = False,
-    startup: Startup = None,
-    device: opt.DeviceNames = None,
-    parallel: opt.Parallel = False,
-    dtype: CodeDtype = None,
-    threads: opt.ThreadsOrAll = None,
-    variant: CodeVariant = None,
-    find_crossover: opt.FindCrossover = False,
-    full: opt.Full = False,
-    rounds: opt.Rounds = None,
-    starts: opt.Starts = None,
-    repeat: CodeRepeat = 1,
-    max_seconds: opt.MaxSeconds = None,
-    case_timeout: opt.CaseTimeout = None,
-    energy: opt.Energy = False,
-    cache: opt.Cache = "cold",
-    explain: opt.Explain = False,
-    json: opt.Json = False,
-    database: opt.Database = None,
-    no_save: opt.NoSave = False,
-    worker: opt.Worker = "process",
-    python: opt.Pythons = None,
-    simulate: opt.Simulate = None,
-    export: opt.Exports = None,
-    ceilings: opt.TakeCeilings = True,
-) -> None:
+@opt.takes(
+    commands.command(cls=TimeCommand), TimeGiven,
+    "statement setup n let in_place startup device parallel dtype threads variant find_crossover full rounds "
+    "starts repeat max_seconds case_timeout energy cache explain json database no_save worker pythons simulate "
+    "export ceilings",
+)  # fmt: skip
+def time(given: TimeGiven) -> None:
     """Time your own code or command on CPU and GPU.
 
     The code can use torch, F, math, n (the size), device (the name of the device) and, if NumPy is installed, np.
@@ -124,38 +67,32 @@ def time(
     cpugpu-tui-output-*.
     """
     from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
-    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.own_workloads import OwnWorkloads
-    from cpugpu_tui.session.planning import PlanRequest
 
-    words = context.meta[COMMAND]
-    several = tuple(python) if python and len(python) > 1 else ()
+    words = given.context.meta[COMMAND]
     if words is not None:
-        if several:
+        if given.several:
             raise UsageError("A command is not timed by several --python.",
                              "Write the interpreter into it: --let python=A,B -- {python} FILE.")  # fmt: skip
         pythonic = {
-            "STATEMENT": statement, "--setup": setup, "--in-place": in_place, "--dtype": dtype, "--variant": variant,
+            "STATEMENT": given.statement, "--setup": given.setup, "--in-place": given.in_place,
+            "--dtype": given.dtype, "--variant": given.variant,
         }  # fmt: skip
-        codes = typed_commands(words, let or (), startup, [name for name, value in pythonic.items() if value])
+        unfit = [name for name, value in pythonic.items() if value]
+        codes = typed_commands(words, given.let or (), given.startup, unfit)
     else:
-        codes = typed_codes(statement, "\n".join(setup or ()), let or (), startup, in_place=in_place)
-    request = PlanRequest(
-        names=tuple(code.name for code in codes), sizes=n, dtype=dtype, threads=threads, variant=variant,
-        devices=tuple(device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
-        repeat=repeat, cache=cache, simulation=simulation(simulate), starts=opt.starts_of(context, starts),
-        find_crossover=find_crossover, full=full, parallel=parallel, energy=energy, own=OwnWorkloads(codes=codes),
-    )  # fmt: skip
-    options = run_options(
-        worker=worker, python=python[0] if python and not several else None, simulation=request.simulation,
-        database=database, no_save=no_save, ceilings=ceilings and words is None,
-    )  # fmt: skip
-    outputs = Outputs(export or (), in_full=explain)
-    if several:
-        raise typer.Exit(run_in_turn(request, options, several, outputs, as_json=json, band=None))
-    raise typer.Exit(run_headless(request, options, as_json=json, outputs=outputs))
+        setup = "\n".join(given.setup or ())
+        codes = typed_codes(given.statement, setup, given.let or (), given.startup, in_place=given.in_place)
+    request = given.request(
+        names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes)
+    )
+    options = given.run_options(ceilings=given.ceilings and words is None)
+    outputs = Outputs.of(given)
+    if given.several:
+        raise typer.Exit(run_in_turn(request, options, given.several, outputs, as_json=given.json, band=None))
+    raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
 
 
 def typed_codes(

@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command()
-def compare(
-    base: Annotated[str, typer.Argument(metavar="BASE", help=f"Series to compare against. {opt.SERIES}")],
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", help="Series to judge. It takes the same forms as BASE.")
-    ] = "latest",
-    band: opt.Band = None,
-    json: opt.Json = False,
-    database: opt.Database = None,
-) -> None:
+class CompareGiven(opt.Given):
+    """The options of `compare` and `baseline`."""
+
+    base: Annotated[str, opt.argument("BASE", f"Series to compare against. {opt.SERIES}")]
+    new: Annotated[str, opt.argument("NEW", "Series to judge. It takes the same forms as BASE.")] = "latest"
+    name: Annotated[str | None, opt.argument("NAME", "Baseline to create or show.", "all, listed")] = None
+    run: Annotated[str | None, opt.argument("RUN", "Any run of the series that becomes the baseline.")] = None
+
+
+@opt.takes(commands.command(), CompareGiven, "base new band json database")
+def compare(given: CompareGiven) -> None:
     """Compare two series of runs, case by case.
 
     Prints how their machines differ. For each case it prints the change in latency and the change in kernel
@@ -39,27 +40,18 @@ def compare(
     from cpugpu_tui.config.parsing import parse_bands
     from cpugpu_tui.render.comparison import comparison_data
 
-    first, second = (series_in(name, database) for name in (base, new))
+    first, second = (series_in(name, given.database) for name in (given.base, given.new))
     usual = usual_bands(first, second)
-    bands = parse_bands(band, usual) if band is not None else usual
+    bands = parse_bands(given.band, usual) if given.band is not None else usual
     found = compare_series(first, second, bands)
-    if json:
+    if given.json:
         print_json(comparison_data(found))
     else:
         show_comparison(found)
 
 
-@commands.command()
-def baseline(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Baseline to create or show.", show_default="all, listed")
-    ] = None,
-    run_name: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="Any run of the series that becomes the baseline.")
-    ] = None,
-    json: opt.Json = False,
-    database: opt.Database = None,
-) -> None:
+@opt.takes(commands.command(), CompareGiven, "name run json database")
+def baseline(given: CompareGiven) -> None:
     """Name a series of runs as a baseline, or list the baselines.
 
     `compare` and `gate` take the name. Without RUN, nothing is changed.
@@ -67,18 +59,19 @@ def baseline(
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.compare.series import checked_baseline
 
-    if name is not None and run_name is not None:
-        _set_baseline(name, run_name, database, as_json=json)
+    name = given.name
+    if name is not None and given.run is not None:
+        _set_baseline(name, given.run, given.database, as_json=given.json)
         return
-    with reading(database, must_exist=True) as store:
+    with reading(given.database, must_exist=True) as store:
         known = store.baselines()
         if name is not None and name not in known:
             checked_baseline(name)
             raise UsageError(f"Unknown baseline {name!r}.", f"Create it with `cpugpu-tui baseline {name} latest`.")
         for each, series_id in known.items():
             if name in (None, each):
-                _print_baseline(store, each, series_id, as_json=json)
-    if not known and not json:
+                _print_baseline(store, each, series_id, as_json=given.json)
+    if not known and not given.json:
         tell("No baselines yet. Create one with `cpugpu-tui baseline main latest`.")
 
 

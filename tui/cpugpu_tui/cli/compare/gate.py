@@ -15,63 +15,32 @@ OF_A_SERIES = ("baseline_name", "new", "repeat", "any_machine")
 commands = typer.Typer()
 
 
-@commands.command()
-def gate(
-    context: typer.Context,
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PRESET|WORKLOAD",
-            help="Presets or workloads to run.",
-            show_default="those of the baseline, or quick",
-        ),
-    ] = None,
-    baseline_name: Annotated[
-        str,
-        typer.Option(
-            "--baseline",
-            metavar="SERIES",
-            help="Baseline to compare against. It takes the same forms as BASE in `cpugpu-tui compare`.",
-        ),
-    ] = "main",
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            metavar="PYTHON",
-            help="Compare with this other Python instead of with a baseline. The two Pythons run in turn.",
-        ),
-    ] = None,
-    max_slowdown: opt.MaxSlowdown = "5%",
-    repeat: Annotated[
-        int,
-        typer.Option(
-            parser=opt.whole_number,
-            callback=opt.in_range(1),
-            metavar="COUNT",
-            help="Number of runs in the new series. A verdict needs at least 5.",
-        ),
-    ] = 5,
-    new: Annotated[
-        str | None,
-        typer.Option("--new", metavar="SERIES", help="Judge this saved series instead of running a new one."),
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file, one test per verdict.")
-    ] = None,
-    summary: opt.Summary = None,
-    any_machine: Annotated[
-        bool, typer.Option("--any-machine", help="Compare even if the CPU or GPU is not that of the baseline.")
-    ] = False,
-    json: opt.Json = False,
-    database: opt.Database = None,
-    no_save: opt.NoSave = False,
-    worker: opt.Worker = "process",
-    python: opt.Python = None,
-    case_timeout: opt.CaseTimeout = None,
-    simulate: opt.Simulate = None,
-    workloads: opt.Workloads = None,
-) -> None:
+class GateGiven(opt.Given):
+    """The options of `gate`."""
+
+    names: Annotated[list[str] | None, opt.names_of("those of the baseline, or quick")] = None
+    baseline_name: Annotated[str, opt.option(
+        "SERIES", "Baseline to compare against. It takes the same forms as BASE in `cpugpu-tui compare`.", "--baseline"
+    )] = "main"  # fmt: skip
+    against: Annotated[str | None, opt.option(
+        "PYTHON", "Compare with this other Python instead of with a baseline. The two Pythons run in turn."
+    )] = None  # fmt: skip
+    repeat: Annotated[int, opt.count_of(
+        "Number of runs in the new series. A verdict needs at least 5.", check=opt.in_range(1)
+    )] = 5  # fmt: skip
+    new: Annotated[str | None, opt.option("SERIES", "Judge this saved series instead of running a new one.")] = None
+    junit: Annotated[Path | None, opt.option("FILE", "Write JUnit XML to this file, one test per verdict.")] = None
+    any_machine: Annotated[bool, opt.flag(
+        "--any-machine", "Compare even if the CPU or GPU is not that of the baseline."
+    )] = False  # fmt: skip
+
+
+@opt.takes(
+    commands.command(), GateGiven,
+    "names baseline_name against max_slowdown repeat new junit summary any_machine json database no_save worker python "
+    "case_timeout simulate workloads",
+)  # fmt: skip
+def gate(given: GateGiven) -> None:
     """Run a series and fail if a case became slower.
 
     The series is compared with a baseline. With --against, it is compared with a second Python, which runs the same
@@ -81,22 +50,18 @@ def gate(
     """
     from cpugpu_tui.cli.compare.gate_request import LIMITS, GateRequest, judge, play, run_and_judge
     from cpugpu_tui.cli.history.past_runs import series_in
-    from cpugpu_tui.cli.running.options import run_options, simulation
     from cpugpu_tui.config.parsing import parse_bands
 
     request = GateRequest(
-        names=tuple(names or ()), baselines=(baseline_name,), limits=parse_bands(max_slowdown, LIMITS), repeat=repeat,
-        junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate), new=new,
-        any_machine=any_machine,
+        names=tuple(given.names or ()), baselines=(given.baseline_name,),
+        limits=parse_bands(given.max_slowdown, LIMITS), repeat=given.repeat, junit=given.junit, summary=given.summary,
+        case_timeout_s=given.case_timeout, simulation=given.simulation, new=given.new, any_machine=given.any_machine,
     )  # fmt: skip
-    options = run_options(
-        worker=worker, python=None if new is not None else python, simulation=request.simulation, database=database,
-        no_save=no_save, workloads=workloads,
-    )  # fmt: skip
-    if against is not None:
-        opt.refuse_beside(context, "--against", OF_A_SERIES.__contains__)
-        raise typer.Exit(play(request, options, against, as_json=json))
-    base = series_in(baseline_name, database)
-    if new is not None:
-        raise typer.Exit(judge(request, base, series_in(new, database), as_json=json))
-    raise typer.Exit(run_and_judge(request, options, base, as_json=json))
+    options = given.run_options(python=None if given.new is not None else given.python)
+    if given.against is not None:
+        opt.refuse_beside(given.context, "--against", OF_A_SERIES.__contains__)
+        raise typer.Exit(play(request, options, given.against, as_json=given.json))
+    base = series_in(given.baseline_name, given.database)
+    if given.new is not None:
+        raise typer.Exit(judge(request, base, series_in(given.new, given.database), as_json=given.json))
+    raise typer.Exit(run_and_judge(request, options, base, as_json=given.json))

@@ -32,34 +32,21 @@ ROUNDS = 8
 commands = typer.Typer()
 
 
-@commands.command()
-def noise(
-    repeat: Annotated[
-        int,
-        typer.Option(
-            parser=opt.whole_number,
-            callback=opt.in_range(2, 20),
-            metavar="COUNT",
-            help="Number of runs, each in a new process.",
-        ),
-    ] = 5,
-    json: opt.Json = False,
-    database: opt.Database = None,
-    no_save: opt.NoSave = False,
-    python: opt.Python = None,
-    device: opt.DeviceNames = None,
-    simulate: opt.Simulate = None,
-) -> None:
+class NoiseGiven(opt.Given):
+    """The options of `noise`."""
+
+    repeat: Annotated[int, opt.count_of("Number of runs, each in a new process.", check=opt.in_range(2, 20))] = 5
+
+
+@opt.takes(commands.command(), NoiseGiven, "repeat json database no_save python device simulate")
+def noise(given: NoiseGiven) -> None:
     """Tell the smallest change that a comparison finds here.
 
     Times matrix products in five fresh processes, in about a minute. Then prints how much each time varies between
     processes, what 1, 5 and 10 runs on each side would show, and what made it noisier than the last time.
     """
-    from cpugpu_tui.cli.running.options import run_options, simulation
-
-    simulated = simulation(simulate)
-    options = run_options(worker="process", python=python, simulation=simulated, database=database, no_save=no_save)
-    raise typer.Exit(_run(_plan(tuple(device or ["auto"]), simulated), options, repeat, as_json=json))
+    plan = _plan(given.devices, given.simulation)
+    raise typer.Exit(_run(plan, given.run_options(), given.repeat, as_json=given.json))
 
 
 def _plan(devices: tuple[str, ...], simulated: Simulation | None) -> Plan:

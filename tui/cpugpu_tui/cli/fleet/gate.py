@@ -18,46 +18,25 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command()
-def gate(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="PRESET|WORKLOAD", help="Presets or workloads to run.", show_default="the first baseline's plan"
-        ),
-    ] = None,
-    hosts: opt.HostsFile = None,
-    host_names: opt.HostNames = None,
-    launcher: opt.LauncherName = None,
-    node_python: opt.NodePython = None,
-    baseline_names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--baseline", metavar="SERIES", help="Baseline for GPUs of the same model. Repeatable.", show_default="main"
-        ),
-    ] = None,
-    max_slowdown: opt.MaxSlowdown = "5%",
-    repeat: Annotated[
-        int,
-        typer.Option(
-            parser=opt.whole_number,
-            callback=opt.in_range(1),
-            metavar="COUNT",
-            help="Number of runs on each host. A verdict needs at least 5.",
-        ),
-    ] = 5,
-    start_timeout: opt.StartTimeout = 120.0,
-    at_once: opt.AtOnce = 128,
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write JUnit XML to this file, one suite per GPU.")
-    ] = None,
-    summary: opt.Summary = None,
-    json: opt.Json = False,
-    database: opt.Database = None,
-    no_save: opt.NoSave = False,
-    case_timeout: opt.CaseTimeout = None,
-    simulate: opt.Simulate = None,
-) -> None:
+class FleetGateGiven(opt.Given):
+    """The options of `fleet gate`."""
+
+    names: Annotated[list[str] | None, opt.names_of("the first baseline's plan")] = None
+    baseline_names: Annotated[list[str] | None, opt.option(
+        "SERIES", "Baseline for GPUs of the same model. Repeatable.", "--baseline", usual="main"
+    )] = None  # fmt: skip
+    repeat: Annotated[int, opt.count_of(
+        "Number of runs on each host. A verdict needs at least 5.", check=opt.in_range(1)
+    )] = 5  # fmt: skip
+    junit: Annotated[Path | None, opt.option("FILE", "Write JUnit XML to this file, one suite per GPU.")] = None
+
+
+@opt.takes(
+    commands.command(), FleetGateGiven,
+    "names hosts host_names launcher node_python baseline_names max_slowdown repeat start_timeout at_once junit "
+    "summary json database no_save case_timeout simulate",
+)  # fmt: skip
+def gate(given: FleetGateGiven) -> None:
     """Run a series on every host and judge each GPU.
 
     Each GPU is compared with the baseline of its model.
@@ -67,7 +46,6 @@ def gate(
     from cpugpu_tui.cli.compare.gate_request import EXIT_CODES, LIMITS, GateRequest, check_enough_runs
     from cpugpu_tui.cli.fleet.running import HostsRequest, Run, run_to_the_end
     from cpugpu_tui.cli.history.past_runs import series_in
-    from cpugpu_tui.cli.running.options import RunOptions, simulation
     from cpugpu_tui.cli.running.saving import Outputs, save_rest, saving, say_remark
     from cpugpu_tui.compare.gate import judge_fleet
     from cpugpu_tui.config.parsing import parse_bands
@@ -75,22 +53,19 @@ def gate(
     from cpugpu_tui.session.fleet_state import FleetState
 
     request = GateRequest(
-        names=tuple(names or ()), baselines=tuple(baseline_names or ["main"]), limits=parse_bands(max_slowdown, LIMITS),
-        repeat=repeat, junit=junit, summary=summary, case_timeout_s=case_timeout, simulation=simulation(simulate),
+        names=tuple(given.names or ()), baselines=tuple(given.baseline_names or ["main"]),
+        limits=parse_bands(given.max_slowdown, LIMITS), repeat=given.repeat, junit=given.junit, summary=given.summary,
+        case_timeout_s=given.case_timeout, simulation=given.simulation,
     )  # fmt: skip
-    asked = HostsRequest(
-        file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python,
-        start_timeout_s=start_timeout, at_once=at_once,
-    )  # fmt: skip
-    baselines = [series_in(name, database) for name in request.baselines]
+    baselines = [series_in(name, given.database) for name in request.baselines]
     check_enough_runs(*baselines)
-    plan = asked.plan(_plan(request, baselines), repeat, case_timeout)
-    with saving(RunOptions(database=database, save=not no_save)) as outbox:
+    plan = HostsRequest.of(given).plan(_plan(request, baselines), given.repeat, given.case_timeout)
+    with saving(given.run_options()) as outbox:
         fleet, run = Fleet(plan, outbox), Run(FleetState.of(plan.hosts), Outputs())
         run_to_the_end(fleet, run)
         say_remark(outbox)
         found = judge_fleet(run.state, baselines, request.limits)
-        print_fleet_gate(found, as_json=json)
+        print_fleet_gate(found, as_json=given.json)
         request.write(fleet_junit(found), fleet_markdown(found))
         code = EXIT_CODES.get(found.verdict, EXIT_UNFIT)
         code = save_rest(outbox, fleet.signal_exit or run.state.exit_code if fleet.stopping else code)

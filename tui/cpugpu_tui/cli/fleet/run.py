@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from cpugpu_tui.session.fleet_running import Fleet
     from cpugpu_tui.session.planning import PlanRequest
 
-NodeDevices = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--device",
-        metavar="DEVICE",
-        help="cpu, cuda or cuda:N. Repeatable.",
-        show_default="the CPU and every GPU of a host",
-    ),
-]
-"""Without the config's and environment's default, which names devices of this machine."""
-NodeMnist = Annotated[
-    str | None, typer.Option("--mnist", metavar="DIR", help="Folder on the hosts with your own MNIST idx files.")
-]
+
+class FleetGiven(opt.Given):
+    """The options of `fleet run`. Config and environment name devices and folders of this machine, not of a host."""
+
+    node_device: Annotated[list[str] | None, opt.option(
+        "DEVICE", "cpu, cuda or cuda:N. Repeatable.", "--device", usual="the CPU and every GPU of a host"
+    )] = None  # fmt: skip
+    node_mnist: Annotated[str | None, opt.option(
+        "DIR", "Folder on the hosts with your own MNIST idx files.", "--mnist"
+    )] = None  # fmt: skip
+    tui: Annotated[bool, opt.flag(
+        "--tui", "Show the hosts live in the app, and print the tables at the end."
+    )] = False  # fmt: skip
+
 
 LONGEST_CELL = 10_000
 """Maximum length of a printed command of `fleet hosts`."""
@@ -42,66 +43,26 @@ LONGEST_CELL = 10_000
 commands = typer.Typer()
 
 
-@commands.command()
-def run(
-    names: opt.Names = None,
-    hosts: opt.HostsFile = None,
-    host_names: opt.HostNames = None,
-    launcher: opt.LauncherName = None,
-    node_python: opt.NodePython = None,
-    size: opt.Sizes = None,
-    node_device: NodeDevices = None,
-    dtype: opt.Dtype = None,
-    threads: opt.Threads = None,
-    variant: opt.Variant = None,
-    find_crossover: opt.FindCrossover = False,
-    max_size: opt.MaxSize = None,
-    full: opt.Full = False,
-    rounds: opt.Rounds = None,
-    repeat: Annotated[
-        int, typer.Option(parser=opt.whole_number, metavar="COUNT", help="Repeat the whole run this many times.")
-    ] = 1,
-    max_seconds: opt.MaxSeconds = None,
-    case_timeout: opt.CaseTimeout = None,
-    start_timeout: opt.StartTimeout = 120.0,
-    at_once: opt.AtOnce = 128,
-    energy: opt.Energy = False,
-    cache: opt.Cache = "cold",
-    scale: opt.Scale = "full",
-    node_mnist: NodeMnist = None,
-    json: opt.Json = False,
-    database: opt.Database = None,
-    no_save: opt.NoSave = False,
-    simulate: opt.Simulate = None,
-    export: opt.Exports = None,
-    tui: Annotated[
-        bool, typer.Option("--tui", help="Show the hosts live in the app, and print the tables at the end.")
-    ] = False,
-    theme: opt.Theme = None,
-    mouse: opt.Mouse = True,
-) -> None:
+@opt.takes(
+    commands.command(), FleetGiven,
+    "names hosts host_names launcher node_python size node_device dtype threads variant find_crossover max_size full "
+    "rounds repeat max_seconds case_timeout start_timeout at_once energy cache scale node_mnist json database no_save "
+    "simulate export tui theme mouse",
+)  # fmt: skip
+def run(given: FleetGiven) -> None:
     """Run presets or workloads on every GPU of every host.
 
     The result is one table. The history saves a run for each host.
     """
     from cpugpu_tui.cli.fleet.running import HostsRequest
-    from cpugpu_tui.cli.running.options import RunOptions, simulation
     from cpugpu_tui.cli.running.saving import Outputs
-    from cpugpu_tui.session.planning import PlanRequest
 
-    request = PlanRequest(
-        names=tuple(names or ["quick"]), sizes=size, dtype=dtype, threads=threads, variant=variant,
-        devices=tuple(node_device or ["auto"]), rounds=rounds, max_seconds=max_seconds, case_timeout_s=case_timeout,
-        repeat=repeat, cache=cache, scale=scale, mnist=node_mnist, simulation=simulation(simulate),
-        find_crossover=find_crossover, max_size=max_size, full=full, energy=energy,
-    )  # fmt: skip
-    asked = HostsRequest(
-        file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python,
-        start_timeout_s=start_timeout, at_once=at_once,
-    )  # fmt: skip
-    options = RunOptions(database=database, save=not no_save)
-    show = _in_the_app(theme, mouse=mouse) if tui and not json else None
-    raise typer.Exit(_run_fleet(request, asked, options, Outputs(export or ()), show, as_json=json))
+    request = given.request(
+        names=tuple(given.names or ["quick"]), devices=tuple(given.node_device or ["auto"]), mnist=given.node_mnist
+    )
+    show = _in_the_app(given.theme, mouse=given.mouse) if given.tui and not given.json else None
+    asked, outputs = HostsRequest.of(given), Outputs.of(given)
+    raise typer.Exit(_run_fleet(request, asked, given.run_options(), outputs, show, as_json=given.json))
 
 
 def _in_the_app(theme: str | None, *, mouse: bool) -> Callable[[Fleet, Run], None]:
@@ -161,11 +122,8 @@ def _run_fleet(
     return code or outputs.exit_code
 
 
-@commands.command("hosts")
-def list_hosts(
-    hosts: opt.HostsFile = None, host_names: opt.HostNames = None, launcher: opt.LauncherName = None,
-    node_python: opt.NodePython = None, json: opt.Json = False,
-) -> None:  # fmt: skip
+@opt.takes(commands.command("hosts"), opt.Given, "hosts host_names launcher node_python json")
+def list_hosts(given: opt.Given) -> None:
     """List the hosts and the command that reaches each.
 
     Nothing is started. The commands run `true` instead of the agent, so you can try them by hand.
@@ -177,8 +135,8 @@ def list_hosts(
     from cpugpu_tui.machine.text import printable
     from cpugpu_tui.transport.launchers import launch_argv, shell_line
 
-    asked = HostsRequest(file=hosts, names=tuple(host_names or ()), launcher=launcher, python=node_python)
-    if json:
+    asked = HostsRequest.of(given)
+    if given.json:
         for host in asked.hosts():
             print_json({**vars(host), "argv": launch_argv(host, shell_line(host, (), 0))})
         return

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from cpugpu_tui.cli.options import Given
 from cpugpu_tui.cli.output.printing import plain, print_answer, print_line
 from cpugpu_tui.cli.output.table_style import console, table_of
 from cpugpu_tui.cli.running.one_run import ProgressLine, controller_facts, signals_stop
@@ -54,6 +55,12 @@ class HostsRequest:
     """For hosts whose inventory does not name one."""
     start_timeout_s: float = HELLO_LIMIT_S
     at_once: int = AT_ONCE
+
+    @classmethod
+    def of(cls, given: Given) -> HostsRequest:
+        """Return the hosts that a command was given."""
+        names = tuple(given.host_names or ())
+        return cls(given.hosts, names, given.launcher, given.node_python, given.start_timeout, given.at_once)
 
     def hosts(self) -> tuple[Host, ...]:
         """Return the named hosts, with the resources that Slurm reports for each.

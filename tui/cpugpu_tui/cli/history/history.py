@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Json, in_range, whole_number
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_json, tell
 from cpugpu_tui.errors import UsageError
 
@@ -20,44 +20,43 @@ LISTED = 20
 commands = typer.Typer()
 
 
-@commands.callback(invoke_without_command=True)
-def history(
-    context: typer.Context,
-    text: Annotated[
-        str,
-        typer.Option(
-            "--filter",
-            metavar="FILTER",
-            help="Only runs that match, for example 'gpu:h200 dtype:bf16 n>1000'. "
-            "Conditions: n>, n<, gpu:, cpu:, dtype:, name:, status:, date:, host:, tag:, baseline:. Other words are "
-            "searched in name, status, machine, tags and devices.",
-        ),
-    ] = "",
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only runs with this tag. Repeatable.")
-    ] = None,
-    json: Json = False,
-    database: Database = None,
-    limit: Annotated[
-        int, typer.Option(parser=whole_number, callback=in_range(1), metavar="COUNT", help="Maximum number of runs.")
-    ] = 20,
-) -> None:
+class HistoryGiven(opt.Given):
+    """The options of `history` and its commands."""
+
+    text: Annotated[str, opt.option(
+        "FILTER", "Only runs that match, for example 'gpu:h200 dtype:bf16 n>1000'. "
+        "Conditions: n>, n<, gpu:, cpu:, dtype:, name:, status:, date:, host:, tag:, baseline:. Other words are "
+        "searched in name, status, machine, tags and devices.", "--filter",
+    )] = ""  # fmt: skip
+    tag: Annotated[list[str] | None, opt.option("TAG", "Only runs with this tag. Repeatable.", "--tag")] = None
+    limit: Annotated[int, opt.count_of("Maximum number of runs.", check=opt.in_range(1))] = 20
+    keep: Annotated[int | None, opt.count_of("Number of newest runs to keep.", check=opt.in_range(0))] = None
+    older_than: Annotated[str | None, opt.option(
+        "AGE", "List or delete only runs older than AGE, such as 30d, 12h or 2w."
+    )] = None  # fmt: skip
+    yes: Annotated[bool, opt.flag("--yes", "Delete the runs instead of listing them.")] = False
+    other: Annotated[Path, opt.argument("OTHER.db", "Database to copy from. It is not changed.")]
+
+
+@opt.takes(commands.callback(invoke_without_command=True), HistoryGiven, "text tag json database limit")
+def history(given: HistoryGiven) -> None:
     """List saved runs, newest first."""
-    if context.invoked_subcommand is not None:
+    limit, text, tag = given.limit, given.text, given.tag
+    if given.context.invoked_subcommand is not None:
         return
 
     from cpugpu_tui.cli.history.past_runs import history_table, reading
     from cpugpu_tui.model.quantities import count_of, megabytes
 
-    with reading(database) as store:
+    with reading(given.database) as store:
         runs = store.runs(limit, text=text, tags=tag or ())
         total, size = store.count(), store.size_bytes
         results: dict[int, Outcome] = {}
-        if runs and not json:
+        if runs and not given.json:
             from cpugpu_tui.render.outcomes import affordable, outcomes  # 15 ms, which an empty list does without
 
             results = outcomes(store, affordable(runs))
-    if json:
+    if given.json:
         for run in runs:
             print_json(run._asdict())
         return
@@ -78,19 +77,8 @@ def history(
         tell(f"{newest}{count_of(total, 'run')}. Database: {store.path}, {megabytes(size)}.")
 
 
-@commands.command()
-def prune(
-    keep: Annotated[
-        int | None,
-        typer.Option(parser=whole_number, callback=in_range(0), metavar="COUNT", help="Number of newest runs to keep."),
-    ] = None,
-    older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="List or delete only runs older than AGE, such as 30d, 12h or 2w.")
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete the runs instead of listing them.")] = False,
-    json: Json = False,
-    database: Database = None,
-) -> None:
+@opt.takes(commands.command(), HistoryGiven, "keep older_than yes json database")
+def prune(given: HistoryGiven) -> None:
     """List old runs, or delete them with --yes.
 
     Runs are kept if they have a tag, belong to a baseline or are still running.
@@ -102,24 +90,24 @@ def prune(
     from cpugpu_tui.model.quantities import count_of, megabytes
     from cpugpu_tui.store.maintenance import age_ns, pruning
 
-    if keep is None and older_than is None:
+    if given.keep is None and given.older_than is None:
         raise UsageError("No runs selected to prune.", "Use --older-than 30d, --keep 100 or both.")
-    before = time.time_ns() - age_ns(older_than) if older_than is not None else None
-    with (writing if yes else reading)(database) as store:
-        found = pruning(store.runs(), keep, before)
+    before = time.time_ns() - age_ns(given.older_than) if given.older_than is not None else None
+    with (writing if given.yes else reading)(given.database) as store:
+        found = pruning(store.runs(), given.keep, before)
         size = store.size_bytes
-        if yes and found.going:
+        if given.yes and found.going:
             store.delete_all([run.run_id for run in found.going])
             store.shrink()
         size_after = store.size_bytes
-    if json:
+    if given.json:
         for run in found.going:
             print_json(run._asdict())
         return
     spared = f" Kept: {count_of(len(found.spared), 'run')} (tagged, in a baseline or running)." if found.spared else ""
     if not found.going:
         tell(f"Nothing to delete.{spared}")
-    elif yes:
+    elif given.yes:
         sizes = f"{store.path}: {megabytes(size)} before, {megabytes(size_after)} now"
         tell(f"Deleted {count_of(len(found.going), 'run')}. {sizes}.{spared}")
     else:
@@ -128,12 +116,8 @@ def prune(
         tell(f"Would delete {count_of(len(found.going), 'run')}{listed}. Add --yes to delete them.{spared}")
 
 
-@commands.command()
-def merge(
-    other: Annotated[Path, typer.Argument(metavar="OTHER.db", help="Database to copy from. It is not changed.")],
-    json: Json = False,
-    database: Database = None,
-) -> None:
+@opt.takes(commands.command(), HistoryGiven, "other json database")
+def merge(given: HistoryGiven) -> None:
     """Copy the runs of another database into this history.
 
     Runs that are already here are not changed.
@@ -144,9 +128,9 @@ def merge(
     from cpugpu_tui.model.quantities import count_of
     from cpugpu_tui.store.maintenance import merge as merge_runs
 
-    with writing(database, keep_aside=True) as store:
-        merged = merge_runs(store, other)
-    if json:
+    with writing(given.database, keep_aside=True) as store:
+        merged = merge_runs(store, given.other)
+    if given.json:
         print_json(msgspec.to_builtins(merged))
         return
     parts = [f"Added {count_of(merged.added, 'run')}"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cpugpu_tui.cli.options import Database, Explain, Json, RunName
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import print_answer, print_json, tell
 from cpugpu_tui.errors import UsageError
 
@@ -20,8 +20,19 @@ WITH_SIGNS = {"help_option_names": ["--help"], "ignore_unknown_options": True}
 commands = typer.Typer()
 
 
-@commands.command()
-def show(run_name: RunName = "latest", explain: Explain = False, json: Json = False, database: Database = None) -> None:
+class RunsGiven(opt.Given):
+    """The options of commands on named runs."""
+
+    run_names: Annotated[list[str], opt.argument("RUN", opt.RUN_NAMES)]
+    force: Annotated[bool, opt.flag(
+        "--force", "Also delete runs of a baseline, and runs that seem to be still running."
+    )] = False  # fmt: skip
+    tagged: Annotated[str, opt.argument("RUN", opt.RUN_NAME)]
+    changes: Annotated[list[str] | None, opt.argument("+TAG|-TAG", "Tags to add (+TAG) or remove (-TAG).")] = None
+
+
+@opt.takes(commands.command(), opt.Given, "run_name explain json database")
+def show(given: opt.Given) -> None:
     """Print the table of a saved run.
 
     With --json, print its events.
@@ -29,13 +40,13 @@ def show(run_name: RunName = "latest", explain: Explain = False, json: Json = Fa
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.state.folding import folded
 
-    with reading(database) as store:
-        events = store.load(store.find(run_name))
+    with reading(given.database) as store:
+        events = store.load(store.find(given.run_name))
     state = folded(events)
-    if not json:
+    if not given.json:
         from cpugpu_tui.cli.output.tables import print_state
 
-        print_state(state, in_full=explain)
+        print_state(state, in_full=given.explain)
         return
     from cpugpu_tui.model import RunFinished
     from cpugpu_tui.transport.wire import encode
@@ -49,41 +60,26 @@ def show(run_name: RunName = "latest", explain: Explain = False, json: Json = Fa
         sys.stdout.buffer.write(encode(events[-1]))
 
 
-@commands.command()
-def rm(
-    run_names: Annotated[
-        list[str], typer.Argument(metavar="RUN", help="Run numbers, `latest`, or the first characters of run ids.")
-    ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Also delete runs of a baseline, and runs that seem to be still running.")
-    ] = False,
-    database: Database = None,
-) -> None:
+@opt.takes(commands.command(), RunsGiven, "run_names force database")
+def rm(given: RunsGiven) -> None:
     """Delete runs and their results from the history."""
     from cpugpu_tui.cli.history.past_runs import writing
 
-    with writing(database) as store:
-        run_ids = list(dict.fromkeys(store.find(name) for name in run_names))
+    with writing(given.database) as store:
+        run_ids = list(dict.fromkeys(store.find(name) for name in given.run_names))
         runs = [store.summary(run_id) for run_id in run_ids]
         for run in runs:
-            if run.baselines and not force:
+            if run.baselines and not given.force:
                 raise UsageError(
                     f"Run {run.number} belongs to the baseline {run.baselines[0]!r}.",
                     "Give this name to another series first, or add --force.",
                 )
-        store.delete_all(run_ids, force=force)
+        store.delete_all(run_ids, force=given.force)
     tell(f"Deleted {'run' if len(runs) == 1 else 'runs'} {', '.join(str(run.number) for run in runs)}.")
 
 
-@commands.command(context_settings=WITH_SIGNS)
-def tag(
-    run_name: RunName,
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="+TAG|-TAG", help="Tags to add (+TAG) or remove (-TAG).")
-    ] = None,
-    json: Json = False,
-    database: Database = None,
-) -> None:
+@opt.takes(commands.command(context_settings=WITH_SIGNS), RunsGiven, "tagged changes json database")
+def tag(given: RunsGiven) -> None:
     """Add tags to a run, or remove them.
 
     Use +TAG to add and -TAG to remove a tag. Without a tag, print the tags of the run.
@@ -92,13 +88,13 @@ def tag(
     from cpugpu_tui.cli.history.past_runs import reading, writing
 
     # For the same tag the last sign counts, as in `+a -a`.
-    signs = {tag_word(change): change[:1] for change in changes or ()}
-    with (writing if signs else reading)(database) as store:
-        run_id = store.find(run_name)
+    signs = {tag_word(change): change[:1] for change in given.changes or ()}
+    with (writing if signs else reading)(given.database) as store:
+        run_id = store.find(given.tagged)
         if signs:
             store.tag(run_id, *([word for word, sign in signs.items() if sign == wanted] for wanted in "+-"))
         run = store.summary(run_id)
-    if json:
+    if given.json:
         print_json({"number": run.number, "run_id": run.run_id, "tags": list(run.tags)})
     else:
         tell(f"Run {run.number}: {', '.join(run.tags) or 'no tags'}.")

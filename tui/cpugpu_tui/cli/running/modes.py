@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
-from cpugpu_tui.cli.options import refuse_beside
+from cpugpu_tui.cli.options import Given, refuse_beside
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
 from cpugpu_tui.cli.running.one_run import (
     Progress,
@@ -48,9 +48,6 @@ from cpugpu_tui.store import Store, open_store
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.interpreter_search import AUTO
-
-if TYPE_CHECKING:
-    import typer
 
 BLOCKS = 20
 """Blocks of a visit on each device: 40 ms, so that a visit averages more noise than a half-round of a run."""
@@ -301,13 +298,13 @@ def show_duet(found: Sequence[SeriesComparison], played: Played, *, as_json: boo
 
 
 TAKEN = (
-    "names", "resume", "explain", "json", "database", "python", "case_timeout", "workloads", "export", "tensorboard",
-    "all_",
+    "names", "resume", "explain", "json", "database", "python", "pythons", "case_timeout", "workloads", "export",
+    "tensorboard", "all_",
 )  # fmt: skip
 """Parameters of `run` and `survey` that can be used with --resume. The plan is fixed."""
 
 
-def resume_run(context: typer.Context, preset: str | None = None) -> int:
+def resume_run(given: Given, preset: str | None = None) -> int:
     """Run the missing cases of a saved run and return the exit code.
 
     Without a named run it is the newest unfinished one, of `preset` if that is given.
@@ -316,29 +313,27 @@ def resume_run(context: typer.Context, preset: str | None = None) -> int:
         UsageError: an option would change the plan.
         CpuGpuError: no run can be resumed. With `--json` it is also printed as a `RunFinished` line.
     """
-    refuse_beside(context, "--resume", lambda name: name not in TAKEN, "Leave it out.")
-    given = {**dict.fromkeys(TAKEN), **context.params}
-    as_json, database, pythons = given["json"], given["database"], given["python"] or ()
-    pythons = (pythons,) if isinstance(pythons, str) else pythons
-    if len(pythons) > 1:
-        raise UsageError(f"--resume runs one interpreter, not {len(pythons)}.", "Use --python once.")
-    named_python = pythons[0] if pythons else None
-    outputs = Outputs(given["export"] or (), given["tensorboard"], in_full=bool(given["explain"]))
+    refuse_beside(given.context, "--resume", lambda name: name not in TAKEN, "Leave it out.")
+    as_json, database = given.json, given.database
+    if given.several:
+        raise UsageError(f"--resume runs one interpreter, not {len(given.several)}.", "Use --python once.")
+    named_python = given.pythons[0] if given.pythons else given.python
+    outputs = Outputs.of(given)
     with outbox_of(database, open_store(database, keep_aside=False), keep_aside=False) as outbox:
         store = outbox.store
         assert store is not None
         with failure_as_event(as_json=as_json):
-            check_settings(PlanRequest((), case_timeout_s=given["case_timeout"]))
-            run = _wanted(store, given["names"] or (), preset)
+            check_settings(PlanRequest((), case_timeout_s=given.case_timeout))
+            run = _wanted(store, given.names or (), preset)
             plan = run.started.plan
             outputs.check()
-            own = words_for(plan, map(str, given["workloads"] or ()))
+            own = words_for(plan, map(str, given.workloads or ()))
             check_unchanged(plan)
             _require_python(run, named_python)
         worker = str(run.started.environment.get("worker") or "process")
         python = found_python(named_python, worker, plan.simulation)
         with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
-            session = Session.resumed(run, agents, outbox, given["case_timeout"])
+            session = Session.resumed(run, agents, outbox, given.case_timeout)
             code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         return save_rest(outbox, code or outputs.exit_code)
 

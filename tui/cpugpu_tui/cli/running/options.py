@@ -152,21 +152,6 @@ def found_python(python: str | None, worker: str = "process", simulation: Simula
     return choice.python
 
 
-def run_options(
-    *, worker: str, python: str | None, simulation: Simulation | None, database: Path | None = None,
-    no_save: bool = False, workloads: Iterable[Path] | None = None, ceilings: bool = True,
-) -> RunOptions:  # fmt: skip
-    """Return options as they were typed, with the interpreter that `--python` names or finds.
-
-    Raises:
-        UsageError: the worker is neither `process` nor `thread`.
-    """
-    return RunOptions(
-        worker=worker, python=found_python(python, worker, simulation), database=database, save=not no_save,
-        workloads=tuple(map(str, workloads or ())), ceilings=ceilings,
-    )  # fmt: skip
-
-
 def simulation(text: str | None) -> Simulation | None:
     """Return the simulated machine of `--simulate`, or None without the option."""
     if text is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
+from cpugpu_tui.cli.options import Given
 from cpugpu_tui.cli.running.options import RunOptions
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, CpuGpuError, LockedError, StoreError, print_notice
 from cpugpu_tui.export import formats, target
@@ -146,6 +147,11 @@ class Outputs:
         """Host → events of its run until it ends. In a fleet, several runs go on at the same time."""
         self.exit_code = EXIT_OK
         """Exit code of the command, unless something worse happened."""
+
+    @classmethod
+    def of(cls, given: Given) -> Outputs:
+        """Return the outputs that a command was given."""
+        return cls(given.export or (), given.tensorboard, in_full=given.explain)
 
     def check(self) -> None:
         """Check every output before anything is timed, and load the packages that it needs.

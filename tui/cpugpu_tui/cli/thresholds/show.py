@@ -8,31 +8,34 @@ from typing import Annotated
 
 import typer
 
+from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.thresholds.make import FORMAT_HELP
-
-File = Annotated[Path, typer.Argument(metavar="THRESHOLDS", help="File that `thresholds make` wrote as JSON.")]
 
 commands = typer.Typer()
 
 
-@commands.command()
-def show(
-    file: File = Path("thresholds.json"),
-    format_name: Annotated[
-        str | None, typer.Option("--format", "-f", metavar="FORMAT", help=FORMAT_HELP, show_default="a table")
-    ] = None,
-) -> None:
+class FileGiven(opt.Given):
+    """A file of thresholds, and in which format it is shown."""
+
+    file: Annotated[Path, opt.argument("THRESHOLDS", "File that `thresholds make` wrote as JSON.")] = Path(
+        "thresholds.json"
+    )
+    format_name: Annotated[str | None, opt.option("FORMAT", FORMAT_HELP, "--format", "-f", usual="a table")] = None
+
+
+@opt.takes(commands.command(), FileGiven, "file format_name")
+def show(given: FileGiven) -> None:
     """Print a file of thresholds as a table or in another format."""
     from cpugpu_tui.cli.thresholds.measuring import print_machine, print_table
     from cpugpu_tui.errors import print_notice
     from cpugpu_tui.export.thresholds import checked_format, read, rendered
     from cpugpu_tui.thresholds import differences, this_machine
 
-    if format_name is not None:
-        name = checked_format(format_name)
-        sys.stdout.write(rendered(name, read(file)))
+    if given.format_name is not None:
+        name = checked_format(given.format_name)
+        sys.stdout.write(rendered(name, read(given.file)))
         return
-    found = read(file)
+    found = read(given.file)
     print_machine(found)
     print_table(found)
     for difference in differences(found.machine, this_machine())[:1]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json
-from cpugpu_tui.cli.thresholds.show import File
-from cpugpu_tui.cli.time import InPlace, Lets, Setup
+from cpugpu_tui.cli.thresholds.show import FileGiven
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError, print_notice
 from cpugpu_tui.model.quantities import share_text, size_text
 
@@ -25,31 +23,22 @@ if TYPE_CHECKING:
 BUDGET_S = 1.0
 """Time for a size on one device. A regret of some per cent needs no narrow interval."""
 
-Verified = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="WORKLOAD|FILE:FUNCTION|EXPRESSION", help="What to verify, as for `thresholds make`.",
-        show_default="all workloads in the file",
-    ),
-]  # fmt: skip
-
 commands = typer.Typer()
 
 
-@commands.command()
-def verify(
-    file: File = Path("thresholds.json"),
-    names: Verified = None,
-    setup: Setup = None,
-    let: Lets = None,
-    in_place: InPlace = False,
-    json: opt.Json = False,
-    max_seconds: opt.MaxSeconds = None,
-    worker: opt.Worker = "process",
-    python: opt.Python = None,
-    simulate: opt.Simulate = None,
-    workloads: opt.Workloads = None,
-) -> None:
+class VerifyGiven(FileGiven):
+    """The options of `thresholds verify`."""
+
+    names: Annotated[list[str] | None, opt.argument(
+        opt.SUBJECT, "What to verify, as for `thresholds make`.", "all workloads in the file"
+    )] = None  # fmt: skip
+
+
+@opt.takes(
+    commands.command(), VerifyGiven,
+    "file names setup let in_place json max_seconds worker python simulate workloads",
+)  # fmt: skip
+def verify(given: VerifyGiven) -> None:
     """Time new sizes and print the regret of a file's choices.
 
     `make` did not measure these sizes: they are the middles between those that it timed.
@@ -63,21 +52,15 @@ def verify(
     brackets within a factor of 1.1), 3 not passed or a case failed, 4 no GPU or another machine.
     """
     from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret
-    from cpugpu_tui.cli.running.options import run_options, simulation, with_own
+    from cpugpu_tui.cli.running.options import with_own
     from cpugpu_tui.cli.thresholds.measuring import check_here, run_plan, subjects
     from cpugpu_tui.export.thresholds import machine_of, named, operations, read, require_machine
     from cpugpu_tui.session.own_workloads import OwnWorkloads
-    from cpugpu_tui.session.planning import PlanRequest
 
-    thresholds = read(file)
-    words, codes = subjects(names or (), setup or (), let or (), in_place=in_place)
-    request = PlanRequest(
-        names=tuple(words), max_seconds=max_seconds, simulation=simulation(simulate),
-        own=OwnWorkloads(codes=tuple(codes)),
-    )  # fmt: skip
-    options = run_options(
-        worker=worker, python=python, simulation=request.simulation, no_save=True, workloads=workloads, ceilings=False
-    )
+    thresholds = read(given.file)
+    words, codes = subjects(given.names or (), given.setup or (), given.let or (), in_place=given.in_place)
+    request = given.request(names=tuple(words), own=OwnWorkloads(codes=tuple(codes)))
+    options = given.run_options(save=False, ceilings=False)
     check_here(thresholds, options, is_simulated=request.simulation is not None)
     request = with_own(request, options.workloads, options.python)
     own = {operation: name for name, operation in operations(codes, words).items()}
@@ -94,7 +77,7 @@ def verify(
     )
     failed = {threshold: each for threshold, each in found.items() if each.is_failed}
     is_kept = bool(whole.choices) and whole.mean <= MOST_MEAN and whole.answered >= LEAST_ANSWERED and not failed
-    _print(found, whole, is_kept=is_kept, as_json=json)
+    _print(found, whole, is_kept=is_kept, as_json=given.json)
     for threshold, each in failed.items():
         print_notice(_failure(threshold, each))
     if whole.answered < LEAST_ANSWERED:
