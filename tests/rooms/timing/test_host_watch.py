@@ -14,7 +14,7 @@ import pytest
 
 from cpugpu_tui.machine import cores
 from cpugpu_tui.machine.cores import Waited, parse_schedstat, timing_threads
-from cpugpu_tui.machine.processes import is_running, reads_from
+from cpugpu_tui.machine.processes import is_running
 from cpugpu_tui.model import Device
 from cpugpu_tui.timing import host_watch
 from cpugpu_tui.timing.host_watch import Disturbance, HostWatch, is_starved, lacks_core
@@ -239,19 +239,3 @@ def test_the_pause_after_events_ends_when_their_reader_sleeps_again(tmp_path: Pa
         assert pauses_s == [host_watch.LOOK_S, host_watch.READING_S], "all of it if the reader is unknown"
         os.close(ours)
         os.close(theirs)
-
-
-def test_the_reader_of_a_pipe_is_told_from_another_writer() -> None:
-    """A shell that a launcher leaves between holds the writing end: it always sleeps, whatever the reader does."""
-    theirs, ours = os.pipe()
-    hold = [sys.executable, "-c", "input()"]
-    with (
-        subprocess.Popen(hold, stdin=theirs) as reader,
-        subprocess.Popen(hold, stdin=subprocess.PIPE, stdout=ours) as writer,
-    ):
-        os.close(theirs)
-        assert reads_from(reader.pid, ours)
-        assert not reads_from(writer.pid, ours)
-        os.write(ours, b"\n")
-        writer.communicate(b"\n")
-        os.close(ours)

@@ -149,7 +149,8 @@ def serve(plans: queue.SimpleQueue[bytes], emit: LineEmitter, control: Control, 
         if "--simulated" not in arguments:
             stand_by()
         # The controller is not an unrelated process on the cores. Not a fact of the hello, because it is not saved.
-        whole = {**environment, "controller_pid": os.getppid(), "reader_pid": emit.reader_pid}
+        reader = os.getppid() if silence_limit_s(arguments) is None else None  # on a host it is elsewhere
+        whole = {**environment, "controller_pid": os.getppid(), "reader_pid": reader}
         plan = plan_from_json(plans.get())
         code = 0 if work(plan, whole, emit, control, allows_code=CODE in arguments) else EXIT_BROKEN
     except BrokenPipeError:

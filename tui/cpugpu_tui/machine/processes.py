@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -64,7 +63,7 @@ def children() -> dict[int, str]:
     for task in os.listdir("/proc/self/task") if os.path.isdir("/proc/self/task") else ():
         with suppress(OSError), open(f"/proc/self/task/{task}/children") as file:
             found |= {int(pid): _name(int(pid)) for pid in file.read().split()}
-    return {pid: name for pid, name in found.items() if not _is_zombie(pid)}
+    return {pid: name for pid, name in found.items() if _state(f"/proc/{pid}") != "Z"}
 
 
 _SET_CHILD_SUBREAPER = 36
@@ -91,32 +90,18 @@ def kill_children(kept: Collection[int]) -> None:
                 os.waitpid(pid, 0)
 
 
-def _is_zombie(pid: int) -> bool:
-    with suppress(OSError), open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[:1] == ["Z"]
-    return True
-
-
 def is_running(pid: int) -> bool:
     """Return whether a thread of a process runs or waits for a core."""
     with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
-                if file.read().rpartition(b")")[2].split()[:1] == [b"R"]:
-                    return True
+        return any(_state(f"/proc/{pid}/task/{task}") == "R" for task in os.listdir(f"/proc/{pid}/task"))
     return False
 
 
-def reads_from(pid: int, descriptor: int) -> bool:
-    """Return whether a process holds the reading end of a pipe that this process writes to."""
-    pipe = os.fstat(descriptor)
-    with suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with suppress(OSError):
-                path = f"/proc/{pid}/fd/{name}"
-                if os.path.samestat(os.stat(path), pipe) and os.lstat(path).st_mode & stat.S_IRUSR:
-                    return True
-    return False
+def _state(folder: str) -> str:
+    """Return the state of a process or thread as the kernel's letter; that of a zombie if it has ended."""
+    with suppress(OSError), open(f"{folder}/stat", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()[0]
+    return "Z"
 
 
 def exit_descriptor(pid: int) -> int | None:

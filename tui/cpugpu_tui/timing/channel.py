@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from cpugpu_tui import model
-from cpugpu_tui.machine.processes import reads_from
 from cpugpu_tui.model import Event
 from cpugpu_tui.model.event import to_plain
 
@@ -62,11 +61,6 @@ class LineEmitter:
         self._pid = os.getpid()
         self._buffer = bytearray()
         self._seq = 0
-
-    @property
-    def reader_pid(self) -> int | None:
-        """The PID of the process that reads the events; None if it is not the one that started this process."""
-        return os.getppid() if reads_from(os.getppid(), self._descriptor) else None
 
     def __call__(self, event: Event) -> None:
         """Stamp, encode and buffer one event. A copy of the agent that a person's code forked ends here."""
