@@ -23,7 +23,7 @@ from cpugpu_tui.model import (
     Simulation,
 )
 from cpugpu_tui.render.answers import answers
-from cpugpu_tui.simulation import laws
+from cpugpu_tui.simulation import simulated_events
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import find
 
@@ -141,8 +141,8 @@ def test_waiting_for_an_idle_device_costs_the_wait_alone() -> None:
 
 def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(laws.time, "sleep", slept.append)
-    clock = laws.VirtualClock(pace=0.5)
+    monkeypatch.setattr(simulated_events.time, "sleep", slept.append)
+    clock = simulated_events.VirtualClock(pace=0.5)
     for _ in range(1000):
         clock.advance(100_000)
     assert clock.now_ns == 1e8
@@ -151,7 +151,7 @@ def test_pace_makes_virtual_time_real(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_virtual_time_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(laws.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
+    monkeypatch.setattr(simulated_events.time, "sleep", lambda seconds: seconds and pytest.fail("slept"))
     assert swept(plan_of(2048))[0] == "done"
 
 
