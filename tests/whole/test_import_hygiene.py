@@ -103,7 +103,7 @@ def test_the_first_frame_waits_for_nothing_that_shows_a_run() -> None:
     """It took 1.9 times as long as that of a bare app; rows, answers, charts and events were a third of the excess."""
     done = subprocess.run([sys.executable, "-c", FIRST_FRAME], capture_output=True, text=True, timeout=120, check=True)
     loaded = set(done.stdout.split())
-    assert "ui.panes.welcome" in loaded
+    assert "ui.panes.status" in loaded
     assert not loaded & {
         "report.report", "model.events", "render.answers", "render.columns", "session.session", "store",
         "transport.wire", "ui.chart", "ui.panes.run_answer", "ui.panes.timings_pane", "ui.rows",

@@ -20,8 +20,8 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.keys import COMMAND_BY_ID, COMMANDS, label
-from cpugpu_tui.ui.panes.footer import SELECTS
 from cpugpu_tui.ui.panes.lines import Lines
+from cpugpu_tui.ui.panes.status import SELECTS
 from cpugpu_tui.ui.screens.main import MainScreen
 
 ASKED_IN_ON_KEY = {"l", "/"}

@@ -28,7 +28,7 @@ from cpugpu_tui.ui.panes.lines import PagedList
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.ui.screens.page import Page
-from cpugpu_tui.ui.screens.themes import ThemesScreen
+from cpugpu_tui.ui.screens.palette import ThemesScreen
 
 
 async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:

@@ -33,9 +33,8 @@ from cpugpu_tui.ui import rows
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE
 from cpugpu_tui.ui.keys import COMMANDS, Situation, keys_text, markdown
-from cpugpu_tui.ui.panes.footer import keys_line
 from cpugpu_tui.ui.panes.lines import Spans, fitted, in_whole_words, plain, width_of
-from cpugpu_tui.ui.panes.status import status_line
+from cpugpu_tui.ui.panes.status import keys_line, status_line
 from cpugpu_tui.ui.panes.telemetry import telemetry_lines
 from cpugpu_tui.ui.panes.timing_columns import columns, shape_of
 from cpugpu_tui.ui.panes.workload import Entry, parameter_lines

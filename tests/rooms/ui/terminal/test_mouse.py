@@ -20,8 +20,8 @@ from textual.widget import Widget
 
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.store import Store
-from cpugpu_tui.ui.panes.footer import KeysPane
 from cpugpu_tui.ui.panes.lines import PagedList, key_at
+from cpugpu_tui.ui.panes.status import KeysPane
 from cpugpu_tui.ui.panes.timing_table import TimingTable
 from cpugpu_tui.ui.screens.detail import DetailScreen
 from cpugpu_tui.ui.screens.help import HelpScreen

@@ -36,7 +36,8 @@ def envelope(text: str, environ: Mapping[str, str]) -> str:
         return f"\x1bPtmux;{doubled}\x1b\\"
     # Over ssh, tmux often also sets TERM=screen; it takes the plain form.
     if environ.get("STY") or term.startswith("screen"):
-        return _for_screen(plain)
+        pieces = (plain[start : start + SCREEN_ROOM] for start in range(0, len(plain), SCREEN_ROOM))
+        return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
     return ""
 
 
@@ -45,11 +46,6 @@ def way(environ: Mapping[str, str]) -> str:
     if environ.get("TMUX") or environ.get("TERM", "").startswith("tmux"):
         return "tmux and the terminal allow it"
     return "screen and the terminal allow it" if environ.get("STY") else "the terminal allows it"
-
-
-def _for_screen(sequence: str) -> str:
-    pieces = (sequence[start : start + SCREEN_ROOM] for start in range(0, len(sequence), SCREEN_ROOM))
-    return "".join(f"\x1bP{piece}\x1b\\" for piece in pieces)
 
 
 class Exporting:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.errors import CpuGpuError, UsageError
+from cpugpu_tui.errors import UsageError
 from cpugpu_tui.model import OwnCode, Plan
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.controllers.app_port import Port, close_pages, main_screen
@@ -119,7 +119,8 @@ class Coding:
         state = self._port.state
         form = CodeForm(bare(state.request), state, self._port.glyphs, tuple(self._typed), self._draft)
         self._port.push_screen(form, self._run)
-        self._port.in_background("codes", self._earlier, form.offer, _ignore)
+        # Without a history there is nothing to offer.
+        self._port.in_background("codes", self._earlier, form.offer, lambda _: None)
 
     def _earlier(self) -> tuple[CodeFields, ...]:
         """Return the fields of code in the history, the newest first. Called on a thread."""
@@ -150,7 +151,3 @@ MOST_LOOKED_THROUGH = 1_000
 
 MOST_OFFERED = 50
 """Most plans whose code is offered."""
-
-
-def _ignore(_: CpuGpuError) -> None:
-    """Do nothing: without a history there is nothing to offer."""

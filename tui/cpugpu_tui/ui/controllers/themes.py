@@ -110,7 +110,7 @@ class Themes:
 
     def choose(self) -> None:
         """List the themes."""
-        from cpugpu_tui.ui.screens.themes import ThemesScreen
+        from cpugpu_tui.ui.screens.palette import ThemesScreen
 
         self._port.push_screen(ThemesScreen(self._choices(), self._port.glyphs))
 
@@ -139,7 +139,7 @@ class Themes:
 
     def look(self) -> None:
         """Reload theme files that changed; not during a run, because reading disturbs timing."""
-        from cpugpu_tui.ui.screens.themes import ThemesScreen
+        from cpugpu_tui.ui.screens.palette import ThemesScreen
 
         if self._folder is None or self._is_timing():
             return

@@ -89,17 +89,12 @@ def title_parts(changes: Changes, run: RunState, *, alone: bool, has_change: boo
     tells whether the table has room for changes.
     """
     parts = ["one row re-run", "esc back to all"] if alone else []
-    has_change = has_change and changes.base is not None
-    if has_change:
+    base = changes.base if has_change else None
+    if base is not None:
         parts.append(f"change: {changes.against}")
     if changes.is_over and (widest := changes.widest(run)) is not None:
         parts.append(f"spread of {len(changes.new)} runs up to {100 * widest:.1f} %")
-    if (
-        changes.is_over
-        and has_change
-        and changes.base is not None
-        and min(len(changes.base.runs), len(changes.new)) < MIN_RUNS
-    ):
+    if changes.is_over and base is not None and min(len(base.runs), len(changes.new)) < MIN_RUNS:
         parts.append(f"verdicts need {MIN_RUNS} runs each")
     return parts
 

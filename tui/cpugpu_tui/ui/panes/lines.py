@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual import events
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.strip import Strip
@@ -299,18 +299,13 @@ class PagedList(OptionList):
             if event.chain == 2:
                 self.action_select()
 
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+    @on(events.MouseScrollDown)
+    @on(events.MouseScrollUp)
+    def _turn(self, event: events.MouseScrollDown | events.MouseScrollUp) -> None:
         """Move the cursor if only its line is visible."""
-        self._turn(event, self.action_cursor_down)
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Move the cursor if only its line is visible."""
-        self._turn(event, self.action_cursor_up)
-
-    def _turn(self, event: events.MouseEvent, move: Callable[[], None]) -> None:
         if self.size.height == 1:
             event.prevent_default()
-            move()
+            (self.action_cursor_down if isinstance(event, events.MouseScrollDown) else self.action_cursor_up)()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Refuse page keys while the list has no room."""

@@ -122,7 +122,11 @@ class TimingsPane(Vertical):
         if width <= 1:
             return
         content = (thread_columns(run), self._comparisons(), timing_columns.shape_of(run, self._glyphs))
-        beside = timing_columns.width_beside(width, *content) if self._is_beside() else 0
+        beside = (
+            timing_columns.width_beside(width, *content)
+            if self.screen.has_class("-wide") and self._may_have_chart()
+            else 0
+        )
         laid_out = timing_columns.columns(width - beside - 1, *content)  # one cell is the scrollbar's
         look = rows.look_of(run, self._glyphs, laid_out[-1].width, laid_out[0].width)
         now = (self._wanted, self._order, look, self._changes, laid_out)
@@ -149,10 +153,6 @@ class TimingsPane(Vertical):
         self._show_count()
 
     # ---------------------------------------------------------------- chart
-
-    def _is_beside(self) -> bool:
-        """Whether the terminal is wide enough for a chart beside the table, and the run has one."""
-        return self.screen.has_class("-wide") and self._may_have_chart()
 
     def _show_chart(self) -> None:
         # A table that was filled again highlights its first row without telling.

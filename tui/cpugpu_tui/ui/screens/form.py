@@ -43,6 +43,8 @@ class LineBox(Box[T]):
     TITLE: ClassVar[str]
     DOES: ClassVar[str]
     """Label of enter."""
+    WIDTH: ClassVar[int] = 54
+    """Most cells of the text in the box, as in `pages.tcss`."""
 
     def __init__(self, proposed: str) -> None:
         super().__init__()
@@ -69,6 +71,10 @@ class LineBox(Box[T]):
     def check(self, text: str, *, is_final: bool) -> T | None:
         """Show what is wrong with the text, or its hint. After enter, return what it means if it is right."""
         raise NotImplementedError
+
+    def tell(self, text: str, role: str = "muted") -> None:
+        """Show a hint or an error."""
+        self.query_one("#hint", Lines).show(wrapped(text, min(self.WIDTH, self.app.size.width - 4), role))
 
     def on_resize(self) -> None:
         """Wrap again for the new width."""
@@ -229,10 +235,6 @@ class Form(Box[T]):
         return lines
 
 
-WIDTH = 54
-"""Most cells of the text in a box."""
-
-
 class BaselineBox(LineBox[str]):
     """Returns the name, or None if cancelled."""
 
@@ -240,27 +242,19 @@ class BaselineBox(LineBox[str]):
 
     def check(self, text: str, *, is_final: bool) -> str | None:
         """Show the error of the name, or what it is for; return a valid name."""
-        name, told, role = (
-            None,
-            "Later runs are compared with it. The commands compare and gate accept its name.",
-            "muted",
-        )
         try:
             name = checked_baseline(text)
         except UsageError as error:
-            told, role = str(error), "bad"
-        self.query_one("#hint", Lines).show(wrapped(told, min(WIDTH, self.size.width - 4), role))
+            self.tell(str(error), "bad")
+            return None
+        self.tell("Later runs are compared with it. The commands compare and gate accept its name.")
         return name
-
-
-BOX_WIDTH = 76
-"""Cells of the box, as in `pages.tcss`."""
 
 
 class ExportForm(LineBox[Path]):
     """Returns a writable file, or None if cancelled."""
 
-    TITLE, DOES = "Export", "write"
+    TITLE, DOES, WIDTH = "Export", "write", 72
     _asked: Path | None = None
     """An existing file that a second enter replaces."""
 
@@ -283,5 +277,5 @@ class ExportForm(LineBox[Path]):
                 told, role = f"{path} exists already. Press enter again to {verb} it.", "warn"
         except CpuGpuError as error:
             told, role = str(error), "bad"
-        self.query_one("#hint", Lines).show(wrapped(told, min(BOX_WIDTH, self.app.size.width) - 4, role))
+        self.tell(told, role)
         return None

@@ -243,11 +243,8 @@ def _link_text(readings: Readings, prefix: str, glyphs: Glyphs) -> str | None:
 
 def _is_reduced(readings: Readings) -> bool:
     """Whether generation or width is known to be below its maximum."""
-    for what in ("generation", "width"):
-        now, most = known(readings, f"pcie_{what}"), known(readings, f"pcie_max_{what}")
-        if now is not None and most is not None and now < most:
-            return True
-    return False
+    pairs = ((known(readings, f"pcie_{what}"), known(readings, f"pcie_max_{what}")) for what in ("generation", "width"))
+    return any(now is not None and most is not None and now < most for now, most in pairs)
 
 
 def is_loaded(active: Sequence[float | None]) -> bool:
@@ -258,19 +255,13 @@ def is_loaded(active: Sequence[float | None]) -> bool:
 
 def _errors(readings: Readings) -> list[Fact]:
     """Return the counts of memory errors above 0."""
-    facts = []
-    for key, words, role, sign in (
-        ("ecc_uncorrected_count", "uncorrected", "bad", "!!"),
-        ("ecc_corrected_count", "corrected", "warn", "!"),
-    ):
-        count = known(readings, key)
-        if count:
-            short = count_of(count, "ECC error")
-            facts.append(
-                Fact("ECC errors", f"{count:,.0f} {words}", role, short=f"{short} {words}", brief=short, sign=sign,
-                     is_mark=True)
-            )  # fmt: skip
-    return facts
+    return [
+        Fact(
+            "ECC errors", f"{count:,.0f} {words}", role, short=f"{short} {words}", brief=short, sign=sign, is_mark=True
+        )
+        for words, role, sign in (("uncorrected", "bad", "!!"), ("corrected", "warn", "!"))
+        if (count := known(readings, f"ecc_{words}_count")) and (short := count_of(count, "ECC error"))
+    ]
 
 
 def _rates(readings: Readings) -> list[Fact]:

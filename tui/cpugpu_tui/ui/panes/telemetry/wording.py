@@ -41,14 +41,9 @@ class Quantity(NamedTuple):
     is_slow: bool = False
     """Whether it is read only every five seconds."""
 
-    @property
-    def stale_s(self) -> float:
-        """Age in seconds above which a reading is old."""
-        return SLOW_STALE_S if self.is_slow else STALE_S
-
     def is_stale(self, reading: Reading) -> bool:
-        """Whether a number is older than `stale_s`."""
-        return reading.value is not None and reading.age_s > self.stale_s
+        """Whether a number is old."""
+        return reading.value is not None and reading.age_s > (SLOW_STALE_S if self.is_slow else STALE_S)
 
 
 def percent_text(value: float) -> str:
