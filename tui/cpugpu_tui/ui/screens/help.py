@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.ui.app_state import AppState
@@ -16,8 +16,7 @@ from cpugpu_tui.ui.screens.page import Page
 from cpugpu_tui.ui.themes import shipped_path
 
 
-@dataclass(frozen=True)
-class OwnKey:
+class OwnKey(NamedTuple):
     """A key that does something of its own in one place."""
 
     keys: str
@@ -28,8 +27,7 @@ class OwnKey:
     """One imperative sentence."""
 
 
-@dataclass(frozen=True)
-class PaneKeys:
+class PaneKeys(NamedTuple):
     """The keys of a pane or page."""
 
     name: str

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from textual.widget import Widget
 
@@ -78,8 +78,7 @@ USUAL_CORES = 8
 """CPU threads that are offered before an agent has reported its own number."""
 
 
-@dataclass(frozen=True)
-class Filled:
+class Filled(NamedTuple):
     """What the form returns."""
 
     request: PlanRequest | None
@@ -255,7 +254,7 @@ class WorkloadForm(Form[Filled | None]):
         """Close and run, or keep the changes while nothing can be run."""
         filled = self.check()
         if filled.request is not None:
-            self.dismiss(replace(filled, starts=self._state.situation.may_start))
+            self.dismiss(filled._replace(starts=self._state.situation.may_start))
         for name in self._wrong:
             self.field(name).focus()  # it may be out of sight
 

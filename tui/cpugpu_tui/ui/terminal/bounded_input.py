@@ -38,6 +38,7 @@ LONGEST_SEQUENCE = 32
 """Characters of an escape sequence after which Textual's parser gives up and treats them as keys."""
 
 _BEGIN, _END = b"\x1b[200~", b"\x1b[201~"
+_PART_OF_END = re.compile(rb"\x1b(?:\[(?:2(?:01?)?)?)?\Z")
 _KEPT_BYTES = 4 * LONGEST_LINE
 _CONTINUATION = bytes(range(0x80, 0xC0))
 """Continuation bytes of UTF-8."""
@@ -93,7 +94,7 @@ class TerminalInput:
             else:
                 pasted, end, data = data.partition(_END)
                 if not end:
-                    pasted, self._held = _without_beginning_of_end(pasted)
+                    pasted, self._held = _split_at(pasted, _PART_OF_END.search(pasted, max(len(pasted) - len(_END), 0)))
                 self._keep(pasted)
                 if end:
                     pieces.append(self._whole_paste())
@@ -128,14 +129,6 @@ def _split_at(data: bytes, found: re.Match[bytes] | None) -> tuple[bytes, bytes]
     return (data, b"") if found is None else (data[: found.start()], data[found.start() :])
 
 
-def _without_beginning_of_end(pasted: bytes) -> tuple[bytes, bytes]:
-    """Split off bytes that may begin the end mark of a paste."""
-    for length in range(len(_END) - 1, 0, -1):
-        if pasted.endswith(_END[:length]):
-            return pasted[:-length], pasted[-length:]
-    return pasted, b""
-
-
 MOST_WAITING = 256
 """Most keys that may wait for the app: nobody types so far ahead, and the app handles them within about a second."""
 
@@ -167,10 +160,8 @@ async def _reached(node: MessagePump) -> None:
 class BoundedInputDriver(ClickDriver):
     """Textual's driver with its own input reader."""
 
-    def __init__(
-        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
-    ) -> None:
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
+    def __init__(self, app: App[Any], **options: Any) -> None:
+        super().__init__(app, **options)
         self.app, self._app_loop = app, asyncio.get_running_loop()
         self._sent = self._answered = self._asked_at = 0
         """Number of keys sent to the app, of those certainly handled, and of those being asked about."""

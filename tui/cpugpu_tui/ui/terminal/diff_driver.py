@@ -102,9 +102,8 @@ class Run:
         """Return whether cells at this place can join; blanks show only part of a pen."""
         if (row, column) != (self.row, self.column + len(self.text)):
             return False
-        return pen == self.pen or (blank and pen == self.pen.on_blank()) or self._may_change_to(pen)
-
-    def _may_change_to(self, pen: Pen) -> bool:
+        if pen == self.pen or (blank and pen == self.pen.on_blank()):
+            return True
         return self.pen == pen.on_blank() and self.text.isspace()
 
 

@@ -65,15 +65,13 @@ class ClickDriver(LinuxDriver):
     Textual asks for all movements (mode 1003). Each one would wake the app, also while something is being timed.
     """
 
-    def __init__(
-        self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, app: App[Any], *, mouse: bool = True, **options: Any) -> None:
         self.takes_mouse = mouse and "STY" not in os.environ
         """Whether the app uses the mouse; otherwise the terminal keeps it, to select text.
 
         While a program uses the mouse, GNU screen 4.9 sends `esc` only with the next key, so both were lost.
         """
-        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        super().__init__(app, mouse=mouse, **options)
 
     def _enable_mouse_support(self) -> None:
         if self.takes_mouse:
@@ -99,9 +97,7 @@ class WatchedApp(App[Result]):
 
     def forget_terminal(self) -> None:
         """Write everything again in the next frame, because the terminal's content is unknown."""
-        forget = getattr(self._driver, "forget", None)
-        if forget is not None:
-            forget()
+        getattr(self._driver, "forget", lambda: None)()
 
     def laid_out(self) -> None:
         """Hook: called after the layout for the terminal's size."""

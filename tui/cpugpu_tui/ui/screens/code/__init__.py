@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from typing import NamedTuple
 
 from textual.events import Key, Paste
 from textual.widget import Widget
@@ -34,8 +35,7 @@ MOST_OFFERS = 6
 """Largest number of visible offers."""
 
 
-@dataclass(frozen=True)
-class Typed:
+class Typed(NamedTuple):
     """What the form returns."""
 
     fields: CodeFields
@@ -45,8 +45,7 @@ class Typed:
     """Whether the form took some of it from a saved run."""
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """A completion of the first field."""
 
     text: str

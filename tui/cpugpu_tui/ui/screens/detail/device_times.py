@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.event_clock import UNAFFECTED, fault_text
 from cpugpu_tui.decide.stats import median, percentile
@@ -32,8 +32,7 @@ HEIGHT = 3
 """Lines of the histogram, which show 24 heights."""
 
 
-@dataclass(frozen=True)
-class Distribution:
+class Distribution(NamedTuple):
     """Samples sorted into bins of equal width; outliers are counted beside them."""
 
     low_ns: float
