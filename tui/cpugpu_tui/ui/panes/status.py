@@ -86,14 +86,8 @@ def _count(state: AppState, glyphs: Glyphs) -> Spans:
     if not state.count:
         return ()
     start, cancel = map(state.keymap.of, ("run", "back"))
-    keys: Spans = (
-        (": ", "strong"),
-        (start, "key"),
-        (" start, ", "text"),
-        (cancel, "key"),
-        (f" cancel {glyphs.dot}", "text"),
-    )
-    return ((f"{count_of(state.count, 'run')} queued", "strong"), *keys)
+    return ((f"{count_of(state.count, 'run')} queued", "strong"), (": ", "strong"), (start, "key"),
+            (" start, ", "text"), (cancel, "key"), (f" cancel {glyphs.dot}", "text"))  # fmt: skip
 
 
 def replay_tag(state: AppState) -> Spans:
@@ -112,9 +106,7 @@ def _doing(state: AppState, glyphs: Glyphs) -> Spans:
     if state.replay:
         return ((spelled(state.replay, glyphs), "title"),)
     if state.calibrating:
-        return (
-            ("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(state)
-        )  # fmt: skip
+        return (("measuring the machine ", "title"), (f"{glyphs.dot} ", "muted"), calibration_step(state))
     ended = situation.demo and run.finished is not None  # the next recorded run comes in a moment
     if situation.live and not ended and (run.run is None or run.finished is not None):
         return ((f"{name} ", "title"), ("starting" if state.agent_ready else _awaited(state, glyphs), "text"))

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.coordinate import Coordinate
 from textual.geometry import Region
 from textual.strip import Strip
@@ -53,11 +53,8 @@ class TimingTable(PrivateTable):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", id="table.down", show=False),
-        Binding("k", "cursor_up", "Up", id="table.up", show=False),
-        Binding("home", "scroll_top", "First row", id="table.first", show=False),
-        Binding("G,end", "scroll_bottom", "Last row", id="table.last", show=False),
-    ]
+        ("j", "cursor_down"), ("k", "cursor_up"), ("home", "scroll_top"), ("G,end", "scroll_bottom"),
+    ]  # fmt: skip
 
     DEFAULT_CSS = """
     TimingTable {

@@ -186,9 +186,8 @@ def about_lines(
     lines += wrapped(spelled(verdict, glyphs), width, ROLES[judged.outcome])
     do = "" if is_replay else command(judged)
     if announced and do and not live:
-        return lines + wrapped(
-            f"Press enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})", width, "warn"
-        )
+        again = f"Press enter again: {do.removeprefix('cpugpu-tui ')} ({cost_text(judged)})"
+        return lines + wrapped(again, width, "warn")
     if judged.sources:
         lines += wrapped(f"From measurements in {', '.join(judged.sources)}.", width, "muted")
     if do and live:

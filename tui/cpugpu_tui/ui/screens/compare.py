@@ -102,9 +102,8 @@ class CompareScreen(Page):
 
     def page_keys(self) -> Sequence[tuple[str, str]]:
         """Return the keys of this page."""
-        others = (
-            (("o n", "an older or newer series"),) if self._compared is not None and self._compared.count > 1 else ()
-        )
+        has_others = self._compared is not None and self._compared.count > 1
+        others = (("o n", "an older or newer series"),) if has_others else ()
         return (("{back}", "back"), ("j k", "scroll"), *others, ("{baseline}", "set as baseline"))
 
 

@@ -96,20 +96,16 @@ class LineBox(Box[T]):
 class FieldBox(VerticalScroll, can_focus=False, inherit_bindings=False):
     """Holds the fields. The arrow keys move between fields, also where these need to be scrolled."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("pagedown", "page_down", show=False), Binding("pageup", "page_up", show=False),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [("pagedown", "page_down"), ("pageup", "page_up")]
 
 
 class Form(Box[T]):
     """Fields in a box. `escape` leaves and keeps what was typed; `ctrl+c` drops it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", show=False),
+        ("escape", "leave"), ("down", "app.focus_next"), ("up", "app.focus_previous"),
         Binding("ctrl+c", "cancel", show=False, priority=True),  # otherwise the field copies its selection
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
-    ]
+    ]  # fmt: skip
 
     def __init__(self, labels: Mapping[str, str], state: AppState, glyphs: Glyphs) -> None:
         """Show a field for each of `labels`, which maps its name to its label."""

@@ -53,10 +53,8 @@ def command_entries(situation: Situation, keymap: Keymap, masked: Collection[str
     for command in COMMANDS:
         why = HERE if command.id in masked else impossible(command, situation)
         if command.id != "palette":
-            text = keymap.text(command.id)
-            found.append(
-                Entry(COMMAND, command.id, label(command, situation), command.help, text, keymap.with_keys(why))
-            )  # fmt: skip
+            keys, why = keymap.text(command.id), keymap.with_keys(why)
+            found.append(Entry(COMMAND, command.id, label(command, situation), command.help, keys, why))
     return found
 
 
@@ -183,10 +181,8 @@ class PaletteScreen(WheelMoves, Box[Entry | None]):
         self._top = min(max(self._top, self._index - rows + 1), self._index)
         width = max(min(self.size.width, WIDTH) - 4, 20)
         in_sight = self._found[self._top : self._top + rows]
-        lines = [
-            entry_line(entry, width, self._glyphs, chosen=self._top + place == self._index)
-            for place, entry in enumerate(in_sight)
-        ]
+        lines = [entry_line(entry, width, self._glyphs, chosen=place == self._index)
+                 for place, entry in enumerate(in_sight, self._top)]  # fmt: skip
         # A constant number of lines: if the box changed its height, each letter would repaint all of it.
         rows = min(rows, len(self._entries))
         self.query_one("#found", Lines).show([*lines, *[()] * (rows - len(lines))])

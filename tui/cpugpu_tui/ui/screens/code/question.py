@@ -9,12 +9,12 @@ from typing import ClassVar
 
 from rich.cells import chop_cells
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from cpugpu_tui.model import OwnCode
 from cpugpu_tui.session.typed_code import function_source
-from cpugpu_tui.ui.panes.lines import ROLE_CLASSES, Lines, Spans, visible, wrapped
+from cpugpu_tui.ui.panes.lines import Lines, Spans, visible, wrapped
 from cpugpu_tui.ui.screens.page import Box
 
 LABEL_WIDTH = 11
@@ -30,17 +30,11 @@ LONGEST_FILE = 200_000
 class CodeQuestion(Box[bool]):
     """Returns whether the code may run."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = ROLE_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "answer(True)", show=False),
-        Binding("escape,ctrl+c,q,n", "answer(False)", show=False),
-        Binding("j,down", "scroll('scroll_down')", show=False),
-        Binding("k,up", "scroll('scroll_up')", show=False),
-        Binding("pagedown", "scroll('scroll_page_down')", show=False),
-        Binding("pageup", "scroll('scroll_page_up')", show=False),
-        Binding("home,g", "scroll('scroll_home')", show=False),
-        Binding("end,G", "scroll('scroll_end')", show=False),
-    ]
+        ("enter", "answer(True)"), ("escape,ctrl+c,q,n", "answer(False)"), ("j,down", "scroll('down')"),
+        ("k,up", "scroll('up')"), ("pagedown", "scroll('page_down')"), ("pageup", "scroll('page_up')"),
+        ("home,g", "scroll('home')"), ("end,G", "scroll('end')"),
+    ]  # fmt: skip
 
     def __init__(
         self, codes: Sequence[OwnCode], changed: Sequence[str], since: str = "since that run", python: str | None = None
@@ -78,7 +72,7 @@ class CodeQuestion(Box[bool]):
 
     def action_scroll(self, move: str) -> None:
         """Scroll the code."""
-        getattr(self.query_one("#code", VerticalScroll), move)(animate=False)
+        getattr(self.query_one("#code", VerticalScroll), f"scroll_{move}")(animate=False)
 
     def action_answer(self, yes: bool) -> None:
         """Close with an answer."""

@@ -171,10 +171,8 @@ def _devices(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[list[S
         if times is not None:
             lines = device_times.times_lines(run, row, device, times, width, glyphs)
             if row.status != "mismatch":
-                lines += [
-                    *meaning.hardware_lines(run, row, times, width),
-                    *machine.machine_lines(run, row, times, width, glyphs),
-                ]
+                lines += meaning.hardware_lines(run, row, times, width)
+                lines += machine.machine_lines(run, row, times, width, glyphs)
                 lines += device_times.placed_lines(times, width)
                 lines += [*meaning.written_lines(run, row, times, width, glyphs), *meaning.training_lines(times, width)]
             found.append(lines)

@@ -79,12 +79,8 @@ def distribution_lines(times: DeviceTimes, width: int, glyphs: Glyphs, series: s
         same = f"all {len(values) - len(found.outliers)} {noun} took {time_text(found.low_ns)}"
         return [*paragraph(same, width), *_outlying(found, width)]
     title = f"distribution of {len(values)} {noun}, fastest left (highest bar: {max(found.bins)})"
-    return [
-        *paragraph(title, width, "muted"),
-        *(((f"    {line}", series),) for line in _histogram(found, width, glyphs)),
-        *_axis(found, width),
-        *_outlying(found, width),
-    ]
+    bars: list[Spans] = [((f"    {line}", series),) for line in _histogram(found, width, glyphs)]
+    return [*paragraph(title, width, "muted"), *bars, *_axis(found, width), *_outlying(found, width)]
 
 
 def _cell(found: Distribution, width: int) -> int:

@@ -108,9 +108,8 @@ def _energy(found: Condition, width: int, glyphs: Glyphs) -> list[Spans]:
     if watts.value is not None:
         lines += _named("power", f"{significant(watts.value)} W{spread}", width, "text")
     else:
-        lines += _named(
-            "power", f"{glyphs.none} {_why_no_energy(watts, 'half-rounds are shorter than ')}", width, "muted"
-        )
+        why_not = _why_no_energy(watts, "half-rounds are shorter than ")
+        lines += _named("power", f"{glyphs.none} {why_not}", width, "muted")
     joules = found.energy.joules_per_call
     if joules.value is None:
         return [*lines, *_named("energy", f"{glyphs.none} {_why_no_energy(joules, '')}", width, "muted")]
@@ -174,9 +173,7 @@ def gpus_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Span
         times = row.times.get(gpu.name)
         if times is None:
             continue
-        known = [
-            glyphs.none if ns is None else time_text(ns) for ns in (times.latency_ns, times.median_ns(DEVICE))
-        ]  # fmt: skip
+        known = [glyphs.none if ns is None else time_text(ns) for ns in (times.latency_ns, times.median_ns(DEVICE))]
         found = judged(run, row.on(gpu.name)).comparison
         lead = glyphs.none if found is None else speedup_text(found)
         text, role = _standing(stand.get(gpu.name))

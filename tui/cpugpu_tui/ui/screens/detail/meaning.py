@@ -212,12 +212,8 @@ def _part(
     bar = glyphs.full * full + glyphs.empty * (cells - full)
     text = f"{time_text(part_ns):>{TIME}}{percent(share) + ' %':>{SHARE}}"
     fits = 2 + NAME + cells + TIME + SHARE + 2 + len(remark) <= width
-    return (
-        (f"  {name:<{NAME}}", "warn" if role == "warn" else "text"),
-        (bar, role),
-        (text, "strong"),
-        (f"  {remark}" if fits else "", "muted"),
-    )
+    label = (f"  {name:<{NAME}}", "warn" if role == "warn" else "text")
+    return (label, (bar, role), (text, "strong"), (f"  {remark}" if fits else "", "muted"))
 
 
 VERDICT_SENTENCES = {
@@ -258,11 +254,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
     is_wide = width >= 2 + labels + numbers + 2 + max(map(len, sentences))
     lines: list[Spans] = [(("The GPU's speedup under each condition", "title"),)]
     lines += [
-        (
-            (f"  {label:<{labels}}", "text"),
-            (f"{speedup:<{numbers}}", "strong"),
-            _verdict(each, glyphs, is_wide=is_wide),
-        )
+        ((f"  {label:<{labels}}", "text"), (f"{speedup:<{numbers}}", "strong"), _verdict(each, glyphs, is_wide=is_wide))
         for (label, each), speedup in zip(shown, speedups, strict=True)
     ]
     computed = [words for key, words in COMPUTED.items() if key in found]
