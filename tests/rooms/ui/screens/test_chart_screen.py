@@ -25,7 +25,7 @@ from cpugpu_tui.model import Simulation
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.report.report import sweep_in
 from cpugpu_tui.session.planning import PlanRequest
-from cpugpu_tui.ui.chart import ChartPane, ChartScreen, pane
+from cpugpu_tui.ui.chart import ChartPane, ChartScreen
 from cpugpu_tui.ui.chart import drawing as chart
 from cpugpu_tui.ui.panes.lines import Lines, plain
 from cpugpu_tui.ui.panes.timing_table import TimingTable
@@ -225,7 +225,7 @@ async def test_nothing_is_drawn_until_a_case_has_finished_or_the_bracket_has_cha
         drawn.append((run.settled, tuple((change.low, change.high) for change in changes)))
         return chart.chart_lines(run, sweep, width, height, options, glyphs)
 
-    monkeypatch.setattr(pane, "chart_lines", counted)
+    monkeypatch.setattr("cpugpu_tui.ui.chart.chart_lines", counted)
     async with opened(size=WIDE) as pilot:
         session = await start_run(pilot)
         for done, case in enumerate(session.plan.cases[:4]):
