@@ -43,8 +43,8 @@ from cpugpu_tui.transport.wire import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.live.backend import Backend
-from cpugpu_tui.ui.start import private_terminal
 from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 ROUNDS, BLOCKS = 8, 5
 ONCE = {ENQUEUE: 0.4, SYNCHRONISE: 0.2, H2D_PAGEABLE: 0.3, D2H_PAGEABLE: 0.3, PAGEABLE: 2.0, PINNED: 1.5, DEVICE: 0.6}

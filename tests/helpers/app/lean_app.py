@@ -17,7 +17,7 @@ from textual.widgets import Static
 
 from cpugpu_tui.ui.glyphs import UNICODE, trend_text
 from cpugpu_tui.ui.panes.timing_table import Column, TimingTable
-from cpugpu_tui.ui.start import PrivateTerminal, private_terminal
+from cpugpu_tui.ui.terminal.guard import PrivateTerminal, private_terminal
 from cpugpu_tui.ui.themes import DEFAULT_THEME, shipped, variable_defaults
 
 COLUMNS = [

@@ -21,8 +21,8 @@ from cpugpu_tui.render.capabilities import this_terminal
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.glyphs import glyphs_for
-from cpugpu_tui.ui.start import private_terminal
 from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 
 class MovingBackend(FakeBackend):

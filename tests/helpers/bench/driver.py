@@ -28,7 +28,7 @@ from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
 from cpugpu_tui.ui.controllers import running
 from cpugpu_tui.ui.live.messages import AgentReported, RunAdvanced, SeriesEnded
-from cpugpu_tui.ui.start import private_terminal
+from cpugpu_tui.ui.terminal.guard import private_terminal
 
 WINDOW_S = 1.0
 SETTLE_S = 0.15

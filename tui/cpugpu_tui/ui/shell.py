@@ -22,7 +22,7 @@ from cpugpu_tui.ui.controllers.paging import Leaving
 from cpugpu_tui.ui.controllers.themes import Themes
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs, line_filters
 from cpugpu_tui.ui.live.messages import InputDropped, Report
-from cpugpu_tui.ui.start import LoopSignals
+from cpugpu_tui.ui.terminal.guard import LoopSignals
 from cpugpu_tui.ui.terminal.textual_internals import WatchedApp
 from cpugpu_tui.ui.themes import legible
 

@@ -102,7 +102,7 @@ def test_a_closed_terminal_leaves_no_process_behind(app: PtyApp) -> None:
 def test_this_terminal_is_described_before_textual_is_imported() -> None:
     script = (
         "import sys; from cpugpu_tui.render.capabilities import this_terminal; "
-        "from cpugpu_tui.ui.start import refuse; found = this_terminal(); "
+        "from cpugpu_tui.ui.terminal.guard import refuse; found = this_terminal(); "
         "print(found.columns, found.rows, found.colours, found.utf8, refuse(found), 'textual' in sys.modules)"
     )
     env = {"COLORTERM": None, "PYTHONIOENCODING": None}

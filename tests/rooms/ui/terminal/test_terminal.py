@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from cpugpu_tui.render.capabilities import Capabilities, capabilities
-from cpugpu_tui.ui.start import private_terminal, refuse
+from cpugpu_tui.ui.terminal.guard import private_terminal, refuse
 
 
 def found(encoding: str | None = "utf-8", isatty: bool = True, **environ: str) -> Capabilities:
