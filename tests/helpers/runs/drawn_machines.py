@@ -16,6 +16,7 @@ from itertools import pairwise
 from unittest.mock import patch
 
 from tests.helpers.runs.planted_crossover import searched
+from tests.helpers.runs.recorder import Recorder, state_of
 
 from cpugpu_tui.analysis.costs import END_TO_END, HUNDRED_CALLS, NO_LAUNCH, PINNED, RESIDENT, TEN_CALLS
 from cpugpu_tui.model import Case, Plan, Simulation
@@ -126,6 +127,16 @@ def errors(plan: Plan, curve: Curve, found: Condition) -> list[str]:
     return wrong
 
 
+def drawn(seed: int) -> tuple[str, Plan, Curve, Recorder]:
+    """Search on the machine of a seed; return its kind, plan and curve, and what happened."""
+    draw = random.Random(seed)
+    kind = KINDS[seed % len(KINDS)]
+    plan = plan_of(machine(kind, draw))
+    curve = waves(plan, draw) if kind == "several changes" else lambda _: 1.0
+    with patch.object(simulated_machine, "cpu_work_ns", partial(_curved_ns, curve)):
+        return kind, plan, curve, searched(plan)[1]
+
+
 def _curved_ns(curve: Curve, laws: Simulation, case: Case, costs: Costs) -> float:
     return curve(case.size) * cpu_work_ns(laws, case, costs)
 
@@ -138,13 +149,8 @@ def judged(seeds: Iterable[int]) -> tuple[Counter[tuple[str, str]], dict[tuple[s
     counts: Counter[tuple[str, str]] = Counter()
     wrong: dict[tuple[str, str], list[str]] = {}
     for seed in seeds:
-        draw = random.Random(seed)
-        kind = KINDS[seed % len(KINDS)]
-        plan = plan_of(machine(kind, draw))
-        curve = waves(plan, draw) if kind == "several changes" else lambda _: 1.0
-        with patch.object(simulated_machine, "cpu_work_ns", partial(_curved_ns, curve)):
-            state, _ = searched(plan)
-        (sweep,) = report(state).sweeps
+        kind, plan, curve, recorder = drawn(seed)
+        (sweep,) = report(state_of(plan, recorder)).sweeps
         for key in CONDITIONS:
             found = sweep.under(key)
             if found.kind == NONE_TIMED:

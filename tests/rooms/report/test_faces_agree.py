@@ -6,19 +6,17 @@ import csv
 import gzip
 import io
 import math
-import random
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from tests.helpers.command_line import ROOT
-from tests.helpers.runs.drawn_machines import KINDS, machine, plan_of, waves
-from tests.helpers.runs.planted_crossover import searched
+from tests.helpers.runs.drawn_machines import drawn
+from tests.helpers.runs.recorder import state_of
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
 from cpugpu_tui.demo.recording import shipped
@@ -33,7 +31,6 @@ from cpugpu_tui.report import bars
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport, judged, report
 from cpugpu_tui.report.segments import CPU, GPU, Size
-from cpugpu_tui.simulation import simulated_machine
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import Row, RunState
 from cpugpu_tui.store import Store, schema
@@ -54,17 +51,8 @@ def exported(name: str) -> RunState:
 
 def simulated(seed: int) -> RunState:
     """A search on a machine that is drawn at random."""
-    draw = random.Random(seed)
-    kind = KINDS[seed % len(KINDS)]
-    plan = plan_of(machine(kind, draw))
-    curve = waves(plan, draw) if kind == "several changes" else lambda _: 1.0
-    honest = simulated_machine.cpu_work_ns
-
-    def curved_ns(laws: Any, case: Any, costs: Any) -> float:
-        return curve(case.size) * honest(laws, case, costs)
-
-    with patch.object(simulated_machine, "cpu_work_ns", curved_ns):
-        return searched(plan)[0]
+    _, plan, _, recorder = drawn(seed)
+    return state_of(plan, recorder)
 
 
 RUNS = {

@@ -1,10 +1,16 @@
-"""What reports say about simulated machines is true. `make bench ONLY=trust` asks 500 of them."""
+"""What reports of drawn machines say is true, and more rounds never take a part of an answer in silence."""
 
 from __future__ import annotations
 
-from tests.helpers.runs.drawn_machines import CONDITIONS, KINDS, SPOKEN, judged
+from tests.helpers.runs.drawn_machines import CONDITIONS, KINDS, SPOKEN, drawn, judged
+from tests.helpers.runs.recorder import state_events
 
-from cpugpu_tui.report.segments import NOT_DECIDED, UP_TO, WITHIN
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.model import DeviceSampled
+from cpugpu_tui.render.sweep_words import who_wins
+from cpugpu_tui.report.report import report
+from cpugpu_tui.report.segments import CONTRADICTED, NOT_DECIDED, UP_TO, WITHIN
+from cpugpu_tui.state.state import RunState
 
 
 def test_always_never_and_from_are_right_under_every_condition() -> None:
@@ -13,3 +19,28 @@ def test_always_never_and_from_are_right_under_every_condition() -> None:
     assert not wrong
     left_open = sum(count for (_, kind), count in counts.items() if kind in (NOT_DECIDED, UP_TO, WITHIN))
     assert left_open <= 0.4 * counts.total(), "of 420 machines 22 % are left open"
+
+
+def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back() -> None:
+    """While a run went on, `the CPU wins up to 500` became `up to 228` without a reason."""
+    taken_back = contradicted = 0
+    for seed in range(len(KINDS)):
+        _, plan, _, recorder = drawn(seed)
+        state, winners = RunState(), dict[tuple[str, int], str]()
+        for event in state_events(plan, recorder):
+            state = state.apply(event)
+            if not isinstance(event, DeviceSampled):
+                continue
+            for found in (each.under(key) for each in report(state).sweeps for key in (RESIDENT, END_TO_END)):
+                named = {size.size for size in found.outside}
+                for size in found.timed:
+                    before = winners.get((found.key, size.size))
+                    if size.winner is None and before is not None:
+                        taken_back += 1
+                        contradicted += size.reason == CONTRADICTED
+                        assert size.size in named, (seed, who_wins(found, "n"), size)
+                    else:
+                        assert size.winner == before or before is None, (seed, who_wins(found, "n"), size)
+                    if size.winner is not None:
+                        winners[found.key, size.size] = size.winner
+    assert 0 < contradicted < taken_back

@@ -37,7 +37,7 @@ from cpugpu_tui.analysis.claim_numbers import (
     winner,
 )
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
-from cpugpu_tui.model.quantities import factor, faster, named, percent, significant, time_text
+from cpugpu_tui.model.quantities import factor, faster, named, of_peak, significant, time_text
 
 Judge = Callable[[Numbers], Judgement]
 
@@ -284,7 +284,7 @@ def _p4_reason(numbers: Numbers) -> Judgement:
     found = limit(point.flops, point.bytes_moved, "float32", None, hardware_ns, latency_ns, numbers.gpu)
     if found is None:
         return Judgement(UNDECIDED, "Its FLOPs and bytes are not known.", (point,))
-    share = "" if found.share is None else f" ({percent(found.share)} % of this GPU's peak rate)"
+    share = "" if found.share is None else f" ({of_peak(found.share, ' of the peak')})"
     text = f"On the GPU this multiply-add is limited by {found.kind}{share}."
     if found.kind != COMPUTE:
         text += " More arithmetic units would not make it faster."

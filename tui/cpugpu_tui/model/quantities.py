@@ -99,6 +99,14 @@ def share_text(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
+def of_peak(share: float, whole: str = "") -> str:
+    """Return a share of a measured peak rate, `95 %`, followed by `whole`; from 99.5 % on `at peak`.
+
+    The peak is a measurement too, and a row that comes so close to it is the peak: `compute 101 %` raised questions.
+    """
+    return "at peak" if share >= 0.995 else f"{percent(share)} %{whole}"
+
+
 def factor(ratio: float) -> str:
     """Return a speedup or another ratio: `35.8×`, `0.0520×`."""
     return f"{significant(ratio)}×"

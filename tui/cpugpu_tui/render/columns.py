@@ -13,7 +13,7 @@ from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.analysis.energy import energy, joules_text
 from cpugpu_tui.decide.stats import percentile
 from cpugpu_tui.model import DEVICE
-from cpugpu_tui.model.quantities import count_of, factor, percent, plus_minus, significant, time_span, time_text
+from cpugpu_tui.model.quantities import count_of, factor, of_peak, plus_minus, significant, time_span, time_text
 from cpugpu_tui.render.sweep_words import NARROW, interval_text
 from cpugpu_tui.render.verdicts import row_limit, winner, written
 from cpugpu_tui.report.report import alone_plus_minus, judged
@@ -155,7 +155,7 @@ def _limited_by(run: RunState, row: Row) -> str:
     found = row_limit(run, row)
     if found is None:
         return NONE
-    return found.kind if found.share is None else f"{found.kind} {percent(found.share)} %"
+    return found.kind if found.share is None else f"{found.kind} {of_peak(found.share)}"
 
 
 def _papers_error(run: RunState, row: Row) -> str:

@@ -25,6 +25,7 @@ from cpugpu_tui.report.segments import (
     ALL_EQUAL,
     ALWAYS,
     CLOSE,
+    CONTRADICTED,
     CPU,
     EQUAL,
     GPU,
@@ -62,7 +63,7 @@ WITHIN = f"within {share_text(EQUIVALENCE)}"
 
 REASONS = {
     TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "only one start", CLOSE: "too close to call",
-    MARGIN: "a tie is possible",
+    MARGIN: "a tie is possible", CONTRADICTED: "rounds disagree",
     NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
 }  # fmt: skip
 """Reason of a size without a winner → its words. The other failures are called by their kind."""

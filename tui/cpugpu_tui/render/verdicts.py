@@ -11,7 +11,7 @@ from cpugpu_tui.decide.comparison import TIE, TOO_FEW, UNDECIDED, Comparison
 from cpugpu_tui.model import AS_WRITTEN, DEVICE, MOST_ROUNDS, NO_CORE, NOT_CONVERGED, SYNCED, TOO_CLOSE, Ceilings
 from cpugpu_tui.render.sweep_words import why_open
 from cpugpu_tui.report.report import is_known, judged
-from cpugpu_tui.report.segments import CLOSE, MARGIN, NOISY, ONE_START, UNSURE
+from cpugpu_tui.report.segments import CLOSE, CONTRADICTED, MARGIN, NOISY, ONE_START, UNSURE
 from cpugpu_tui.report.segments import NOT_CONVERGED as RAN_OUT
 from cpugpu_tui.report.segments import TOO_FEW as TOO_FEW_ROUNDS
 from cpugpu_tui.state.condition import WORD as NO_CORE_WORD
@@ -26,7 +26,7 @@ UNSETTLED_CODE = UNSETTLED.replace(" ", "-")
 
 OPEN_MARKS = {
     TOO_FEW_ROUNDS: "few-rounds", UNSURE: "unsure", ONE_START: "one-start", CLOSE: TOO_CLOSE, NOISY: "too-noisy",
-    MARGIN: "tie-possible", RAN_OUT: NOT_CONVERGED,
+    MARGIN: "tie-possible", CONTRADICTED: "rounds-disagree", RAN_OUT: NOT_CONVERGED,
 }  # fmt: skip
 """Reason of the report why a row has no winner → mark."""
 
@@ -51,6 +51,7 @@ MARK_WORDS = {
     TOO_CLOSE: "the 95 % interval contains 1 and lies within 0.91 to 1.1",
     "too-noisy": "the 95 % interval contains 1 and is wider than 0.91 to 1.1",
     "tie-possible": "the 95 % interval excludes 1, but not a tie, a difference below 2 %",
+    "rounds-disagree": "its first rounds had a winner, which the later ones do not confirm",
     "few-rounds": "too few rounds for an interval, and no device was clearly faster in all of them",
     "one-start": "it has a winner within its one start, but other starts differ by more",
     "unsure": "its own interval shows a winner, which is not sure enough among so many sizes",

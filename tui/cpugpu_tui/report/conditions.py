@@ -5,15 +5,19 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from cpugpu_tui.analysis.costs import RESIDENT, WHAT_IFS
-from cpugpu_tui.decide.comparison import EQUIVALENCE, TIE, Change, Comparison, SweepPoint
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
+from cpugpu_tui.decide.comparison import DECISIVE_ROUNDS, EQUIVALENCE, TIE, Change, Comparison, SweepPoint
 from cpugpu_tui.decide.crossover import changes_of, judged, placed
+from cpugpu_tui.decide.interval import Correlation
 from cpugpu_tui.decide.next_size import next_size
+from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.model import LATENCY
 from cpugpu_tui.report.segments import (
     ACTIVE,
     CLOSE,
+    CONTRADICTED,
     EQUAL,
     MARGIN,
     NO_CORE,
@@ -82,12 +86,12 @@ class Condition:
 
     @property
     def outside(self) -> tuple[Size, ...]:
-        """Its sizes without a winner that lie in no bracket, without those that were never reached."""
+        """Its sizes without a winner that lie in no bracket or lost theirs, without those that were never reached."""
         brackets = [(change.low, change.high) for change in self.changes]
         return tuple(
             size for size in self._sizes()
             if size.winner is None and size.reason not in UNKNOWN
-            and not any(low < size.size < high for low, high in brackets)
+            and (size.reason == CONTRADICTED or not any(low < size.size < high for low, high in brackets))
         )  # fmt: skip
 
     @property
@@ -125,7 +129,7 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
     judgements, sizes = [], []
     for row, own in zip(ordered, found, strict=True):
         known = sure.get(row.case.size)
-        judgement, reason = _judgement(row, own, known, over_starts=over_starts)
+        judgement, reason = _judgement(key, row, own, known, over_starts=over_starts)
         judgements.append((judgement, reason, known if known is not own else None))
         sizes.append(_size(key, row, known, judgement, reason))
     changes = tuple(placed(change, points) for change in changes_of(points))
@@ -150,16 +154,34 @@ def _size(key: str, row: Row, found: Comparison | None, judgement: str, reason: 
 
 def _spread(key: str, row: Row) -> tuple[float, float] | None:
     """Return the smallest and the largest ratio of a row's rounds under a condition."""
+    ratios = [cpu_ns / gpu_ns for cpu_ns, gpu_ns in _rounds(key, row)]
+    return (min(ratios), max(ratios)) if ratios else None
+
+
+def _rounds(key: str, row: Row) -> tuple[tuple[float, float], ...]:
+    """Return the times of both devices in each round under a condition, in order of time."""
     assert row.cpu is not None
     assert row.gpu is not None
     cpu_ns = row.cpu.round_ns
     gpu_ns = row.gpu.rounds_under(BY_KEY[key], {LATENCY: row.gpu.round_ns, **row.gpu.other_round_ns})
-    ratios = [cpu_ns[index] / gpu_ns[index] for index in cpu_ns if cpu_ns[index] > 0 and gpu_ns.get(index, 0) > 0]
-    return (min(ratios), max(ratios)) if ratios else None
+    both = sorted(index for index in cpu_ns if cpu_ns[index] > 0 and gpu_ns.get(index, 0) > 0)
+    return tuple((cpu_ns[index], gpu_ns[index]) for index in both)
+
+
+@lru_cache(maxsize=4096)
+def _named_a_winner(rounds: tuple[tuple[float, float], ...], others: Correlation) -> bool:
+    """Whether the first of these rounds named a winner at some time, by themselves."""
+    cpu_ns, gpu_ns = (dict(enumerate(times)) for times in zip(*rounds, strict=True)) if rounds else ({}, {})
+    for count in range(DECISIVE_ROUNDS, len(rounds)):
+        first = [{index: times[index] for index in range(count)} for times in (cpu_ns, gpu_ns)]
+        found = compare(first[0], first[1], others)
+        if found is not None and found.winner is not None:
+            return True
+    return False
 
 
 def _judgement(
-    row: Row, own: Comparison | None, sure: Comparison | None, *, over_starts: bool
+    key: str, row: Row, own: Comparison | None, sure: Comparison | None, *, over_starts: bool
 ) -> tuple[str, str]:  # fmt: skip
     """Return judgement and reason of a row, from its own comparison and from that which the whole sweep leaves it.
 
@@ -173,6 +195,8 @@ def _judgement(
         return EQUAL, ""
     if own.winner is not None:
         return UNDECIDED, ONE_START if over_starts and not own.covers_starts else UNSURE
+    if key in (RESIDENT, END_TO_END) and not own.covers_starts and _named_a_winner(_rounds(key, row), row.others):
+        return UNDECIDED, CONTRADICTED
     if own.low is None or own.high is None:
         return UNDECIDED, TOO_FEW
     if 1 < own.low <= 1 + EQUIVALENCE or 1 / (1 + EQUIVALENCE) <= own.high < 1:

@@ -26,6 +26,9 @@ time ran out before them."""
 MARGIN = "margin"
 """Why an interval that excludes 1 names no winner: it includes a tie, a difference below 2 %."""
 
+CONTRADICTED = "contradicted"
+"""Its first rounds named a winner, and all of them do not."""
+
 PENDING, ACTIVE, SKIPPED, ONE_DEVICE, NOT_MEASURED, NO_CORE = (
     "pending", "active", "skipped", "one device", "not measured", "no core"
 )  # fmt: skip
