@@ -130,12 +130,15 @@ def cluster(folder: Path) -> Iterator[dict[str, str]]:
 
 
 def end_steps(configuration: str) -> None:
-    """End the daemons of steps: they have no parent here, and wait for a controller that is gone."""
+    """End the daemons of steps and their clients: they wait for a controller that is gone."""
     sought = f"SLURM_CONF={configuration}\0".encode()
     for each in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             # Not `environ()`: they write their title over its beginning, and psutil reads no further.
-            if each.name().startswith("slurmstepd") and sought in Path(f"/proc/{each.pid}/environ").read_bytes():
+            if (
+                each.name().startswith(("slurmstepd", "srun"))
+                and sought in Path(f"/proc/{each.pid}/environ").read_bytes()
+            ):
                 each.kill()
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from tests.helpers.command_line import CommandLine
@@ -23,9 +24,10 @@ from tests.helpers.runs.scripted import (
     well,
 )
 
+from cpugpu_tui import time_on
 from cpugpu_tui.cli.running.modes import duet_plan
 from cpugpu_tui.decide.comparison import UNDECIDED
-from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from cpugpu_tui.export.stream import case_results, kept
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import DeviceSampled, Event, Plan, RunFinished
@@ -294,6 +296,20 @@ def test_a_number_out_of_range_is_refused(count: int, cpugpu: CommandLine) -> No
     outcome = cpugpu("run", "matmul", "--size", 16, "--simulate", "default", "--starts", count)
     assert outcome.code == EXIT_USAGE
     assert str(count) in outcome.err
+
+
+@pytest.mark.parametrize("value", ["0", "21", "five", "1.5"])
+def test_a_wrong_number_in_the_environment_is_refused_alike_by_command_app_and_api(
+    value: str, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpugpu, "environment", partial(cpugpu.environment, CPUGPU_STARTS=value))
+    command = cpugpu.here("run", "matmul", "--size", 16, "--simulate", "default")
+    app = cpugpu.here("--simulate", "default")
+    monkeypatch.setenv("CPUGPU_STARTS", value)
+    with pytest.raises(UsageError) as error:
+        time_on("x", simulate="default")
+    assert (command.code, command.err) == (app.code, app.err) == (EXIT_USAGE, f"cpugpu-tui: {error.value}\n")
+    assert f"CPUGPU_STARTS {value!r}" in error.value.message
 
 
 def test_a_thread_has_one_start(cpugpu: CommandLine) -> None:

@@ -1,6 +1,7 @@
 """Options and arguments of the commands, as typer reads them. Every command imports this: keep it light."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from functools import partial, update_wrapper
 from pathlib import Path
@@ -167,7 +168,7 @@ class Given:
     )] = None  # fmt: skip
     starts: Annotated[int | None, count_of(
         "Starts of the process to time in, because times differ from start to start. With 1, intervals hold"
-        " within it. Fewer are used if the time or the memory is short.", usual="5", env="CPUGPU_STARTS",
+        " within it. Fewer are used if the time or the memory is short.", usual="CPUGPU_STARTS, or 5",
     )] = None  # fmt: skip
     find_crossover: Annotated[bool, flag(
         "--find-crossover",
@@ -323,9 +324,9 @@ class Given:
         """Return the number of starts of a run.
 
         Raises:
-            UsageError: it is typed beside what has one start.
+            UsageError: it is typed beside what has one start, or the environment names no number of starts.
         """
-        from cpugpu_tui.session.search_limits import STARTS
+        from cpugpu_tui.session.search_limits import usual_starts
 
         beside = typed(self.context)
         has_one = {
@@ -337,7 +338,7 @@ class Given:
                 raise UsageError(
                     f"--starts cannot be combined with {name}.", "Leave one out: each of these runs has one start."
                 )
-        return STARTS if self.starts is None else self.starts
+        return usual_starts(os.environ) if self.starts is None else self.starts
 
     def request(self, **more: Any) -> "PlanRequest":
         """Return what to run, in one start; `more` are further fields, or other values for some."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from cpugpu_tui import model
 from cpugpu_tui.decide.next_size import MOST_GRID
-from cpugpu_tui.errors import EXIT_CASES_FAILED
+from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError
 from cpugpu_tui.model.quantities import time_text
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import RunState
@@ -21,9 +21,19 @@ STARTS_VARIABLE = "CPUGPU_STARTS"
 
 
 def usual_starts(environment: Mapping[str, str]) -> int:
-    """Return the starts of a run that does not say: those of the environment, or else `STARTS`."""
-    text = environment.get(STARTS_VARIABLE, "")
-    return min(int(text), MOST_STARTS) if text.isascii() and text.isdigit() and int(text) else STARTS
+    """Return the starts of a run that does not say: those of the environment, or else `STARTS`.
+
+    Raises:
+        UsageError: the variable holds no such number.
+    """
+    text = environment.get(STARTS_VARIABLE) or str(STARTS)
+    try:
+        count = int(text)
+    except ValueError:
+        count = 0
+    if not 1 <= count <= MOST_STARTS:
+        raise UsageError(f"Invalid {STARTS_VARIABLE} {text!r}.", f"Use a number from 1 to {MOST_STARTS}.")
+    return count
 
 
 SEARCH_BUDGET_S = 1.5
