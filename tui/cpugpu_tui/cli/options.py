@@ -328,13 +328,12 @@ class Given:
         """
         from cpugpu_tui.session.search_limits import usual_starts
 
-        beside = typed(self.context)
         has_one = {
             "--repeat": self.repeat > 1, "several interpreters": bool(self.several),
             "--worker thread": self.worker == "thread",
         }  # fmt: skip
         for name, is_given in has_one.items():
-            if is_given and "starts" in beside and self.starts != 1:
+            if is_given and "starts" in typed(self.context) and self.starts != 1:
                 raise UsageError(
                     f"--starts cannot be combined with {name}.", "Leave one out: each of these runs has one start."
                 )
