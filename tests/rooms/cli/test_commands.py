@@ -11,7 +11,7 @@ from tests.helpers.command_line import CommandLine
 from tests.rooms.compare.test_compare_simulated import series
 from typer.main import get_group
 
-from cpugpu_tui.analysis import gating as analysis_gating
+from cpugpu_tui.analysis import compare as analysis_compare
 from cpugpu_tui.analysis.compare import judge
 from cpugpu_tui.analysis.pairs import Pair
 from cpugpu_tui.cli.commands import app, needed
@@ -121,7 +121,7 @@ def test_the_gate_judges_once(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(how)
         return judge(pairs, *bands, **how)
 
-    monkeypatch.setattr(analysis_gating, "judge", noted)
+    monkeypatch.setattr(analysis_compare, "judge", noted)
     monkeypatch.setattr(comparison, "judge", noted)
     limits = {LATENCY: 0.07, DEVICE: 0.01}
     report = gate_series(series(1, "base"), series(60, "new"), limits)
