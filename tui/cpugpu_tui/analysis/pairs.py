@@ -120,9 +120,7 @@ def change(base: Sequence[float], new: Sequence[float]) -> Change | None:
 def _change(base: Sequence[float], new: Sequence[float]) -> Change:
     difference, count = fmean(new) - fmean(base), len(base) + len(new)
     base, new = _without_copies(base), _without_copies(new)
-    found = Change(
-        math.exp(difference), None, None, len(base), len(new), is_copied=len(base) + len(new) < count
-    )  # fmt: skip
+    found = Change(math.exp(difference), None, None, len(base), len(new), is_copied=len(base) + len(new) < count)
     if min(len(base), len(new)) < 2:
         return found
     squares = sum(math.fsum((value - fmean(side)) ** 2 for value in side) for side in (base, new))

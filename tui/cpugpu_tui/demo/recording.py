@@ -196,9 +196,7 @@ class Player:
     notice: str | None = None
     series_id = ""
 
-    def __init__(
-        self, recording: Recording, pace: float | None = None, clock: Clock | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, recording: Recording, pace: float | None = None, clock: Clock | None = None) -> None:
         """`pace` is a result of `pace_of`."""
         self._recording, self._pace = recording, pace
         self._clock = clock or Clock()

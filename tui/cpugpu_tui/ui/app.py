@@ -141,9 +141,7 @@ class CpuGpuApp(Shell[AppResult]):
         if recording is not None:
             from cpugpu_tui.ui.controllers.demo import DemoRunning
 
-            demo = self.running = DemoRunning(
-                self, bridge, self.live, self.history, self.timings, running, recording
-            )  # fmt: skip
+            demo = self.running = DemoRunning(self, bridge, self.live, self.history, self.timings, running, recording)
             for message, take in ((messages.RunAdvanced, demo.name_run), (messages.SeriesEnded, demo.show_end)):
                 self.routes[message] = (take, *self.routes[message])
         self.routes[messages.SavedRunChosen] = (self.running.choose_saved,)

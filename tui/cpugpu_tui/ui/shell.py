@@ -32,9 +32,7 @@ INTERNAL_ERROR = "Internal error"
 NOTICE_DURATION_S = 6.0
 """How long the status line shows the result of a key press."""
 
-WIDTHS: list[tuple[int, str]] | None = [
-    (0, "-slim"), (40, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")
-]  # fmt: skip
+WIDTHS: list[tuple[int, str]] | None = [(0, "-slim"), (40, "-tiny"), (60, "-narrow"), (100, "-normal"), (160, "-wide")]
 HEIGHTS: list[tuple[int, str]] | None = [(0, "-low"), (12, "-flat"), (16, "-short"), (34, "-tall")]
 """Least columns and rows of each layout in `app.tcss`."""
 

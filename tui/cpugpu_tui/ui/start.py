@@ -67,9 +67,7 @@ def _run(
 
     theme = "ansi-dark" if found.wants_ansi_theme else DEFAULT_THEME
     with private_terminal(log_path or paths.log_path(), utf8=found.utf8) as terminal:
-        app = make(
-            glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=DiffDriver
-        )  # fmt: skip
+        app = make(glyphs_for(found), theme=theme, sixteen_colours=found.colours == "16", driver_class=DiffDriver)
         # Otherwise tracebacks go to the log, like the rest of fd 2.
         app.error_console = Console(file=terminal.stream, markup=False, highlight=False, emoji=False)
         app.signals = LoopSignals()

@@ -145,6 +145,4 @@ class ChartScreen(Page, inherit_bindings=False):
         sizes, times = (("log" if on else "linear") for on in (state.linear_sizes, state.linear_times))
         demo = (("{run}", "play again"), ("{history}", "runs")) if state.situation.may_play else ()
         what_if = (("{what-if}", "next what-if"),) if state.situation.ran else ()
-        return (
-            *demo, ("{chart}", "back"), *what_if, ("j k", "row"), ("X", f"{sizes} sizes"), ("Y", f"{times} times"),
-        )  # fmt: skip
+        return (*demo, ("{chart}", "back"), *what_if, ("j k", "row"), ("X", f"{sizes} sizes"), ("Y", f"{times} times"))

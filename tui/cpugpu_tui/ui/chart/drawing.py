@@ -153,9 +153,7 @@ def _short_legend(
     return line
 
 
-def _crossing_items(
-    crossing: Condition, place: str, noun: str, options: ChartOptions, glyphs: Glyphs
-) -> list[Spans]:  # fmt: skip
+def _crossing_items(crossing: Condition, place: str, noun: str, options: ChartOptions, glyphs: Glyphs) -> list[Spans]:
     """Return the meaning of the signs of a crossover, with its `place`, and of its bracket; nothing without one."""
     last = crossing.crossover
     if last is None:

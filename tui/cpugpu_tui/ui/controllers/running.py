@@ -289,9 +289,7 @@ class Running:
         port, bridge = self._port, self._bridge
         self._history.leave()
         request = port.state.request
-        plan = Plan(
-            "machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation
-        )  # fmt: skip
+        plan = Plan("machine", (), devices=request.devices, calibrate=True, gaps=True, simulation=request.simulation)
         bridge.expect_series()
         port.start_thread(lambda: bridge.calibrate(plan), "run", exclusive=True)
         situation = Situation(live=True, ran=port.state.situation.ran)

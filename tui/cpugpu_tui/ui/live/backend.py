@@ -105,9 +105,7 @@ class Backend:
         from cpugpu_tui.transport.agent_pool import Agents
 
         request = self._options.request
-        agents = Agents(
-            python, self._options.worker, simulated=request.simulation is not None, own=request.own.words()
-        )  # fmt: skip
+        agents = Agents(python, self._options.worker, simulated=request.simulation is not None, own=request.own.words())
         agents.on_wait = self.on_wait
         return agents
 
@@ -232,9 +230,7 @@ class Backend:
         run_id = run.run.run_id if run.run is not None else ""
         hostname = str(run.run.environment.get("hostname", platform.node())) if run.run is not None else platform.node()
         with suppress(StoreError):
-            return stored_points(
-                self.history.store, hostname, current, ceilings, simulated=simulated, without=run_id
-            )  # fmt: skip
+            return stored_points(self.history.store, hostname, current, ceilings, simulated=simulated, without=run_id)
         return ()
 
     @property

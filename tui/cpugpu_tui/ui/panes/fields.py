@@ -135,9 +135,7 @@ class Choice(Chooser):
     Textual's `Select` needs enter and the arrow keys for its list, which belong to the form here.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        ("left", "step(-1)"), ("right,space", "step(1)"), ("enter", "submit"),
-    ]  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [("left", "step(-1)"), ("right,space", "step(1)"), ("enter", "submit")]
 
     value = ""
     """The chosen word, or what was typed if no option fits."""

@@ -120,9 +120,7 @@ def shape_of(run: RunState, glyphs: Glyphs) -> Shape:
     elif rows.cpu_only(run):
         without |= WITHOUT_GPU
     is_of_sizes = varying_of(run) <= {"size"} and not any(is_column(run, sweep) for sweep in run.sweeps)
-    return Shape(
-        gpus if len(gpus) > 1 else (), without, name_widths(run, glyphs), is_of_sizes, kernels_heading(run)
-    )  # fmt: skip
+    return Shape(gpus if len(gpus) > 1 else (), without, name_widths(run, glyphs), is_of_sizes, kernels_heading(run))
 
 
 def columns(
@@ -180,9 +178,7 @@ OPTIONAL = {*COPIES, *LIMITED, *PAPER, *KERNELS, *RATES, *ENERGIES, *TAILS, Key.
 
 
 @lru_cache(16)
-def width_beside(
-    width: int, threads: tuple[int, ...], comparisons: frozenset[str], shape: Shape
-) -> int:  # fmt: skip
+def width_beside(width: int, threads: tuple[int, ...], comparisons: frozenset[str], shape: Shape) -> int:
     """Return the cells of a chart beside a table in a pane of `width` cells; 0 if it does not fit beside.
 
     The table keeps its times, change and winner, and its interval unless there is a change. The chart is as wide as

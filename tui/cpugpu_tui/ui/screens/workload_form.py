@@ -173,9 +173,7 @@ def request_from(texts: Mapping[str, str], base: PlanRequest) -> PlanRequest:
 class WorkloadForm(Form[Filled | None]):
     """Returns the changed request, or None if the changes were dropped."""
 
-    def __init__(
-        self, entry: Entry, state: AppState, glyphs: Glyphs, draft: Mapping[str, str] | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, entry: Entry, state: AppState, glyphs: Glyphs, draft: Mapping[str, str] | None = None) -> None:
         """Edit this entry's request, or what was typed for it before; the state has devices and facts."""
         request, threads = entry.request, state.environment.get("threads")
         options = options_of(request, threads if isinstance(threads, int) else USUAL_CORES)
