@@ -99,9 +99,7 @@ def simulated_tables() -> None:
     )  # fmt: skip
 
 
-EQUALS = (
-    (0.02, EQUAL, RUNS, 0.005), (0.02, UNEQUAL, RUNS, 0.01), (0.02, MODES, RUNS, None), (0.02, MODES, 8, 0.01),
-)  # fmt: skip
+EQUALS = ((0.02, EQUAL, RUNS, 0.005), (0.02, UNEQUAL, RUNS, 0.01), (0.02, MODES, RUNS, None), (0.02, MODES, 8, 0.01))
 """Noise, how it differs, runs, and the share of comparisons that may have a word."""
 
 CHANGED = (

@@ -75,9 +75,7 @@ def row(name: str, turns: list[Measured], load: str) -> tuple[str, ...]:
     """Return a row of the table."""
     written = [turn.bytes_per_s for turn in turns]
     share = f"{median([turn.cpu_pct for turn in turns]):.1f} %"
-    return (
-        name, f"{median(written):.0f} ({min(written):.0f} … {max(written):.0f})", share, load, str(len(turns)),
-    )  # fmt: skip
+    return (name, f"{median(written):.0f} ({min(written):.0f} … {max(written):.0f})", share, load, str(len(turns)))
 
 
 def monitors_here(folder: Path) -> tuple[list[Monitor], dict[str, str]]:

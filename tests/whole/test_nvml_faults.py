@@ -97,12 +97,7 @@ def test_an_old_driver_gives_what_it_has(old_fake_nvml: FakeNvml, tmp_path: Path
     assert row.readings["memory_reserved_bytes"].reason == "in-used"
     said = Table(1.0).lines(TelemetryRead(gpus=(row,)))
     words([line for line in said if "reserve" in line])
-    missing = (
-        "temperature_margin_c",
-        "sm_occupancy_pct",
-        "tensor_active_pct",
-        "dram_active_pct",
-    )
+    missing = ("temperature_margin_c", "sm_occupancy_pct", "tensor_active_pct", "dram_active_pct")
     assert {key: row.readings[key].reason for key in missing} == dict.fromkeys(missing, "function-missing")
     assert [process.pid for process in row.processes or ()] == [99_999_999]
 

@@ -69,9 +69,7 @@ def row(kind: str, device: str, shares: list[float]) -> tuple[str, ...]:
     """Return a line of the first table."""
     points = [percentile(shares, p) for p in (50, 90, 99, 99.9)]
     above = [sum(share > limit for share in shares) for limit in LIMITS]
-    return (
-        kind, device, *(f"{share:.2%}" for share in (*points, max(shares))), *map(str, above), str(len(shares))
-    )  # fmt: skip
+    return (kind, device, *(f"{share:.2%}" for share in (*points, max(shares))), *map(str, above), str(len(shares)))
 
 
 def marks_row(kind: str, each: Seen) -> tuple[str, ...]:

@@ -104,9 +104,7 @@ def side_by_side(
 
         return call
 
-    ratio, known = alternate(
-        kept(ours, seen[0]), kept(theirs, seen[1]), half_width_pct=half_width_pct, cap_s=cap_s
-    )  # fmt: skip
+    ratio, known = alternate(kept(ours, seen[0]), kept(theirs, seen[1]), half_width_pct=half_width_pct, cap_s=cap_s)
     return SideBySide(median(seen[0]), median(seen[1]), ratio, known)
 
 

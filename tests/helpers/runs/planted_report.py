@@ -24,9 +24,7 @@ LETTERS = {
 
 def sweep(letters: str) -> list[SweepPoint]:
     """Return sizes 10, 20, 40, … with a letter each; `.` was not timed."""
-    return [
-        SweepPoint(10 * 2**place, LETTERS[letter]) for place, letter in enumerate(letters) if letter in LETTERS
-    ]  # fmt: skip
+    return [SweepPoint(10 * 2**place, LETTERS[letter]) for place, letter in enumerate(letters) if letter in LETTERS]
 
 
 @dataclass(frozen=True, eq=False)

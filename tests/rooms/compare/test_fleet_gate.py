@@ -169,9 +169,7 @@ def test_a_host_whose_threads_lacked_a_core_does_not_end_the_gate_of_the_others(
 
 
 def test_a_host_without_a_gpu_is_no_pass() -> None:
-    gate = judge_fleet(
-        fleet_of({"n1": {"cuda:0": "H200"}, "n2": {}}, {}), [baseline("b1", "H200", 1.0)], LIMITS
-    )  # fmt: skip
+    gate = judge_fleet(fleet_of({"n1": {"cuda:0": "H200"}, "n2": {}}, {}), [baseline("b1", "H200", 1.0)], LIMITS)
     assert gate.verdict == UNDECIDED
 
 

@@ -84,9 +84,7 @@ def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm: 
     assert {row.status for row in state.rows.values()} == {"ok"}
 
 
-def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(
-    calm: tuple[RunState, Recorder],
-) -> None:
+def test_the_ends_of_the_bracket_get_more_rounds_than_what_lies_far_from_it(calm: tuple[RunState, Recorder]) -> None:
     state, _ = calm
     (found,) = answers(state)[0].report.resident.changes
     rounds = {row.case.size: len(row.cpu.round_ns) for row in state.rows.values() if row.cpu is not None}

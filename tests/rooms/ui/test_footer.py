@@ -32,11 +32,7 @@ def footer(pilot: Pilot[Any]) -> list[tuple[str, str]]:
     """Return each key that is shown as working, with its label."""
     screen = pilot.app.screen_stack[0] if not pilot.app.screen.query("#page-keys") else pilot.app.screen
     (line,) = screen.query_one("#keys, #page-keys", Lines).lines
-    return [
-        (key.strip(), says.strip())
-        for (key, role), (says, _) in pairwise(line)
-        if role == "key"
-    ]  # fmt: skip
+    return [(key.strip(), says.strip()) for (key, role), (says, _) in pairwise(line) if role == "key"]
 
 
 def action_of(pilot: Pilot[Any], key: str) -> str:

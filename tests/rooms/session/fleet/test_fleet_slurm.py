@@ -30,9 +30,7 @@ from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 
-pytestmark = [
-    pytest.mark.slow, pytest.mark.skipif(bool(slurm_cluster.why_not()), reason=slurm_cluster.why_not()),
-]  # fmt: skip
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(slurm_cluster.why_not()), reason=slurm_cluster.why_not())]
 
 ALL = ("-w", "cpugpu-n[1-3]", "--launcher", "srun", "--python", sys.executable)
 

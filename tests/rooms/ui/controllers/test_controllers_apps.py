@@ -64,9 +64,7 @@ class Demo:
         history = History(self.port, self.bridge.history)
         history.show = self.shown.append  # type: ignore[method-assign]
         running = Running(self.port, self.bridge, live, history, repeating, Consent(self.port))
-        self.demo = DemoRunning(
-            self.port, self.bridge, live, history, Timings(self.port), running, self.recording
-        )  # fmt: skip
+        self.demo = DemoRunning(self.port, self.bridge, live, history, Timings(self.port), running, self.recording)
 
 
 def test_a_demo_plays_its_runs_and_skips_one() -> None:

@@ -290,9 +290,7 @@ def test_the_papers_clock_says_that_it_times_a_first_call() -> None:
 
 
 def test_blocks_of_one_call_are_single_calls() -> None:
-    long = Calibrated(
-        case=ALL.key, device="cpu", estimate_ns=3e6, calls_per_block=1, blocks=5, rounds=40, threads=16
-    )  # fmt: skip
+    long = Calibrated(case=ALL.key, device="cpu", estimate_ns=3e6, calls_per_block=1, blocks=5, rounds=40, threads=16)
     halves = [half(ALL, "cpu", index, {LATENCY: calls(3e6, 5)}) for index in range(1, 41)]
     said = section(read(run_of(CaseStarted(case=ALL.key), long, *halves)), "CPU")
     (row,) = [line for line in said if line.startswith("  latency")]
