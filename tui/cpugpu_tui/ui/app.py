@@ -7,17 +7,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events, on
 from textual.binding import BindingType
 from textual.dom import DOMNode
-from textual.driver import Driver
 from textual.geometry import Size
 from textual.screen import Screen
 from textual.widgets import DataTable
 
-from cpugpu_tui.ui import keys, themes
+from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppOptions, AppResult, AppState
 from cpugpu_tui.ui.controllers.app_port import main_screen
 from cpugpu_tui.ui.controllers.comparing import Comparing, Repeating
@@ -72,19 +71,15 @@ class CpuGpuApp(Shell[AppResult]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(), *keys.digits()]
 
     def __init__(
-        self, options: AppOptions, glyphs: Glyphs = UNICODE, backend: Backend | None = None, *,
-        theme: str = themes.DEFAULT_THEME, sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
-    ) -> None:  # fmt: skip
-        """Store the options; everything slow is opened after the first frame.
+        self, options: AppOptions, glyphs: Glyphs = UNICODE, backend: Backend | None = None, **looks: Any
+    ) -> None:
+        """Store the options; everything slow is opened after the first frame. `looks` are those of `Shell`.
 
         Raises:
             UsageError: the theme is unknown.
         """
         self.gate = PaintGate(self)
-        super().__init__(
-            options, glyphs, first_state(options, options.demo), theme=theme, sixteen_colours=sixteen_colours,
-            driver_class=driver_class,
-        )  # fmt: skip
+        super().__init__(options, glyphs, first_state(options, options.demo), **looks)
         self.bridge = Bridge(
             backend or (Backend(options) if options.demo is None else DemoBackend(options)), self.post_message
         )

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.binding import BindingType
-from textual.driver import Driver
 from textual.screen import Screen
 from textual.types import CSSPathType
 
 from cpugpu_tui.session.fleet_running import Deliver, Fleet
 from cpugpu_tui.session.fleet_state import FleetState, Told
-from cpugpu_tui.ui import keys, themes
+from cpugpu_tui.ui import keys
 from cpugpu_tui.ui.app_state import AppState, FleetOptions
 from cpugpu_tui.ui.controllers.app_port import Port
 from cpugpu_tui.ui.controllers.paging import Leaving, Paging
@@ -105,8 +104,8 @@ class FleetApp(Shell[int]):
     BINDINGS: ClassVar[list[BindingType]] = [*keys.bindings(KEYS)]
 
     def __init__(
-        self, fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions, glyphs: Glyphs = UNICODE, *,
-        theme: str = themes.DEFAULT_THEME, sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
+        self, fleet: Fleet, state: FleetState, also: Deliver, options: FleetOptions, glyphs: Glyphs = UNICODE,
+        **looks: Any,
     ) -> None:  # fmt: skip
         """Show `fleet`; `also` is called with everything as well, on the fleet's thread.
 
@@ -114,9 +113,7 @@ class FleetApp(Shell[int]):
             UsageError: the theme is unknown.
         """
         first = AppState(keymap=options.keymap, situation=Situation(live=True))
-        super().__init__(
-            options, glyphs, first, theme=theme, sixteen_colours=sixteen_colours, driver_class=driver_class
-        )  # fmt: skip
+        super().__init__(options, glyphs, first, **looks)
         self._fleet = fleet
         self.running = FleetRunning(self, fleet, state, also)
         self.paging = Paging(self, help_lists=ALSO_KEYS)

@@ -57,8 +57,8 @@ class Shell(WatchedApp[Result]):
     """Controller of quitting; made by the subclass."""
 
     def __init__(
-        self, options: FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str,
-        sixteen_colours: bool, driver_class: type[Driver] | None,
+        self, options: FleetOptions, glyphs: Glyphs, state: AppState, *, theme: str = themes.DEFAULT_THEME,
+        sixteen_colours: bool = False, driver_class: type[Driver] | None = None,
     ) -> None:  # fmt: skip
         """Start with `theme` unless the options name one; with sixteen colours only ANSI themes are offered.
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from cpugpu_tui.transport.agent_pool import Agents
     from cpugpu_tui.transport.interpreter_search import Interpreter
 
+    OnAgent = Callable[[Hello | CpuGpuError], None]
+    OnTelemetry = Callable[[TelemetryRead], None]
+
 WAIT_S = 5.0
 """How long to wait for a history that another program has locked."""
 
@@ -56,10 +59,7 @@ class Backend:
         self._survey: DeviceSurvey | None = None
         self._is_leaving = threading.Event()
 
-    def open(
-        self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
-        on_notice: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    def open(self, on_agent: OnAgent, on_telemetry: OnTelemetry, on_notice: Callable[[str], None]) -> None:
         """Start telemetry, open the store and start the standby agent. Returns before the agent is ready.
 
         Raises:
@@ -136,9 +136,7 @@ class Backend:
         """Cancel a search for interpreters."""
         self._is_leaving.set()
 
-    def _play(
-        self, trace: Trace, on_telemetry: Callable[[TelemetryRead], None], on_notice: Callable[[str], None]
-    ) -> None:
+    def _play(self, trace: Trace, on_telemetry: OnTelemetry, on_notice: Callable[[str], None]) -> None:
         """Replay a recording, without agents and history."""
         from cpugpu_tui.telemetry.recording import Player
 
@@ -272,10 +270,7 @@ class DemoBackend(Backend):
         assert options.demo is not None
         self._recording: Recording = options.demo
 
-    def open(
-        self, on_agent: Callable[[Hello | CpuGpuError], None], on_telemetry: Callable[[TelemetryRead], None],
-        on_notice: Callable[[str], None],
-    ) -> None:  # fmt: skip
+    def open(self, on_agent: OnAgent, on_telemetry: OnTelemetry, on_notice: Callable[[str], None]) -> None:
         """Put all runs into the history and report the recorded agent's environment."""
         from cpugpu_tui.model import PROTOCOL, Hello
         from cpugpu_tui.store import Store

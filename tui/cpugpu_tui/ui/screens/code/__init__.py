@@ -142,10 +142,6 @@ class CodeForm(Form[Typed | None]):
         texts = {name: text.strip() for name, text in self.texts().items()}
         return replace(CodeFields(**texts), in_place=texts["in_place"].removesuffix("no"))
 
-    @property
-    def _in_place(self) -> Choice:
-        return self.query_one("#in_place", Choice)
-
     def check(self) -> None:
         """Show offers, errors and the estimate."""
         if not self.is_shown:
@@ -242,7 +238,7 @@ class CodeForm(Form[Typed | None]):
                 field.value = text
                 field.cursor_position = len(text)
         if offer.fields is not None:
-            self._in_place.choose(offer.fields.in_place or "no")
+            self.query_one("#in_place", Choice).choose(offer.fields.in_place or "no")
 
     def submit(self) -> None:
         """Take the chosen offer, or close and run the code."""
