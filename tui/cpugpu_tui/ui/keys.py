@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cpugpu_tui.config.settings import KeyLine
@@ -56,6 +57,10 @@ def _always(_: Situation) -> bool:
     return True
 
 
+RAN, IDLE = attrgetter("ran"), attrgetter("may_start")
+"""Whether rows are on the screen, and whether something can be run."""
+
+
 class Command(NamedTuple):
     """One thing a person can do."""
 
@@ -89,34 +94,30 @@ COMMANDS: tuple[Command, ...] = (
             lambda s: s.may_start or s.may_play),
     Command("run-row", ("R",), "Run row", RUN, "Run the highlighted row again, alone.", "running.run_row",
             lambda s: s.ran and s.may_start and not s.past),
-    Command("own-code", ("o",), "Own code", RUN, "Time your own expression or function.", "coding.type",
-            lambda s: s.may_start),
+    Command("own-code", ("o",), "Own code", RUN, "Time your own expression or function.", "coding.type", IDLE),
     Command("pause", ("space",), "Pause", RUN, "Pause or resume the run.", "running.pause",
             lambda s: s.live and not s.stopping),
     Command("stop", ("x",), "Stop", RUN, "Stop after the current block; pressed twice: at once.", "running.stop",
             lambda s: s.live),
     Command("open", ("enter",), "Open", LOOK, "Open a row's details or a workload's parameters.", "paging.open"),
     Command("back", ("escape",), "Back", GO, "Close the page, the filter or the zoom.", "paging.close"),
-    Command("filter", ("/",), "Filter", LOOK, "Show only rows that match what you type.", "paging.filter",
-            lambda s: s.ran),
-    Command("sort", ("s",), "Sort", LOOK, "Sort by the next column; the title says which.", "timings.sort",
-            lambda s: s.ran),
-    Command("reverse", ("S",), "Reverse", LOOK, "Reverse the sort order.", "timings.reverse", lambda s: s.ran),
+    Command("filter", ("/",), "Filter", LOOK, "Show only rows that match what you type.", "paging.filter", RAN),
+    Command("sort", ("s",), "Sort", LOOK, "Sort by the next column; the title says which.", "timings.sort", RAN),
+    Command("reverse", ("S",), "Reverse", LOOK, "Reverse the sort order.", "timings.reverse", RAN),
     Command("chart", ("g",), "Chart", LOOK, "Show a chart of latency over size.", "timings.toggle_chart"),
     Command("what-if", ("w",), "What if", LOOK, "Show the next what-if: the crossover with copies, ...",
-            "timings.what_if", lambda s: s.ran),
-    Command("find", ("f",), "Find", RUN, "Find the size from which the GPU wins.", "running.find_crossover",
-            lambda s: s.may_start),
+            "timings.what_if", RAN),
+    Command("find", ("f",), "Find", RUN, "Find the size from which the GPU wins.", "running.find_crossover", IDLE),
     Command("history", ("h",), "History", LOOK, "List the saved runs, or return to the present run.", "history.toggle",
             lambda s: s.may_start or s.demo),
     Command("machine", ("m",), "Machine", LOOK, "Show this machine's peak rates and fixed overheads.",
             "paging.toggle_machine"),
     Command("measure", ("M",), "Measure", RUN, "Measure the peak rates of CPU and GPU (about 20 s).", "running.measure",
-            lambda s: s.may_start),
+            IDLE),
     Command("claims", ("K", "k"), "Claims", COMPARE, "Compare the publications' claims with this machine.",
             "comparing.toggle_claims"),
     Command("python", ("p",), "Python", RUN, "Switch to a Python whose torch can use the GPU.", "preparing.use_python",
-            lambda s: s.may_start),
+            IDLE),
     Command("compare", ("c",), "Compare", COMPARE, "Compare this series with an earlier one.", "comparing.toggle",
             lambda s: s.ran and not s.live),
     Command("baseline", ("b",), "Baseline", COMPARE, "Make this series the baseline of later runs.",
@@ -124,9 +125,9 @@ COMMANDS: tuple[Command, ...] = (
     Command("export", ("e",), "Export", TAKE_AWAY, "Export the run to JSON, CSV, Markdown, HTML, SVG or PNG.",
             "exporting.ask", lambda s: s.ran and (s.demo or not s.live)),
     Command("copy-row", ("y",), "Copy row", TAKE_AWAY, "Copy the highlighted row as Markdown.", "exporting.copy_row",
-            lambda s: s.ran),
+            RAN),
     Command("copy-command", ("C",), "Copy command", TAKE_AWAY, "Copy the command that repeats this run.",
-            "exporting.copy_command", lambda s: s.ran),
+            "exporting.copy_command", RAN),
     Command("next-pane", ("tab",), "Next pane", GO, "Go to the next pane; shift+tab goes back.", "focus_next"),
     Command("zoom", ("z",), "Zoom", LOOK, "Zoom the focused pane, or zoom out.", "paging.zoom"),
     Command("next-theme", ("t",), "Theme", GO, "Switch to the next theme.", "themes.put_on_next"),
