@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import hypothesis
@@ -115,3 +116,19 @@ def silent_python(tmp_path: Path) -> Path:
     script.write_text("#!/bin/sh\nexec sleep 1000\n")
     script.chmod(0o755)
     return script
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Return a function that writes the config file of this test."""
+    from cpugpu_tui.config import config
+
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+    def to_file(text: str) -> Path:
+        path = config.path()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    return to_file

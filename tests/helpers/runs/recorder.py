@@ -104,6 +104,17 @@ class SpiedMachine(SimulatedMachine):
         super().__init__(plan)
         self._timers = {device.name: SpiedTimer(device, self, recorder) for device in self.found}
 
+    def fail_first_inputs(self) -> None:
+        """Lack the memory for the inputs that are made next."""
+        honest, calls = self.make_inputs, iter([True, False])
+
+        def fails_once(case: Case) -> None:
+            if next(calls):
+                raise MemoryError
+            honest(case)
+
+        self.make_inputs = fails_once  # type: ignore[method-assign]
+
 
 def plan_of(*sizes: int, simulation: Simulation = QUICK, **more: Any) -> Plan:
     """Return a plan of matrix products of these sizes on the simulated machine, without the profile at the end."""

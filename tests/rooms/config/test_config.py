@@ -48,20 +48,6 @@ summary = "one product"
 Write = Callable[[str], Path]
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Return a function that writes the config file of this test."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def to_file(text: str) -> Path:
-        path = config.path()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    return to_file
-
-
 def run(cpugpu: CommandLine, *arguments: object, **environment: str) -> RunStarted:
     """Run something small; return what it began with."""
     done = cpugpu("run", *arguments, "--simulate", FAST, "--json", **environment)

@@ -118,14 +118,7 @@ def test_a_counter_that_stands_still_ends_with_a_reason(monkeypatch: pytest.Monk
 def test_a_case_that_fails_here_keeps_its_times_and_the_next_one_has_its_energy() -> None:
     plan, recorder = asked(64, 128), Recorder()
     machine = SpiedMachine(plan, recorder)
-    honest, calls = machine.make_inputs, iter([True, False])
-
-    def fails_once(case: Any) -> None:
-        if next(calls):
-            raise MemoryError
-        honest(case)
-
-    machine.make_inputs = fails_once  # type: ignore[method-assign]
+    machine.fail_first_inputs()
     EnergyPass(machine, recorder, lambda: False, Control()).run(plan.cases)
     assert {event.case for event in recorder.of(EnergyMeasured) if event.case} == {plan.cases[1].key}
 

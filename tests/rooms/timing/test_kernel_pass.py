@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, swept
 
 from cpugpu_tui.model import DEVICE, LATENCY, METRICS, CaseFinished, DeviceSampled, KernelsProfiled, Simulation
@@ -29,14 +27,7 @@ def test_what_is_not_asked_for_or_has_no_gpu_is_not_profiled() -> None:
 def test_a_case_that_cannot_be_profiled_keeps_its_times_and_the_next_one_is_profiled() -> None:
     plan, recorder = plan_of(64, 128), Recorder()
     machine = SpiedMachine(plan, recorder)
-    honest, calls = machine.make_inputs, iter([True, False])
-
-    def fails_once(case: Any) -> None:
-        if next(calls):
-            raise MemoryError
-        honest(case)
-
-    machine.make_inputs = fails_once  # type: ignore[method-assign]
+    machine.fail_first_inputs()
     profile_cases(plan.cases, machine, recorder, lambda: False)
     assert [event.case for event in recorder.of(KernelsProfiled)] == [plan.cases[1].key]
 

@@ -30,19 +30,6 @@ from cpugpu_tui.ui.keys import (
 Write = Callable[[str], Path]
 
 
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-
-    def to_file(text: str) -> Path:
-        path = config.path()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    return to_file
-
-
 def loaded() -> Keymap:
     return keymap_of(config.load().keys)
 
