@@ -1,18 +1,35 @@
-"""The noise floor of a machine: the smallest change of a time that a comparison would find on it. Pure functions."""
+"""The noise floor of a machine: the smallest change of a time that a comparison finds on it, and how to measure it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
+from typing import NamedTuple
 
 from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS
 from cpugpu_tui.analysis.moderation import Variance, moderated
 from cpugpu_tui.analysis.pairs import SINGLE
+from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import quantile
-from cpugpu_tui.model import DEVICE, LATENCY
+from cpugpu_tui.model import DEVICE, LATENCY, Plan, Simulation
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.state.folding import MeasuredRun
+
+NAME = "noise"
+"""Name of its runs in the history."""
+
+REPEATS = 5
+"""Runs of a series, each in a fresh process."""
+
+SIZES = "64,512,2048"
+"""Matrix products of microseconds, of about a millisecond on a CPU, and of tens of them."""
+
+MOST_S = 8.0
+"""Time limit of a run, so that five of them and their starts end within a minute."""
+
+ROUNDS = 8
 
 RUNS = (1, 5, 10)
 """Runs on each side for which the floor is told."""
@@ -62,6 +79,27 @@ class Floor:
         least = quantile(FALSE_WORDS, degrees)
         # The noncentral t that exceeds `least` in 90 % (Johnson and Welch 1940, doi:10.1093/biomet/31.3-4.362).
         return math.expm1((least + FOUND * math.sqrt(1 + least**2 / (2 * degrees))) * error)
+
+
+class Noise(NamedTuple):
+    """The noise floor of a machine, and the series that showed it before."""
+
+    now: Series
+    floors: tuple[Floor, ...]
+    before: Series | None
+
+
+def noise_plan(devices: tuple[str, ...], simulation: Simulation | None) -> Plan:
+    """Return the plan of a run that measures the noise floor."""
+    asked = PlanRequest(("matmul",), sizes=SIZES, devices=devices, max_seconds=MOST_S, simulation=simulation)
+    return replace(build_plan(asked), name=NAME, metrics=(LATENCY, DEVICE), rounds=ROUNDS, max_rounds=ROUNDS)
+
+
+def newest(series: Iterable[Series]) -> Noise | None:
+    """Return the floor of the first of these series that has one, and the next series; None without any."""
+    rest = iter(series)
+    found = next(((each, own) for each in rest if (own := floors(each.runs))), None)
+    return Noise(*found, next(rest, None)) if found is not None else None
 
 
 def floors(runs: Sequence[MeasuredRun]) -> tuple[Floor, ...]:

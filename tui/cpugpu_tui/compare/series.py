@@ -12,7 +12,7 @@ from cpugpu_tui.machine.text import printable
 from cpugpu_tui.state.folding import MeasuredRun, measured
 
 if TYPE_CHECKING:
-    from cpugpu_tui.store import Store
+    from cpugpu_tui.store import RunSummary, Store
 
 MOST_LOOKED_THROUGH = 200
 """Most runs among which the previous series is searched."""
@@ -107,15 +107,19 @@ def other_series(store: Store, series_id: str, name: str, *, simulated: bool) ->
     `baseline main`, or empty.
     """
     baselines = {each: f"baseline {known}" for known, each in store.baselines().items()}
-    found = dict[str, str]()
-    for run in store.runs(MOST_LOOKED_THROUGH):
-        if run.name == name and run.simulated == simulated and run.cases_ok and run.status != "running":
-            found.setdefault(run.series_id, baselines.get(run.series_id, ""))
+    ids = series_called(store.runs(MOST_LOOKED_THROUGH), name, simulated=simulated)
     # A saved run may be followed by newer series, which come after the older ones.
-    ids = list(found)
-    place = ids.index(series_id) + 1 if series_id in found else 0
+    place = ids.index(series_id) + 1 if series_id in ids else 0
     ordered = [*ids[place:], *ids[:place], *baselines]
-    return [(each, found.get(each) or baselines.get(each, "")) for each in dict.fromkeys(ordered) if each != series_id]
+    return [(each, baselines.get(each, "")) for each in dict.fromkeys(ordered) if each != series_id]
+
+
+def series_called(runs: Iterable[RunSummary], name: str, *, simulated: bool) -> list[str]:
+    """Return the ids of the series of a preset or workload that have results, in the order of their runs."""
+    return list(dict.fromkeys(
+        run.series_id for run in runs
+        if run.name == name and run.simulated == simulated and run.cases_ok and run.status != "running"
+    ))  # fmt: skip
 
 
 def checked_baseline(name: str) -> str:

@@ -131,6 +131,7 @@ class CpuGpuApp(Shell[AppResult]):
             messages.RowChosen: (self.timings.open_row,),
             messages.HeadingClicked: (self.timings.sort_by,),
             messages.ClaimWanted: (running.measure_claim,),
+            messages.NoiseWanted: (running.measure_noise,),
             messages.PairChosen: (self.comparing.open_pair,),
         }  # fmt: skip
         if recording is not None:

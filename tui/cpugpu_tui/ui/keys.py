@@ -116,6 +116,8 @@ COMMANDS: tuple[Command, ...] = (
             IDLE),
     Command("claims", ("K", "k"), "Claims", COMPARE, "Compare the publications' claims with this machine.",
             "comparing.toggle_claims"),
+    Command("noise", ("N",), "Noise", COMPARE, "Show the smallest change that a comparison finds on this machine.",
+            "comparing.toggle_noise"),
     Command("python", ("p",), "Python", RUN, "Switch to a Python whose torch can use the GPU.", "preparing.use_python",
             IDLE),
     Command("compare", ("c",), "Compare", COMPARE, "Compare this series with an earlier one.", "comparing.toggle",

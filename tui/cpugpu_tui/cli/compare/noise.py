@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,19 +14,8 @@ if TYPE_CHECKING:
     from cpugpu_tui.cli.running.options import RunOptions
     from cpugpu_tui.compare.noise import Floor
     from cpugpu_tui.compare.series import Series
-    from cpugpu_tui.model import Plan, Simulation
+    from cpugpu_tui.model import Plan
     from cpugpu_tui.store import Store
-
-NAME = "noise"
-"""Name of its runs in the history."""
-
-SIZES = "64,512,2048"
-"""Matrix products of microseconds, of about a millisecond on a CPU, and of tens of them."""
-
-MOST_S = 8.0
-"""Time limit of a run, so that five of them and their starts end within a minute."""
-
-ROUNDS = 8
 
 commands = typer.Typer()
 
@@ -45,16 +33,10 @@ def noise(given: NoiseGiven) -> None:
     Times matrix products in five fresh processes, in about a minute. Then prints how much each time varies between
     processes, what 1, 5 and 10 runs on each side would show, and what made it noisier than the last time.
     """
-    plan = _plan(given.devices, given.simulation)
+    from cpugpu_tui.compare.noise import noise_plan
+
+    plan = noise_plan(given.devices, given.simulation)
     raise typer.Exit(_run(plan, given.run_options(), given.repeat, as_json=given.json))
-
-
-def _plan(devices: tuple[str, ...], simulated: Simulation | None) -> Plan:
-    from cpugpu_tui.model import DEVICE, LATENCY
-    from cpugpu_tui.session.planning import PlanRequest, build_plan
-
-    asked = PlanRequest(("matmul",), sizes=SIZES, devices=devices, max_seconds=MOST_S, simulation=simulated)
-    return replace(build_plan(asked), name=NAME, metrics=(LATENCY, DEVICE), rounds=ROUNDS, max_rounds=ROUNDS)
 
 
 def _run(plan: Plan, options: RunOptions, repeat: int, *, as_json: bool) -> int:
@@ -86,18 +68,16 @@ def _run(plan: Plan, options: RunOptions, repeat: int, *, as_json: bool) -> int:
             raise UnfitError("No time was measured twice.", "Stop other work on this machine and run again.")
         store = outbox.store if outbox is not None else None
         before = _last_time(store, series_id, plan) if store is not None else None
-        _show(Series(NAME, tuple(runs)), found, before, as_json=as_json)
+        _show(Series(plan.name, tuple(runs)), found, before, as_json=as_json)
         return save_rest(outbox, code)
 
 
 def _last_time(store: Store, series_id: str, plan: Plan) -> Series | None:
     """Return the newest earlier series of this command; None without one."""
-    from cpugpu_tui.compare.series import other_series, series_of_id
+    from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, series_called, series_of_id
 
-    simulated = plan.simulation is not None
-    others = other_series(store, series_id, NAME, simulated=simulated)
-    known = {run.series_id for run in store.runs(len(others) * 20 + 100) if run.name == NAME}
-    return next((series_of_id(store, each, "the last time") for each, _ in others if each in known), None)
+    ids = series_called(store.runs(MOST_LOOKED_THROUGH), plan.name, simulated=plan.simulation is not None)
+    return next((series_of_id(store, each, "the last time") for each in ids if each != series_id), None)
 
 
 def _show(now: Series, found: Sequence[Floor], before: Series | None, *, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from cpugpu_tui.ui.screens.main import MainScreen
 
 if TYPE_CHECKING:
     from cpugpu_tui.compare.changes import Changes
+    from cpugpu_tui.compare.noise import Noise
     from cpugpu_tui.compare.series import Series
     from cpugpu_tui.state.folding import MeasuredRun
     from cpugpu_tui.ui.live.saved_runs import SavedRuns
@@ -195,6 +196,17 @@ class Comparing:
         read = self._bridge.backend.claim_points
         toggle(self._port, ClaimsScreen, lambda: ClaimsScreen(self._port.state, self._port.glyphs, read))
 
+    def toggle_noise(self) -> None:
+        """Open or close the noise floor of this machine."""
+        from cpugpu_tui.ui.screens.noise import NoiseScreen
+
+        port = self._port
+
+        def read() -> Noise | None:
+            return noise_of(self._reader, simulated=port.state.simulated)
+
+        toggle(port, NoiseScreen, lambda: NoiseScreen(port.state, port.glyphs, read))
+
     def open_pair(self, message: PairChosen) -> None:
         """Open the comparison of two saved runs."""
         from cpugpu_tui.ui.screens.compare import PairScreen
@@ -242,6 +254,15 @@ class Comparing:
             "baseline", body, lambda found: self._port.change(baseline=found),
             lambda error: self._port.change(problem=error),
         )  # fmt: skip
+
+
+def noise_of(reader: QuietReader, *, simulated: bool) -> Noise | None:
+    """Return the newest noise floor of the history."""
+    from cpugpu_tui.compare.noise import NAME, newest
+    from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, series_called
+
+    ids = series_called(reader.runs(MOST_LOOKED_THROUGH), NAME, simulated=simulated)
+    return newest(reader.series(each, "the last time" if place else "") for place, each in enumerate(ids))
 
 
 def compared(saved: SavedRuns, reader: QuietReader, run: RunState, place: int) -> Compared:

@@ -225,6 +225,14 @@ class Running:
             pane.change(request)
             self.start(request)
 
+    def measure_noise(self, _: messages.NoiseWanted) -> None:
+        """Measure the noise floor of the chosen devices in a series of runs."""
+        from cpugpu_tui.compare.noise import REPEATS, noise_plan
+
+        asked = self._port.state.request
+        if not self._is_refused():
+            self.begin(replace(noise_plan(asked.devices, asked.simulation), gaps=True), REPEATS)
+
     # ---------------------------------------------------------------- starting
 
     def start(self, request: PlanRequest) -> None:

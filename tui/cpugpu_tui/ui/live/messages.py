@@ -141,6 +141,10 @@ class SavedRunChosen(Report):
     """True to run its plan, False to show its rows."""
 
 
+class NoiseWanted(Report):
+    """The noise floor of this machine is to be measured."""
+
+
 class ClaimWanted(Report):
     """Measuring a claim was requested."""
 

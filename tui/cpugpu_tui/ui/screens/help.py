@@ -108,6 +108,11 @@ PANES: dict[str, PaneKeys] = {
         ("stop", "machine", "history", "back", *OPEN),
         (OwnKey("{open}", RUN, "Show how long measuring takes; again: measure."), MOVE),
     ),
+    "noise": PaneKeys(
+        "the noise page",
+        ("stop", "machine", "compare", "back", *OPEN),
+        (OwnKey("{run}", RUN, "Measure the noise floor in five runs, in about a minute."), SCROLL),
+    ),
     "machine": PaneKeys(
         "the machine card",
         ("measure", "stop", "claims", *OPEN),
@@ -196,6 +201,10 @@ WORDS: dict[str, tuple[tuple[str, str], ...]] = {
         ("state", "connecting, starting (the interpreter loads torch), running, done."),
         ("~", "Before a time: it was disturbed. The lines below the list tell how."),
     ),
+    "noise": (
+        ("spread", "Standard deviation of a time between fresh processes."),
+        ("1, 5, 10 runs", "The smallest change that shows with so many runs on each side."),
+    ),
     "machine": (
         ("bars", "The peak that this machine reached, not the data sheet's. `limited by` refers to it."),
     ),
@@ -228,6 +237,7 @@ TERMS: dict[str, tuple[str, ...]] = {
     "claims": ("claim", "paper's clock", "paper's error"),
     "fleet": ("fleet", "host", "agent"),
     "host": ("fleet", "host", "case"),
+    "noise": ("series", "kernel time", "latency"),
     "machine": ("machine card", "peak rate", "launch overhead", "synchronise"),
     "detail": ("latency", "kernel time", "with copies", "throughput", "outlier", "mark"),
 }

@@ -1,0 +1,71 @@
+"""The noise floor in the app: N shows the newest one, r measures it there, and every size has its main column."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.helpers.app.fake_run import opened, settled
+from tests.helpers.app.looking import text_of
+from tests.helpers.golden import GoldenWords
+
+from cpugpu_tui.compare.noise import REPEATS
+from cpugpu_tui.model import Simulation
+from cpugpu_tui.session.planning import PlanRequest
+from cpugpu_tui.ui.app import CpuGpuApp
+from cpugpu_tui.ui.app_state import AppOptions
+from cpugpu_tui.ui.screens.main import MainScreen
+from cpugpu_tui.ui.screens.noise import NoiseScreen
+
+
+def new_app(path: Path) -> CpuGpuApp:
+    simulation = Simulation(noise=0.005, drift=0.005)
+    return CpuGpuApp(AppOptions(request=PlanRequest(simulation=simulation), worker="thread", database=path))
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24), (120, 40)])
+async def test_r_on_its_page_measures_it_and_the_next_app_shows_it(
+    size: tuple[int, int], tmp_path: Path, words: GoldenWords
+) -> None:
+    path = tmp_path / "history.db"
+    app = new_app(path)
+    async with opened(app, size) as pilot:
+        await settled(pilot, lambda: app.state.agent_ready)
+        await pilot.press("N")
+        await settled(pilot, lambda: "(about a minute)" in text_of(pilot, "#page-text"))
+        words(text_of(pilot, "#page-text"))
+        await pilot.press("r")
+        await settled(pilot, lambda: app.state.situation.live)
+        await settled(pilot, lambda: app.state.repeat_number == REPEATS)
+        await settled(pilot, lambda: "Run 5 of 5 is in progress" in text_of(pilot, "#page-text"))
+        await settled(pilot, lambda: "spread:" in text_of(pilot, "#page-text"))
+        measured = text_of(pilot, "#page-text")
+    assert app.bridge.backend.outbox is not None
+    app.bridge.backend.outbox.close()
+    again = new_app(path)
+    async with opened(again, size) as pilot:
+        await settled(pilot, lambda: again.state.agent_ready)
+        await pilot.press("N")
+        await settled(pilot, lambda: "spread:" in text_of(pilot, "#page-text"))
+        assert size[0] < 80 or "runs 1-5" in text_of(pilot, "#page-title")
+        assert text_of(pilot, "#page-text") == measured
+        await pilot.press("N")
+        assert isinstance(pilot.app.screen, MainScreen)
+    assert again.bridge.backend.outbox is not None
+    again.bridge.backend.outbox.close()
+    head, *rows = [line for line in measured.splitlines() if line]
+    assert "5 runs" in head
+    assert ("spread" in head) == (size[0] >= 80)
+    floors = [line for line in rows if re.match(r"matmul [\d,]+ +(CPU|GPU|GPU kernels) .* %", line)]
+    assert len(floors) == 9
+    assert max(map(len, floors)) <= size[0] - 4
+
+
+async def test_it_says_why_it_reads_no_history() -> None:
+    app = CpuGpuApp(AppOptions(request=PlanRequest(simulation=Simulation()), worker="thread", save=False))
+    async with opened(app) as pilot:
+        await settled(pilot, lambda: app.state.agent_ready)
+        await pilot.press("N")
+        await settled(pilot, lambda: "--no-save" in text_of(pilot, "#page-text"))
+        assert isinstance(pilot.app.screen, NoiseScreen)
