@@ -11,18 +11,9 @@ from cpugpu_tui.config.parsing import FieldError, check_device, check_dtype, ful
 from cpugpu_tui.config.sizes import MAX_CASES, ONE_SIZE, parse_size, parse_sizes, search_ends
 from cpugpu_tui.decide.interval import MIN_ROUNDS
 from cpugpu_tui.decide.next_size import full_grid, grid
+from cpugpu_tui.session import search_limits
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.repeat import option_words
-from cpugpu_tui.session.search_limits import (
-    MOST_STARTS,
-    SEARCH_BLOCKS,
-    SEARCH_BUDGET_S,
-    SEARCH_METRICS,
-    most_first,
-    most_rounds,
-    search_of,
-    starts_of,
-)
 from cpugpu_tui.workloads import PRESETS, Part, Preset
 from cpugpu_tui.workloads.presets import SURVEY, SURVEY_ALL
 
@@ -108,7 +99,9 @@ def build_plan(request: PlanRequest) -> model.Plan:
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
         max_seconds=request.max_seconds,
-        starts=starts_of(request.starts, search) if request.repeat == 1 and not request.own.has_commands else 1,
+        starts=search_limits.starts_of(request.starts, search)
+        if request.repeat == 1 and not request.own.has_commands
+        else 1,
         cache=request.cache,
         scale=request.scale,
         mnist=request.mnist,
@@ -137,7 +130,7 @@ def _metrics(request: PlanRequest, presets: list[Preset], *, searched: bool) -> 
     if request.own.has_commands:
         metrics: tuple[str, ...] = (model.LATENCY,)
     elif searched:
-        metrics = (*SEARCH_METRICS, model.KERNELS) if codes else SEARCH_METRICS
+        metrics = (*search_limits.SEARCH_METRICS, model.KERNELS) if codes else search_limits.SEARCH_METRICS
     else:
         is_profiled = all(preset.is_profiled for preset in presets)
         metrics = tuple(metric for metric in model.METRICS if metric != model.KERNELS or is_profiled)
@@ -153,13 +146,13 @@ def _rounds(request: PlanRequest, search: model.Search | None) -> tuple[int, int
     least = MIN_ROUNDS if search is not None or request.own.has_commands else model.Plan.rounds
     if search is None:
         return least, model.Plan.max_rounds
-    return least, most_rounds(search)
+    return least, search_limits.most_rounds(search)
 
 
 def _blocks(request: PlanRequest, *, searched: bool) -> int:
     if request.own.has_commands:
         return 1  # long processes differ more between rounds than within
-    return SEARCH_BLOCKS if searched else model.Plan.blocks
+    return search_limits.SEARCH_BLOCKS if searched else model.Plan.blocks
 
 
 def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, searched: bool) -> float:
@@ -168,7 +161,7 @@ def _budget_s(request: PlanRequest, presets: list[Preset], count: int, *, search
         return COMMAND_BUDGET_S
     limits = [preset.budget_s for preset in presets] or [model.Plan.budget_s]
     limits += [SMALL_BUDGET_S] if request.scale == "small" else []
-    limits += [SEARCH_BUDGET_S] if searched else []
+    limits += [search_limits.SEARCH_BUDGET_S] if searched else []
     limits += [1.0] if count > 20 else []  # method.md, step 7
     return min(limits)
 
@@ -249,7 +242,7 @@ def _search(request: PlanRequest, presets: list[Preset]) -> model.Search | None:
                 raise FieldError(name, f"--{name.replace('_', '-')} works only in a search.", "Add --find-crossover.")
         return None
     limit_s = sum(preset.limit_s or 0.0 for preset in presets) or None
-    return search_of(limit_s, is_asked=request.find_crossover, full=request.full)
+    return search_limits.search_of(limit_s, is_asked=request.find_crossover, full=request.full)
 
 
 def scale_text(plan: model.Plan) -> str:
@@ -278,7 +271,7 @@ def _cases(
         own = sizes if (is_first := known[part.workload].axis == axis) else None
         if searched:
             ends = _ends(own or part.sizes, request.max_size if is_first else None)
-            own = full_grid(*ends) if request.full else grid(*ends, most_first(preset.limit_s))
+            own = full_grid(*ends) if request.full else grid(*ends, search_limits.most_first(preset.limit_s))
         # A variant applies to the parts that have it; those that have none of them keep theirs.
         variants = tuple(name for name in asked if _has(known[part.workload], name)) or part.variants
         cases += _part_cases(known[part.workload], own or part.sizes, variants, preset, request)
@@ -379,7 +372,8 @@ def check_settings(request: PlanRequest) -> None:
     Raises:
         FieldError: one of them is out of range or unknown, or a command would be simulated.
     """
-    for name, noun, most in (("rounds", "rounds", 1000), ("starts", "starts", MOST_STARTS), ("repeat", "runs", 1000)):
+    limits = ("rounds", "rounds", 1000), ("starts", "starts", search_limits.MOST_STARTS), ("repeat", "runs", 1000)
+    for name, noun, most in limits:
         count = getattr(request, name)
         if count is not None and not 1 <= count <= most:
             raise FieldError(name, f"Invalid number of {noun}: {count}.", f"Use a number from 1 to {most}.")

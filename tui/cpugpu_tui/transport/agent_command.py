@@ -14,17 +14,8 @@ from dataclasses import dataclass
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.machine.text import printable
+from cpugpu_tui.transport import launchers
 from cpugpu_tui.transport.agent_output import Gone
-from cpugpu_tui.transport.launchers import (
-    BEAT_S,
-    EXIT_NOT_EXECUTABLE,
-    EXIT_NOT_FOUND,
-    EXIT_OLD,
-    EXIT_PRE,
-    SSH_FAILED,
-    open_agent_zip,
-    remote_start,
-)
 
 HELLO_LIMIT_S = 120.0
 """How long an agent may take until its hello. Importing torch from a network file system takes 60 s."""
@@ -56,7 +47,7 @@ class Start:
     @property
     def beat_s(self) -> float | None:
         """Seconds between heartbeats; None where the end of stdin tells the agent that its controller is gone."""
-        return None if self.host is None else BEAT_S
+        return None if self.host is None else launchers.BEAT_S
 
     @property
     def waits_in_line(self) -> bool:
@@ -105,7 +96,7 @@ def host_start(host: Host, words: Sequence[str], on_reached: Callable[[], None],
     Raises:
         UsageError: the host's name would be parsed as an option.
     """
-    argv, feed = remote_start(host, words)
+    argv, feed = launchers.remote_start(host, words)
     return Start(tuple(argv), host.host, feed=feed, host=host, on_reached=on_reached, hello_limit_s=hello_limit_s)
 
 
@@ -123,7 +114,7 @@ def agent_command(python: str | None) -> tuple[list[str], tuple[int, ...]]:
         raise UsageError(
             f"Interpreter {printable(python)!r} not found.", "Use --python PATH with a Python that has torch."
         )
-    descriptor = open_agent_zip()
+    descriptor = launchers.open_agent_zip()
     return [found, f"/proc/self/fd/{descriptor}"], (descriptor,)
 
 
@@ -189,7 +180,7 @@ def classify_host_failure(host: Host, gone: Gone, progress: Progress, limit_s: f
 def _connection(host: Host, gone: Gone, *, is_reached: bool) -> HostError | None:
     """Return the failure of a connection that ssh or srun reported."""
     text = "\n".join(gone.last_lines)
-    if host.launcher == "ssh" and gone.exit_code == SSH_FAILED:
+    if host.launcher == "ssh" and gone.exit_code == launchers.SSH_FAILED:
         if is_reached:
             return HostError(
                 UNREACHABLE, f"The connection to {host.host} was lost.{_last_line(gone)}",
@@ -240,16 +231,16 @@ def _not_reached(host: Host, gone: Gone) -> HostError:
 def _interpreter(host: Host, gone: Gone) -> HostError:
     """Return why the interpreter could not run the agent."""
     match gone.exit_code:
-        case code if code == EXIT_PRE:
+        case code if code == launchers.EXIT_PRE:
             return HostError(CRASHED, f"`pre` of {host.host} failed.{_last_line(gone)}", "Fix it in the hosts file.")
-        case code if code == EXIT_OLD:
+        case code if code == launchers.EXIT_OLD:
             found = gone.last_lines[-1] if gone.last_lines else "Its Python"
             return HostError(
                 VERSION, f"{host.python} on {host.host} is too old: {found}.",
                 "Set `python` in the hosts file to Python 3.10 or later.",
             )  # fmt: skip
-        case code if code in (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE):
-            what = "not found" if code == EXIT_NOT_FOUND else "cannot be executed"
+        case code if code in (launchers.EXIT_NOT_FOUND, launchers.EXIT_NOT_EXECUTABLE):
+            what = "not found" if code == launchers.EXIT_NOT_FOUND else "cannot be executed"
             return HostError(
                 NO_PYTHON, f"{host.python} {what} on {host.host}.{_last_line(gone)}",
                 "Set `python` in the hosts file to an interpreter that has torch, or load one in `pre`.",

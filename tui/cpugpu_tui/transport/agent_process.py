@@ -20,17 +20,8 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.model import Event, Hello, Plan, WorkloadsLoading
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.timing.channel import BEAT, REACHED
+from cpugpu_tui.transport import agent_output
 from cpugpu_tui.transport.agent_command import TIMEOUT, HostError, Progress, Start
-from cpugpu_tui.transport.agent_output import (
-    LOOK_AGAIN_S,
-    WAITING_EVENTS,
-    Gone,
-    LastLines,
-    Listener,
-    Message,
-    Output,
-    has_ended,
-)
 from cpugpu_tui.transport.guard import StreamGuard
 from cpugpu_tui.transport.signal_watch import to_kill
 from cpugpu_tui.transport.wire import Garbage, LineReader
@@ -49,7 +40,7 @@ LOAD_LIMIT_S = 60.0
 class AgentProcess:
     """An agent in a process of its own. A crash costs one case only, and the agent can be killed."""
 
-    def __init__(self, start: Start, *, on_ready: Listener | None) -> None:
+    def __init__(self, start: Start, *, on_ready: agent_output.Listener | None) -> None:
         """Start the process.
 
         Raises:
@@ -58,12 +49,12 @@ class AgentProcess:
         """
         self._start = start
         self._on_ready = on_ready
-        self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.messages: queue.SimpleQueue[agent_output.Message] = queue.SimpleQueue()
         """See `Agent`."""
         self._guard = StreamGuard()
         self._fault: CpuGpuError | None = None
         self._words: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        self._last_lines = LastLines()
+        self._last_lines = agent_output.LastLines()
         self._loading = ""
         self._deadline: threading.Timer | None = None
         self._answer_limit: threading.Timer | None = None
@@ -221,9 +212,9 @@ class AgentProcess:
     def _read(self) -> None:
         """Handle the process's output until it ends, then report how it ended."""
         events = LineReader()
-        with closing(Output(self._process)) as output:
+        with closing(agent_output.Output(self._process)) as output:
             error = self._take(output.chunks(), events)
-            if not has_ended(self._process.pid):
+            if not agent_output.has_ended(self._process.pid):
                 error = error or self._guard.cut_off("closed its stdout but did not exit")
                 self._terminate(at_once=True)
             code = self._start.seen_here(self._reap())
@@ -277,7 +268,7 @@ class AgentProcess:
         loading = self._loading
         self._watch_loading("")
         self._end_answer_limit()
-        gone = Gone(code, self._last_lines())
+        gone = agent_output.Gone(code, self._last_lines())
         if error is None:
             error = self._start.host_failure(gone, Progress(self._is_reached, self.is_ready, self._is_late))
         if error is None and self._start.host is not None and is_cut_off:  # on this machine somebody may have killed it
@@ -292,8 +283,12 @@ class AgentProcess:
     def _deliver(self, event: Event | None) -> None:
         if event is None:
             return
-        while self.messages.qsize() > WAITING_EVENTS and self.alive and not has_ended(self._process.pid):
-            time.sleep(LOOK_AGAIN_S)
+        while (
+            self.messages.qsize() > agent_output.WAITING_EVENTS
+            and self.alive
+            and not agent_output.has_ended(self._process.pid)
+        ):
+            time.sleep(agent_output.LOOK_AGAIN_S)
         if isinstance(event, WorkloadsLoading):
             if not self.is_ready:
                 self._watch_loading(event.source)
@@ -353,7 +348,7 @@ class AgentProcess:
         self._is_overdue = True
         self._terminate(at_once=True)
 
-    def _not_loaded(self, source: str, gone: Gone) -> UsageError:
+    def _not_loaded(self, source: str, gone: agent_output.Gone) -> UsageError:
         if self._is_overdue:
             return UsageError(f"Loading {source} took over {LOAD_LIMIT_S:g} s.", "Only define workloads in this file.")
         return UsageError(
@@ -361,7 +356,7 @@ class AgentProcess:
         )
 
 
-def no_agent(interpreter: object, gone: Gone) -> UnfitError:
+def no_agent(interpreter: object, gone: agent_output.Gone) -> UnfitError:
     """Return the error for an interpreter that ended before its hello."""
     return UnfitError(
         f"{interpreter} could not run the agent: it {gone.manner}. {gone.last_words}".rstrip(),

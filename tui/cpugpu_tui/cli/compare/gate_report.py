@@ -19,28 +19,13 @@ from cpugpu_tui.decide.stats import median
 from cpugpu_tui.export.markdown import escaped
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY
-from cpugpu_tui.render.comparison import (
-    GATED,
-    WORDS,
-    against,
-    comparison_data,
-    fleet_gate_sentence,
-    gate_confidence_lines,
-    gate_sentence,
-    gated_cells,
-    judged_data,
-    judged_text,
-    mean_text,
-    percent_text,
-    placebo_lines,
-    series_text,
-)
+from cpugpu_tui.render import comparison as words
 from cpugpu_tui.render.fleet import host_data
 
 
 def _cells(each: Gated) -> tuple[str, ...]:
-    found = gated_cells(each)
-    return tuple(found[name] for name in GATED)
+    found = words.gated_cells(each)
+    return tuple(found[name] for name in words.GATED)
 
 
 def print_report(report: GateReport, *, as_json: bool, duet: Played | None = None) -> None:
@@ -49,25 +34,31 @@ def print_report(report: GateReport, *, as_json: bool, duet: Played | None = Non
         print_json(report_data(report) | ({"duet": duet.data} if duet is not None else {}))
         return
     found, out = report.found, console()
-    print_lines(out, [against(found)])
+    print_lines(out, [words.against(found)])
     if found.differences:
         out.print(differences_table(found.differences))
     rows = (map(printable, _cells(each)) for each in report.gated)
-    out.print(table_of([(name, name in WORDS) for name in GATED], rows))
-    means = (mean_text(label, mean) for label, mean in found.means.items())
-    lines = [*gate_confidence_lines(report.gated), *means, *placebo_lines(found), gate_sentence(report)]
+    out.print(table_of([(name, name in words.WORDS) for name in words.GATED], rows))
+    means = (words.mean_text(label, mean) for label, mean in found.means.items())
+    lines = [
+        *words.gate_confidence_lines(report.gated),
+        *means,
+        *words.placebo_lines(found),
+        words.gate_sentence(report),
+    ]
     print_lines(out, lines)
     print_lines(out, [duet.text] if duet is not None else [])
 
 
 def report_data(report: GateReport) -> dict[str, Any]:
     """Return the report as JSON values."""
-    data = comparison_data(report.found)
+    data = words.comparison_data(report.found)
     data |= {
-        "event": "Gate", "limit": report.limits[LATENCY], "verdict": report.verdict, "says": gate_sentence(report),
+        "event": "Gate", "limit": report.limits[LATENCY], "verdict": report.verdict,
+        "says": words.gate_sentence(report),
     }  # fmt: skip
     data["verdicts"] = [
-        {**judged_data(each.judged), "verdict": each.outcome, "why": each.why or None,
+        {**words.judged_data(each.judged), "verdict": each.outcome, "why": each.why or None,
          "at_least": each.change.low if each.change else None, "at_most": each.change.high if each.change else None}
         for each in report.gated
     ]  # fmt: skip
@@ -84,13 +75,13 @@ def junit(report: GateReport) -> bytes:
     numbers["skipped"] = counts["skipped"]
     suite = ElementTree.Element("testsuite", {"name": "cpugpu-tui gate"} | {k: str(v) for k, v in numbers.items()})
     properties = ElementTree.SubElement(suite, "properties")
-    data = [("base", series_text(report.found.base)), ("new", series_text(report.found.new))]
+    data = [("base", words.series_text(report.found.base)), ("new", words.series_text(report.found.new))]
     data += [(each.what, f"{each.base} -> {each.new}") for each in report.found.differences]
     for name, value in data:
         ElementTree.SubElement(properties, "property", name=printable(name), value=printable(value))
     for each in report.gated:
         _add_test(suite, each)
-    ElementTree.SubElement(suite, "system-out").text = gate_sentence(report)
+    ElementTree.SubElement(suite, "system-out").text = words.gate_sentence(report)
     ElementTree.indent(suite)
     return bytes(ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)) + b"\n"
 
@@ -103,7 +94,7 @@ def _add_test(suite: ElementTree.Element, each: Gated) -> None:
     seconds = median(list(each.judged.pairs[0].new_ns.values())) / 1e9 if each.judged.pairs[0].new_ns else 0.0
     test = ElementTree.SubElement(
         suite, "testcase", classname=f"cpugpu-tui.{each.judged.label}",
-        name=printable(judged_text(each.judged)), time=f"{seconds:.9f}",
+        name=printable(words.judged_text(each.judged)), time=f"{seconds:.9f}",
     )  # fmt: skip
     kind = _junit_kind(each)
     if kind:
@@ -116,18 +107,18 @@ def markdown(report: GateReport) -> bytes:
     """Return a summary in Markdown: the result, the differences, the verdicts."""
     found = report.found
     lines = [
-        f"## {escaped(gate_sentence(report))}",
+        f"## {escaped(words.gate_sentence(report))}",
         "",
-        escaped(f"{series_text(found.base)} against {series_text(found.new)}"),
+        escaped(f"{words.series_text(found.base)} against {words.series_text(found.new)}"),
         "",
     ]
     if found.differences:
         rows = [(each.what, each.base, each.new) for each in found.differences]
         lines += [*_markdown_table(("differs", "base", "new"), rows), ""]
-    lines += [*_markdown_table(GATED, [_cells(each) for each in report.gated]), ""]
-    lines += [f"- {escaped(line)}" for line in gate_confidence_lines(report.gated)]
-    lines += [f"- {escaped(mean_text(label, mean))}" for label, mean in found.means.items()]
-    lines += [f"- {escaped(line)}" for line in placebo_lines(found)]
+    lines += [*_markdown_table(words.GATED, [_cells(each) for each in report.gated]), ""]
+    lines += [f"- {escaped(line)}" for line in words.gate_confidence_lines(report.gated)]
+    lines += [f"- {escaped(words.mean_text(label, mean))}" for label, mean in found.means.items()]
+    lines += [f"- {escaped(line)}" for line in words.placebo_lines(found)]
     return "\n".join([*lines, ""]).encode()
 
 
@@ -148,11 +139,11 @@ COLUMNS = ("host", "GPU", "model", "baseline", "worst case", "change", "outcome"
 def cells(each: GpuGate) -> tuple[str, ...]:
     """Return the cells of a GPU's row."""
     worst, base = each.worst, each.baseline
-    change = "–" if worst is None or worst.change is None else percent_text(worst.change.ratio)
+    change = "–" if worst is None or worst.change is None else words.percent_text(worst.change.ratio)
     outcome = f"{each.outcome}: {each.trouble}" if each.trouble else each.outcome
     if worst is not None and not each.trouble and worst.why and each.outcome == worst.outcome:
         outcome = f"{outcome}: {worst.why}"
-    case = "–" if worst is None else judged_text(worst.judged) + _KERNELS.get(worst.judged.metric, "")
+    case = "–" if worst is None else words.judged_text(worst.judged) + _KERNELS.get(worst.judged.metric, "")
     return (
         each.host, each.device.removeprefix("cuda:"), each.model, "–" if base is None else base.text,
         case, change, outcome,
@@ -171,14 +162,14 @@ def print_fleet_gate(gate: FleetGate, *, as_json: bool) -> None:
         columns = [(name, name != "change") for name in COLUMNS]
         out.print(table_of(columns, (map(printable, cells(each)) for each in gate.gpus)))
     out.print(hosts_table(gate.state))
-    print_lines(out, [*trouble_lines(gate.state), fleet_gate_sentence(gate)])
+    print_lines(out, [*trouble_lines(gate.state), words.fleet_gate_sentence(gate)])
 
 
 def gate_data(gate: FleetGate) -> dict[str, Any]:
     """Return the result as JSON values."""
     return {
         "event": "FleetGate", "limit": gate.limits[LATENCY], "bands": dict(gate.limits), "verdict": gate.verdict,
-        "says": fleet_gate_sentence(gate),
+        "says": words.fleet_gate_sentence(gate),
         "hosts": [host_data(each) for each in gate.state.hosts.values()],
         "gpus": [_gpu_data(each) for each in gate.gpus],
     }  # fmt: skip
@@ -219,6 +210,6 @@ def fleet_junit(gate: FleetGate) -> bytes:
 def fleet_markdown(gate: FleetGate) -> bytes:
     """Return a summary in Markdown: the result, each GPU, each host that failed."""
     table = _markdown_table(COLUMNS, [cells(each) for each in gate.gpus])
-    lines = [f"## {escaped(fleet_gate_sentence(gate))}", "", *table]
+    lines = [f"## {escaped(words.fleet_gate_sentence(gate))}", "", *table]
     lines += ["", *(f"- {escaped(printable(line, 1000))}" for line in trouble_lines(gate.state))]
     return "\n".join([*lines, ""]).encode()

@@ -16,16 +16,7 @@ from typing import Any
 from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
 from cpugpu_tui.cli.options import Given, refuse_beside
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
-from cpugpu_tui.cli.running.one_run import (
-    Progress,
-    See,
-    controller_facts,
-    run_once,
-    say_why,
-    seen_by,
-    signals_stop,
-    telemetry,
-)
+from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
@@ -118,7 +109,7 @@ def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan
 
 def play(
     request: PlanRequest, plan: Plan, pythons: Sequence[str], outbox: Outbox | None, judge: Judge,
-    see: See = lambda _state, _event: None,
+    see: one_run.See = lambda _state, _event: None,
 ) -> Played:  # fmt: skip
     """Run pairs of agents until every case is decided, and return their runs.
 
@@ -137,7 +128,7 @@ def play(
             sessions = [
                 Session(_part(plan, number, index, len(agents)), each, outbox if index < len(pythons) else None,
                         series_ids[index], request.case_timeout_s,
-                        {**controller_facts(), DUET: f"{duet_id}.{number}"})
+                        {**one_run.controller_facts(), DUET: f"{duet_id}.{number}"})
                 for index, each in enumerate(agents)
             ]  # fmt: skip
             _run_pair(Duet(sessions, plan.cases, is_flipped=number % 2 == 0), plan, agents, played, see)
@@ -161,17 +152,20 @@ def _part(plan: Plan, number: int, index: int, count: int) -> Plan:
     return replace(part, simulation=replace(simulation, slow_factor=simulation.slow_factor * differs))
 
 
-def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, see: See) -> None:
+def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, see: one_run.See) -> None:
     """Run one pair of agents to its end, and add its runs."""
     events: list[list[Event]] = [[] for _ in agents]
-    states, progress = [RunState() for _ in agents], Progress()
+    states, progress = [RunState() for _ in agents], one_run.Progress()
 
     def deliver(index: int, event: Event) -> None:
         states[index] = states[index].apply(event)
         events[index].append(event)
         progress.show(states[index], event)
 
-    with signals_stop(duet), telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}):
+    with (
+        one_run.signals_stop(duet),
+        one_run.telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}),
+    ):
         ended = duet.run(deliver)
     progress.clear()
     for each in events[:-1]:  # one run after the other, so that the events of a run stay together
@@ -199,7 +193,7 @@ def _exit_code(duet: Duet, ended: Sequence[RunFinished]) -> int:
     """Return the exit code of a pair. Print why an interpreter could not run; the others were stopped then."""
     failed = [each for each in ended if each.status == "failed"]
     for each in failed:
-        say_why(each)
+        one_run.say_why(each)
     return duet.signal_exit or max(each.exit_code for each in failed or ended)
 
 
@@ -235,11 +229,11 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
             for number in range(1, request.repeat + 1):
                 each = nth_plan(plan, number)
                 session = Session(
-                    each, agents, outbox, series_id, request.case_timeout_s, controller_facts(),
+                    each, agents, outbox, series_id, request.case_timeout_s, one_run.controller_facts(),
                     ceilings=options.ceilings,
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
-                code = max(code, run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
+                code = max(code, one_run.run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
                 if session.stopping or code in (EXIT_USAGE, EXIT_UNFIT):
                     break  # the next run would fail in the same way
         return save_rest(outbox, code or outputs.exit_code)
@@ -267,7 +261,7 @@ def run_in_turn(
         return [each for found in compared(series) for each in found.judged]
 
     with saving(options) as outbox:
-        played = play(request, plan, pythons, outbox, judge, seen_by(outputs, as_json=as_json))
+        played = play(request, plan, pythons, outbox, judge, one_run.seen_by(outputs, as_json=as_json))
         say_remark(outbox)
         for line in outputs.write():
             print_notice(line)
@@ -334,7 +328,7 @@ def resume_run(given: Given, preset: str | None = None) -> int:
         python = found_python(named_python, worker, plan.simulation)
         with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
             session = Session.resumed(run, agents, outbox, given.case_timeout)
-            code = run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
+            code = one_run.run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         return save_rest(outbox, code or outputs.exit_code)
 
 

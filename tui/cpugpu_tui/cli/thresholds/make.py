@@ -59,31 +59,21 @@ def make(given: MakeGiven) -> None:
     """
     from cpugpu_tui.cli.history.past_runs import reading
     from cpugpu_tui.cli.thresholds.measuring import check_here, coverage, measured, print_table, subjects
-    from cpugpu_tui.export import target
-    from cpugpu_tui.export.thresholds import (
-        SUFFIXES,
-        checked_format,
-        extended,
-        machine_of,
-        read,
-        rendered,
-        require_machine,
-        thresholds_of,
-    )
+    from cpugpu_tui.export import target, thresholds
     from cpugpu_tui.render.sentences import cut_short
     from cpugpu_tui.session.own_workloads import OwnWorkloads
     from cpugpu_tui.state.folding import folded
 
     out, against, add, no_save = given.out, given.against, given.add, given.no_save
-    by_suffix = {suffix: name for name, suffix in SUFFIXES.items()}
-    format_name = checked_format(given.format_name or by_suffix.get(out.suffix if out else "", "json"))
-    path = out or Path(f"thresholds{SUFFIXES[format_name]}")
+    by_suffix = {suffix: name for name, suffix in thresholds.SUFFIXES.items()}
+    format_name = thresholds.checked_format(given.format_name or by_suffix.get(out.suffix if out else "", "json"))
+    path = out or Path(f"thresholds{thresholds.SUFFIXES[format_name]}")
     if str(path) != "-":
         target.check_file(path)
-    old = read(against) if against is not None else None
+    old = thresholds.read(against) if against is not None else None
     if add and format_name != "json":
         raise UsageError("--add works only with JSON files.", "Use `thresholds show --format` for other formats.")
-    kept = read(path) if add else None
+    kept = thresholds.read(path) if add else None
     if against is not None and path.exists() and path.samefile(against):
         raise UsageError(f"--against {against} is also the file to write.", "Write to another file with --out.")
     if given.of_run is not None:
@@ -103,18 +93,18 @@ def make(given: MakeGiven) -> None:
         remedy = "" if no_save else " `cpugpu-tui thresholds make --run latest` takes what was measured."
         print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
-    made = thresholds_of(state)
-    text = rendered(format_name, made)  # refuses names that no file can hold, before anything is written
+    made = thresholds.thresholds_of(state)
+    text = thresholds.rendered(format_name, made)  # refuses names that no file can hold, before anything is written
     if old is not None:
-        require_machine(old, machine_of(state))
+        thresholds.require_machine(old, thresholds.machine_of(state))
         _require_shared(old, made)  # before a file is replaced
     if str(path) == "-":
         sys.stdout.write(text)
     else:
         try:
             with target.locked(path):
-                made = extended(read(path), state) if add else made
-                target.write(path, [rendered(format_name, made).encode()])
+                made = thresholds.extended(thresholds.read(path), state) if add else made
+                target.write(path, [thresholds.rendered(format_name, made).encode()])
         except CpuGpuError as error:  # the disk was checked, but is full by now
             if given.of_run is None and not no_save and code != EXIT_UNFIT:
                 error.remedy += " Then `cpugpu-tui thresholds make --run latest` takes what was measured."
