@@ -112,6 +112,10 @@ class Row:
 prime(Row(model.Case("", 1)))
 
 
+class OwnRows(dict[str, Row]):
+    """Rows of a state that nobody keeps: `apply` changes them in place."""
+
+
 NO_PLAN = model.Plan("", ())
 
 
@@ -271,7 +275,9 @@ class RunState:
     def _with_row(self, before: Row, after: Row) -> RunState:
         settled = self.settled + _is_settled(after) - _is_settled(before)
         failed = self.failed + _is_failed(after) - _is_failed(before)
-        return replace(self, rows={**self.rows, after.case.key: after}, settled=settled, failed=failed)
+        rows = self.rows if isinstance(self.rows, OwnRows) else dict(self.rows)
+        rows[after.case.key] = after
+        return replace(self, rows=rows, settled=settled, failed=failed)
 
 
 def threads_of(rows: Iterable[Row]) -> int:
@@ -314,6 +320,14 @@ def _is_failed(row: Row) -> bool:
     return row.failure is not None and row.failure.kind != "skipped"
 
 
+KEPT_AS: Mapping[type, Any] = {
+    model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
+    model.EnergyMeasured: "energy", model.KernelsProfiled: "kernels", model.LinesProfiled: "lines",
+    model.TensorsPlaced: "placed",
+}  # fmt: skip
+"""Event about a case on a device → the field of its times that holds the newest one."""
+
+
 def _apply_to_row(row: Row, event: model.Event) -> Row:
     match event:
         case model.CaseStarted():
@@ -325,26 +339,15 @@ def _apply_to_row(row: Row, event: model.Event) -> Row:
         case model.EpochFinished():
             times = _times(row, event.device)
             return _with_times(row, replace(times, epochs=(*times.epochs, event)))
-        case model.Calibrated():
-            return _with_times(row, replace(_times(row, event.device), calibrated=event))
-        case model.CodeCompiled():
-            return _with_times(row, replace(_times(row, event.device), compiled=event))
-        case model.CodeTraced():
-            return _with_times(row, replace(_times(row, event.device), traced=event))
-        case model.EnergyMeasured():
-            return _with_times(row, replace(_times(row, event.device), energy=event))
-        case model.KernelsProfiled():
-            return _with_times(row, replace(_times(row, event.device), kernels=event))
-        case model.LinesProfiled():
-            return _with_times(row, replace(_times(row, event.device), lines=event))
-        case model.TensorsPlaced():
-            return _with_times(row, replace(_times(row, event.device), placed=event))
         case model.EarlierTimed():
             return _with_times(row, replace(_times(row, event.device), earlier=event.starts))
         case model.MachineRead():
             return _with_times(row, _times(row, event.device).with_edge(event))
         case model.DeviceSampled():
             return _with_times(row, _times(row, event.device).with_half_round(event))
+        case _ if (field := KEPT_AS.get(type(event))) is not None:
+            newest: dict[str, Any] = {field: event}
+            return _with_times(row, replace(_times(row, getattr(event, "device", "")), **newest))
         case _:
             return row
 
