@@ -24,7 +24,6 @@ from cpugpu_tui.cli.fleet import gate as fleet_gate
 from cpugpu_tui.cli.fleet import run as fleet_run
 from cpugpu_tui.cli.history import history, runs
 from cpugpu_tui.cli.thresholds import make, verify
-from cpugpu_tui.cli.thresholds import show as thresholds_show
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
 app = typer.Typer(
@@ -53,7 +52,7 @@ def _collect(into: typer.Typer, *files: ModuleType) -> typer.Typer:
 _collect(app, run, time, survey, list_, machine, claims, telemetry, demo, doctor, runs)
 app.add_typer(history.commands, name="history")
 _collect(app, compare, gate, noise, export, new_workload)
-app.add_typer(_collect(thresholds, make, thresholds_show, verify), name="thresholds")
+app.add_typer(_collect(thresholds, make, verify), name="thresholds")
 app.add_typer(config.commands, name="config")
 app.add_typer(_collect(fleet, fleet_run, fleet_gate), name="fleet")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 
 from cpugpu_tui.doctor.facts import Facts, Finding, fail, ok, sentences, unknown, warn, worst
 from cpugpu_tui.machine.nvml.calls import LIBRARY_MISSING
@@ -68,12 +69,18 @@ _HAS_NONE = ("not-supported", "mig")
 """Reasons that mean there is nothing to judge; with any other reason the check is not judged."""
 
 
-def _each(facts: Facts, judge: Callable[[GpuTelemetry], Finding]) -> Finding:
-    if not facts.driver.gpus:
-        return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU")
-    mute = unknown("not judged, because it does not answer")
-    found = {f"GPU {gpu.index}": judge(gpu) if gpu.problem is None else mute for gpu in facts.driver.gpus}
-    return worst({name: replace(each, found=f"{name}: {each.found}") for name, each in found.items()})
+def of_each_gpu(judge: Callable[[GpuTelemetry], Finding]) -> Callable[[Facts], Finding]:
+    """Make a check of all GPUs out of one that judges a GPU."""
+
+    @wraps(judge)
+    def check(facts: Facts) -> Finding:
+        if not facts.driver.gpus:
+            return unknown(NOT_LISTED) if facts.driver.hides_gpus else ok("no GPU")
+        mute = unknown("not judged, because it does not answer")
+        found = {f"GPU {gpu.index}": judge(gpu) if gpu.problem is None else mute for gpu in facts.driver.gpus}
+        return worst({name: replace(each, found=f"{name}: {each.found}") for name, each in found.items()})
+
+    return check
 
 
 def _value(gpu: GpuTelemetry, key: str) -> float | None:
@@ -93,21 +100,18 @@ def _without(gpu: GpuTelemetry, key: str) -> Finding:
     return ok(found) if reason in _HAS_NONE else unknown(found)
 
 
-def persistence(facts: Facts) -> Finding:
+@of_each_gpu
+def persistence(gpu: GpuTelemetry) -> Finding:
     """Judge persistence mode. Without it the first program waits until the driver has started the GPU."""
-
-    def judge(gpu: GpuTelemetry) -> Finding:
-        if gpu.persistence is None:
-            return unknown("persistence mode is unknown")
-        if gpu.persistence:
-            return ok("persistence mode is on")
-        return warn(
-            "persistence mode is off",
-            "The driver shuts an unused GPU down, so the first call takes seconds and counters restart.",
-            f"Turn it on as root: nvidia-smi -i {gpu.index} -pm 1.",
-        )
-
-    return _each(facts, judge)
+    if gpu.persistence is None:
+        return unknown("persistence mode is unknown")
+    if gpu.persistence:
+        return ok("persistence mode is on")
+    return warn(
+        "persistence mode is off",
+        "The driver shuts an unused GPU down, so the first call takes seconds and counters restart.",
+        f"Turn it on as root: nvidia-smi -i {gpu.index} -pm 1.",
+    )
 
 
 def clocks(facts: Facts) -> Finding:
@@ -128,91 +132,79 @@ def clocks(facts: Facts) -> Finding:
             )
         return ok("clock is not limited; each result records it")
 
-    return _each(facts, judge)
+    return of_each_gpu(judge)(facts)
 
 
-def mig(facts: Facts) -> Finding:
+@of_each_gpu
+def mig(gpu: GpuTelemetry) -> Finding:
     """Report GPUs in MIG mode: most readings of a slice are those of the whole GPU, or missing."""
-
-    def judge(gpu: GpuTelemetry) -> Finding:
-        if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != "mig":
-            return ok("MIG mode is off")
-        return warn(
-            f"MIG mode is on, with {count_of(len(gpu.instances), 'slice')}",
-            "Power, temperature and energy are those of the whole GPU. Utilisation is not reported.",
-            f"To time the whole GPU, turn MIG off as root: nvidia-smi -i {gpu.index} -mig 0.",
-        )
-
-    return _each(facts, judge)
+    if not gpu.instances and gpu.readings and _reason(gpu, "kernel_active_pct") != "mig":
+        return ok("MIG mode is off")
+    return warn(
+        f"MIG mode is on, with {count_of(len(gpu.instances), 'slice')}",
+        "Power, temperature and energy are those of the whole GPU. Utilisation is not reported.",
+        f"To time the whole GPU, turn MIG off as root: nvidia-smi -i {gpu.index} -mig 0.",
+    )
 
 
-def ecc(facts: Facts) -> Finding:
+@of_each_gpu
+def ecc(gpu: GpuTelemetry) -> Finding:
     """Judge the memory errors since the driver was loaded."""
-
-    def judge(gpu: GpuTelemetry) -> Finding:
-        uncorrected, corrected = (_value(gpu, f"ecc_{kind}_count") for kind in ("uncorrected", "corrected"))
-        if uncorrected:
-            return fail(
-                count_of(uncorrected, "uncorrected memory error"),
-                "Results since the driver was loaded may be wrong.",
-                "Look for Xid errors in dmesg and reset the GPU. If errors return, have it replaced.",
-            )
-        if corrected:
-            return warn(
-                count_of(corrected, "corrected memory error"),
-                "Results are correct, but the memory is wearing out or too hot.",
-                "Check whether the count grows: cpugpu-tui telemetry.",
-            )
-        if uncorrected is None:
-            return _without(gpu, "ecc_uncorrected_count")
-        return ok("no memory errors")
-
-    return _each(facts, judge)
+    uncorrected, corrected = (_value(gpu, f"ecc_{kind}_count") for kind in ("uncorrected", "corrected"))
+    if uncorrected:
+        return fail(
+            count_of(uncorrected, "uncorrected memory error"),
+            "Results since the driver was loaded may be wrong.",
+            "Look for Xid errors in dmesg and reset the GPU. If errors return, have it replaced.",
+        )
+    if corrected:
+        return warn(
+            count_of(corrected, "corrected memory error"),
+            "Results are correct, but the memory is wearing out or too hot.",
+            "Check whether the count grows: cpugpu-tui telemetry.",
+        )
+    if uncorrected is None:
+        return _without(gpu, "ecc_uncorrected_count")
+    return ok("no memory errors")
 
 
-def pcie(facts: Facts) -> Finding:
+@of_each_gpu
+def pcie(gpu: GpuTelemetry) -> Finding:
     """Compare the PCIe link with the best that GPU and slot support; the generation is judged under load only."""
-
-    def judge(gpu: GpuTelemetry) -> Finding:
-        keys = ("pcie_generation", "pcie_width", "pcie_max_generation", "pcie_max_width")
-        generation, width, max_generation, max_width = (_value(gpu, key) for key in keys)
-        if generation is None or width is None or max_generation is None or max_width is None:
-            return _without(gpu, next(key for key in keys if _value(gpu, key) is None))
-        now = f"gen {generation:.0f} x{width:.0f}"
-        if generation >= max_generation and width >= max_width:
-            return ok(now)
-        less = f"{now}, of at most gen {max_generation:.0f} x{max_width:.0f}"
-        active_pct = _value(gpu, "kernel_active_pct")
-        loaded = active_pct is not None and active_pct >= LOADED_PCT
-        # An idle GPU lowers its generation but keeps its lanes: missing lanes are a slot, a riser or a fault.
-        if width >= max_width and not loaded:
-            return ok(f"{less} (the generation is only judged under load)")
-        return warn(
-            f"{less}, under load" if loaded else less,
-            "Copies between host and GPU are slower than this GPU supports.",
-            "Check the slot, the riser and the BIOS; another card may share its lanes.",
-        )
-
-    return _each(facts, judge)
+    keys = ("pcie_generation", "pcie_width", "pcie_max_generation", "pcie_max_width")
+    generation, width, max_generation, max_width = (_value(gpu, key) for key in keys)
+    if generation is None or width is None or max_generation is None or max_width is None:
+        return _without(gpu, next(key for key in keys if _value(gpu, key) is None))
+    now = f"gen {generation:.0f} x{width:.0f}"
+    if generation >= max_generation and width >= max_width:
+        return ok(now)
+    less = f"{now}, of at most gen {max_generation:.0f} x{max_width:.0f}"
+    active_pct = _value(gpu, "kernel_active_pct")
+    loaded = active_pct is not None and active_pct >= LOADED_PCT
+    # An idle GPU lowers its generation but keeps its lanes: missing lanes are a slot, a riser or a fault.
+    if width >= max_width and not loaded:
+        return ok(f"{less} (the generation is only judged under load)")
+    return warn(
+        f"{less}, under load" if loaded else less,
+        "Copies between host and GPU are slower than this GPU supports.",
+        "Check the slot, the riser and the BIOS; another card may share its lanes.",
+    )
 
 
-def processes(facts: Facts) -> Finding:
+@of_each_gpu
+def processes(gpu: GpuTelemetry) -> Finding:
     """Judge whether other processes use the GPUs, because they slow our calls."""
-
-    def judge(gpu: GpuTelemetry) -> Finding:
-        everyone = gpu.everyone
-        if everyone is None:
-            return unknown("its processes cannot be listed")
-        others = [process for process in everyone if not process.own]
-        if not others:
-            return ok("no other processes")
-        return warn(
-            ", ".join(map(process_text, others)),
-            "Other processes share the GPU, so times are longer and vary more.",
-            "Wait until they end, or choose another GPU with --device cuda:N.",
-        )
-
-    return _each(facts, judge)
+    everyone = gpu.everyone
+    if everyone is None:
+        return unknown("its processes cannot be listed")
+    others = [process for process in everyone if not process.own]
+    if not others:
+        return ok("no other processes")
+    return warn(
+        ", ".join(map(process_text, others)),
+        "Other processes share the GPU, so times are longer and vary more.",
+        "Wait until they end, or choose another GPU with --device cuda:N.",
+    )
 
 
 def process_text(process: GpuProcess) -> str:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -322,14 +323,11 @@ def ok(found: str) -> Finding:
     return Finding("ok", found)
 
 
-def warn(found: str, cause: str, remedy: str) -> Finding:
-    """Return a finding for a problem that makes results worse."""
-    return Finding("warn", found, cause, remedy)
+warn = partial(Finding, "warn")
+"""Finding for a problem that makes results worse."""
 
-
-def fail(found: str, cause: str, remedy: str) -> Finding:
-    """Return a finding for something that does not work."""
-    return Finding("fail", found, cause, remedy)
+fail = partial(Finding, "fail")
+"""Finding for something that does not work."""
 
 
 def unknown(found: str) -> Finding:

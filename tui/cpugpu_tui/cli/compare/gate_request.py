@@ -13,9 +13,9 @@ from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
 from cpugpu_tui.cli.running.modes import Played, duet_plan
 from cpugpu_tui.cli.running.modes import play as play_duet
+from cpugpu_tui.cli.running.one_run import Turn, run_turns
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
 from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
-from cpugpu_tui.cli.running.series import Turn, run_turns
 from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
 from cpugpu_tui.compare.gate import GateReport, gate_series, gate_with_placebo
 from cpugpu_tui.compare.series import Series

@@ -45,8 +45,8 @@ def _run(plan: Plan, options: RunOptions, repeat: int, *, as_json: bool) -> int:
     Raises:
         UnfitError: no time was measured twice.
     """
+    from cpugpu_tui.cli.running.one_run import Turn, run_turns
     from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
-    from cpugpu_tui.cli.running.series import Turn, run_turns
     from cpugpu_tui.compare.noise import floors
     from cpugpu_tui.compare.series import Series
     from cpugpu_tui.errors import UnfitError

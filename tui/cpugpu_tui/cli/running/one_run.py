@@ -9,16 +9,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cpugpu_tui.cli.output.printing import print_answer, print_event
 from cpugpu_tui.cli.running.saving import Outputs, as_saved
-from cpugpu_tui.errors import print_notice, shown
+from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, print_notice, shown
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Plan, Progressed, RunFinished, TelemetryRead
 from cpugpu_tui.model.quantities import duration, size_text
 from cpugpu_tui.render.progress import bar, done_text, left_text
 from cpugpu_tui.session.session import Session
+from cpugpu_tui.state.folding import MeasuredRun, measured
 from cpugpu_tui.state.state import RunState
+from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.telemetry.simulated import sampler_of
 from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.transport.signal_watch import watch_signals
@@ -26,6 +28,7 @@ from cpugpu_tui.transport.signal_watch import watch_signals
 if TYPE_CHECKING:
     from cpugpu_tui.session.duet import Duet
     from cpugpu_tui.session.fleet_running import Fleet
+
 
 See = Callable[[RunState, Event], None]
 """Called with each event and the state after it."""
@@ -216,3 +219,33 @@ class Progress(ProgressLine):
             parts.append(current.note)
         dot = "·" if is_utf8 else "-"
         return f" {dot} ".join(parts)
+
+
+class Turn(NamedTuple):
+    """A run to make."""
+
+    plan: Plan
+    series_id: str
+    outbox: Outbox | None
+    """Where it is saved; None for a run that is not."""
+
+
+def run_turns(
+    turns: Sequence[Turn], agents: Agents, case_timeout_s: float | None, take: Callable[[Turn, MeasuredRun], None]
+) -> int:
+    """Make the runs in order, and pass each that has begun to `take`. Return the exit code of one that ended them."""
+    events = list[Event]()
+    for number, turn in enumerate(turns, start=1):
+        session = Session(turn.plan, agents, turn.outbox, turn.series_id, case_timeout_s, controller_facts())
+        if sys.stderr.isatty():
+            print_notice(f"{turn.plan.name}: run {number} of {len(turns)}")
+        events.clear()
+        _, finished = watched(session, agents, turn.plan, lambda _state, event: events.append(event))
+        code = session.signal_exit or finished.exit_code
+        if session.stopping or finished.status == "stopped" or code in (EXIT_USAGE, EXIT_UNFIT):
+            say_why(finished)
+            return code or EXIT_UNFIT
+        run = measured(events)
+        if run is not None:
+            take(turn, run)
+    return EXIT_OK

@@ -16,6 +16,7 @@ from cpugpu_tui.errors import EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, CpuGpuErro
 if TYPE_CHECKING:
     from cpugpu_tui.thresholds import Thresholds
 
+
 FORMAT_HELP = "json, c (a header for C and C++) or env (variables)."
 
 commands = typer.Typer()
@@ -144,3 +145,31 @@ def _compare(old: Thresholds, new: Thresholds, say: Callable[[str], object]) -> 
         say(plain(sentence))
     say(f"{len(sentences)} of {count} thresholds moved out of their brackets.")
     return EXIT_CHECK_FAILED if sentences else EXIT_OK
+
+
+class FileGiven(opt.Given):
+    """A file of thresholds, and in which format it is shown."""
+
+    file: Annotated[Path, opt.argument("THRESHOLDS", "File that `thresholds make` wrote as JSON.")] = Path(
+        "thresholds.json"
+    )
+    format_name: Annotated[str | None, opt.option("FORMAT", FORMAT_HELP, "--format", "-f", usual="a table")] = None
+
+
+@opt.takes(commands.command(), FileGiven, "file format_name")
+def show(given: FileGiven) -> None:
+    """Print a file of thresholds as a table or in another format."""
+    from cpugpu_tui.cli.thresholds.measuring import print_machine, print_table
+    from cpugpu_tui.errors import print_notice
+    from cpugpu_tui.export.thresholds import checked_format, read, rendered
+    from cpugpu_tui.thresholds import differences, this_machine
+
+    if given.format_name is not None:
+        name = checked_format(given.format_name)
+        sys.stdout.write(rendered(name, read(given.file)))
+        return
+    found = read(given.file)
+    print_machine(found)
+    print_table(found)
+    for difference in differences(found.machine, this_machine())[:1]:
+        print_notice(f"Programs do not use this file here. {difference}")

@@ -9,7 +9,7 @@ import typer
 
 from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json
-from cpugpu_tui.cli.thresholds.show import FileGiven
+from cpugpu_tui.cli.thresholds.make import FileGiven
 from cpugpu_tui.errors import EXIT_CASES_FAILED, UsageError, print_notice
 from cpugpu_tui.model.quantities import share_text, size_text
 
