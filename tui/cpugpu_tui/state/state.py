@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, wraps
+from functools import cache, cached_property, partial, wraps
 from sys import intern
 from typing import Any, TypeVar
 
@@ -320,12 +320,14 @@ def _is_failed(row: Row) -> bool:
     return row.failure is not None and row.failure.kind != "skipped"
 
 
-KEPT_AS: Mapping[type, Any] = {
-    model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
-    model.EnergyMeasured: "energy", model.KernelsProfiled: "kernels", model.LinesProfiled: "lines",
-    model.TensorsPlaced: "placed",
-}  # fmt: skip
-"""Event about a case on a device → the field of its times that holds the newest one."""
+@cache
+def _kept_as() -> Mapping[type, str]:
+    """Return event about a case on a device → the field of its times that holds the newest one."""
+    return {
+        model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
+        model.EnergyMeasured: "energy", model.KernelsProfiled: "kernels", model.LinesProfiled: "lines",
+        model.TensorsPlaced: "placed",
+    }  # fmt: skip
 
 
 def _apply_to_row(row: Row, event: model.Event) -> Row:
@@ -345,7 +347,7 @@ def _apply_to_row(row: Row, event: model.Event) -> Row:
             return _with_times(row, _times(row, event.device).with_edge(event))
         case model.DeviceSampled():
             return _with_times(row, _times(row, event.device).with_half_round(event))
-        case _ if (field := KEPT_AS.get(type(event))) is not None:
+        case _ if (field := _kept_as().get(type(event))) is not None:
             newest: dict[str, Any] = {field: event}
             return _with_times(row, replace(_times(row, getattr(event, "device", "")), **newest))
         case _:
