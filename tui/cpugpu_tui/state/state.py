@@ -323,11 +323,9 @@ def _is_failed(row: Row) -> bool:
 @cache
 def _kept_as() -> Mapping[type, str]:
     """Return event about a case on a device → the field of its times that holds the newest one."""
-    return {
-        model.Calibrated: "calibrated", model.CodeCompiled: "compiled", model.CodeTraced: "traced",
-        model.EnergyMeasured: "energy", model.KernelsProfiled: "kernels", model.LinesProfiled: "lines",
-        model.TensorsPlaced: "placed",
-    }  # fmt: skip
+    kinds = model.Calibrated, model.CodeCompiled, model.CodeTraced, model.EnergyMeasured, model.KernelsProfiled
+    names = "calibrated", "compiled", "traced", "energy", "kernels", "lines", "placed"
+    return dict(zip((*kinds, model.LinesProfiled, model.TensorsPlaced), names, strict=True))
 
 
 def _apply_to_row(row: Row, event: model.Event) -> Row:
