@@ -111,7 +111,7 @@ def tally(plan: Plan, machine: Any, cap_s: float) -> Tally:
 def trial(plan: Plan, machine: Any) -> Comparison:
     """Run the case from its first call to its last round; return the comparison."""
     case_run = CaseRun(plan.cases[0], plan, machine, CallEmitter(lambda event: None), Control())
-    case_run.begin(check=False, exact=False, warmed={device.name for device in machine.devices})
+    case_run.begin(check=False, warmed={device.name for device in machine.devices})
     while not case_run.done:
         for _ in case_run.half_rounds():
             pass

@@ -158,7 +158,7 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
     plan, recorder = plan_of(64), Recorder()
     machine = SpiedMachine(plan, recorder)
     case_run = CaseRun(plan.cases[0], plan, machine, recorder, control)
-    case_run.begin(check=True, exact=True, warmed=set())
+    case_run.begin(check=True, warmed=set())
     gpu, blocks = machine.timer("cuda:0"), iter(range(10_000))
     honest = gpu.latency_block
 
@@ -179,7 +179,7 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
 def test_tensors_are_let_go_when_a_case_is_over() -> None:
     plan, recorder = plan_of(64), Recorder()
     case_run = CaseRun(plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control())
-    case_run.begin(check=False, exact=False, warmed=set())
+    case_run.begin(check=False, warmed=set())
     assert len(case_run.runs) == 2
     while not case_run.done:
         for _ in case_run.half_rounds():
@@ -204,7 +204,7 @@ def test_a_failure_names_the_device_that_was_at_work(step: str, device: str) -> 
     case_run = CaseRun(plan.cases[0], plan, machine, recorder, Control())
 
     def run() -> None:
-        case_run.begin(check=True, exact=True, warmed=set())
+        case_run.begin(check=True, warmed=set())
         for _ in case_run.half_rounds():
             pass
 
@@ -224,7 +224,7 @@ def test_no_step_begins_after_the_end_of_the_time() -> None:
         lambda: any(event.phase == "first call" for event in recorder.of(Progressed)),
     )  # fmt: skip
     with pytest.raises(Stopped):
-        case_run.begin(check=True, exact=True, warmed=set())
+        case_run.begin(check=True, warmed=set())
     assert [event.phase for event in recorder.of(Progressed)][-1] == "first call"
 
 

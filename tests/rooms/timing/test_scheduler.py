@@ -17,6 +17,7 @@ from cpugpu_tui.model import (
     Case,
     CaseFailed,
     CaseFinished,
+    CasesChosen,
     CaseStarted,
     DeviceSampled,
     Event,
@@ -25,6 +26,7 @@ from cpugpu_tui.model import (
     Progressed,
     Simulation,
 )
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import GAP_MS, Scheduler
@@ -347,6 +349,19 @@ def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
     checked = [event.check is not None for event in swept(plan)[1].of(CaseFinished)]
     assert [index for index, was in enumerate(checked) if was] == [0, 10, 20, 30, 32]
     assert all(event.check is not None for event in swept(plan_of(16, 32))[1].of(CaseFinished))
+
+
+def test_sizes_that_a_long_search_adds_are_not_compared_with_a_reference() -> None:
+    """All of them were if it began with a multiple of ten sizes, and none otherwise."""
+    names = ("matmul", "attention", "solve", "cholesky")
+    plan = build_plan(PlanRequest(("survey",), only=names, simulation=Simulation(noise=0.002)))
+    assert len(plan.cases) == 30
+    recorder = swept(plan)[1]
+    chosen = {case.key for event in recorder.of(CasesChosen) for case in event.cases}
+    checked = {event.case for event in recorder.of(CaseFinished) if event.check is not None}
+    assert chosen
+    assert checked
+    assert not chosen & checked
 
 
 def test_in_a_long_plan_the_first_case_of_each_workload_is_checked() -> None:

@@ -173,7 +173,7 @@ class Scheduler:
             pool=self._pool,
         )
         try:
-            case_run.begin(check=self._is_checked(index), exact=self._is_checked(index), warmed=self._warmed)
+            case_run.begin(check=self._is_checked(index), warmed=self._warmed)
         except Stopped:
             self._pending.appendleft((index, case))  # `_wind_up` reports it as skipped
         except (Exception, SystemExit) as error:  # noqa: BLE001 - a workload may raise anything, which fails its own case
@@ -201,7 +201,8 @@ class Scheduler:
 
     def _is_checked(self, index: int) -> bool:
         count = len(self._plan.cases)
-        return count <= 20 or index % CHECK_EVERY == 0 or index == count - 1 or index in self._firsts
+        is_tenth = index % CHECK_EVERY == 0 and index < count  # a search gives all sizes that it adds the index `count`
+        return count <= 20 or is_tenth or index == count - 1 or index in self._firsts
 
     def _advance(self, case_run: CaseRun) -> None:
         try:
