@@ -29,7 +29,6 @@ from cpugpu_tui.ui.shell import INTERNAL_ERROR
 SCRIPT = Path(__file__).with_name("fuzzed_app.py")
 WAIT_S = 90.0
 """How long anything may take before it hangs: others may use the machine."""
-PRESSES_TO_QUIT = 8
 LONGEST_PASTE = 1_000_000
 
 Way = tuple[str, str]
@@ -314,11 +313,15 @@ class Running:
         assert INTERNAL_ERROR not in said
 
     def _press_until_gone(self) -> None:
-        """Press ctrl+c, after the end of a paste that may have been cut."""
-        for _ in range(PRESSES_TO_QUIT):
+        """Press ctrl+c, after the end of a paste that may have been cut.
+
+        Not a number of times: an app that gets little of the CPU drops presses while keys of a paste wait.
+        """
+        ends_s = time.monotonic() + WAIT_S
+        while self.alive and time.monotonic() < ends_s:
             before = self._sent
             self._sent += self.app.send(END + b"\x03")
-            if self._sent == before or not self.alive:
+            if self._sent == before:
                 return
             self._wait(lambda: self._read() >= self._sent)
             self._rest()

@@ -24,7 +24,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import Event, Plan, RunFinished, Simulation, TelemetryRead
+from cpugpu_tui.model import Event, Plan, RunFinished, RunStarted, Simulation, TelemetryRead
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.session.session import Deliver, Session
 from cpugpu_tui.state.folding import folded
@@ -109,8 +109,8 @@ class Witness:
         ended = 0
         with closing(Store.open(database)) as store:
             for run_id, heard in self.runs.items():
-                if not heard or run_id in self.deleted:
-                    continue
+                if run_id in self.deleted or not any(isinstance(event, RunStarted) for event in heard):
+                    continue  # one that was stopped before its agent answered has nothing to save
                 told, kept = folded(heard), folded(store.load(run_id))
                 settled = {key: row for key, row in told.rows.items() if row.status not in ("pending", "active")}
                 lost = [key for key, row in settled.items() if kept.rows.get(key) != row]
