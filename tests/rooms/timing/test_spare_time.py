@@ -73,7 +73,8 @@ def test_the_widest_interval_becomes_narrower_within_the_same_budget(
 ) -> None:
     without, ran = quick(monkeypatch, seed, spare_ns=0.0), quick(monkeypatch, seed)
     assert without.widest > 2 * WIDE
-    assert ran.widest < 0.7 * without.widest
+    # Half, or what 12 to 24 rounds with this noise can reach: at most 0.116 for 12 seeds, from 0.15 to 0.64 before.
+    assert ran.widest < max(without.widest / 2, 0.12)
     assert ran.spent_s < ran.budget_s
     # Rounds are granted by their expected time, and may take a little more.
     assert ran.spent_s < without.spent_s + 1.1 * SPARE_NS / 1e9
