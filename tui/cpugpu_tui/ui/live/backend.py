@@ -81,14 +81,15 @@ class Backend:
         self._sampler.start()
         notices = []
         if options.save:
-            from cpugpu_tui.store.outbox import Outbox
-
             store = None
             try:
                 store = self._open_store(WAIT_S)
             except StoreError as error:
                 self._no_store = error
                 notices.append(f"Not saved: {error}")
+            # After the package: a page that imports it at the same time found a module of it half loaded.
+            from cpugpu_tui.store.outbox import Outbox
+
             self.outbox = Outbox(self._open_store, store)
         else:
             notices.append("not saved")
