@@ -245,6 +245,8 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
     is_to_end = part.last == timed[-1].size
     last_axis = "" if lower else axis
     upper = at(part.end) if part.end is not None else "" if is_to_end else named(last_axis, "=", part.last)
+    if not (lower or upper):  # the device wins at both ends, and some size between is open
+        lower, upper = named(axis, "=", part.first), size_text(part.last)
     if not lower:
         return f"up to {upper}"
     return f"from {lower} to {upper}" if upper else f"from {lower}{' on' if part.start is None else ''}"
