@@ -259,6 +259,15 @@ def test_a_closed_terminal_leaves_the_file_as_it_is(
     assert file.read_text() == before
 
 
+def test_a_stopped_verification_tells_what_it_found(
+    file: Path, cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
+) -> None:
+    monkeypatch.setattr(measuring, "save_rest", lambda _, code: EXIT_INTERRUPTED)
+    done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
+    assert done.code == EXIT_INTERRUPTED
+    words([*done.out.splitlines()[-1:], done.err])
+
+
 def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
     done = cpugpu.here("thresholds", "verify", *STEADY)
     assert done.code == EXIT_OK, done.err

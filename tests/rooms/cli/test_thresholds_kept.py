@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from tests.helpers.runs.surveyed_machine import CURVES, at, timed
 
-from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, Regret, answered, chosen
+from cpugpu_tui.analysis.regret import MOST_MEAN, Regret, answered, chosen
 from cpugpu_tui.cli.thresholds import verify
 from cpugpu_tui.cli.thresholds.measuring import BUDGET_S, DEVICES, LIMIT_S
 from cpugpu_tui.export.thresholds import thresholds_of
@@ -34,7 +34,9 @@ def made_and_verified(monkeypatch: pytest.MonkeyPatch, seed: int, starts: tuple[
     entries = thresholds_of(timed(monkeypatch, plan, starts[0] if starts else None).state).entries
     request = PlanRequest(simulation=Simulation(seed=seed + 100))
     other, cases = verify._plan(request, entries, {name: name for name in CURVES})
-    state = timed(monkeypatch, other, starts[1] if starts else None).state
+    verified = timed(monkeypatch, other, starts[1] if starts else None)
+    assert verified.elapsed_s <= 1.2 * verify.LIMIT_S
+    state = verified.state
     return Kept(
         entries, {each: verify._regret(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
     )
@@ -64,7 +66,8 @@ def test_a_file_keeps_what_it_promises(kept: Kept) -> None:
     assert {each.operation for each in kept.entries} == set(CURVES)
     regrets = [true_regrets(each) for each in kept.entries]
     assert sum(map(sum, regrets)) / sum(map(len, regrets)) <= MOST_MEAN
-    assert sum(map(answered, kept.entries)) / len(kept.entries) >= LEAST_ANSWERED
+    share = sum(map(answered, kept.entries)) / len(kept.entries)
+    assert share >= 0.98, "0.963 when the time that was left was not used for open gaps"
     choices = [choice.regret for each in kept.found.values() for choice in each.choices]
     assert len(choices) > 200
     assert sum(choices) / len(choices) <= MOST_MEAN

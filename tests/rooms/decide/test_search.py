@@ -23,6 +23,7 @@ from cpugpu_tui.decide.next_size import (
     is_hopeless,
     next_size,
     size_above,
+    unanswered_size,
 )
 from cpugpu_tui.decide.verdict import NARROW, word
 
@@ -155,6 +156,17 @@ def test_of_small_sizes_every_one_may_be_tried_and_then_it_is_over(one: int, oth
 def test_without_a_crossing_there_is_nothing_to_narrow(letters: str) -> None:
     points = sweep(letters)
     assert next_size(points, [p.size for p in points], RATIO) is None
+
+
+def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided() -> None:
+    def compared(size: int, low: float, high: float, winner: str = UNDECIDED) -> SweepPoint:
+        return SweepPoint(size, Comparison((low * high) ** 0.5, low, high, 36, winner))
+
+    lost, open_, cheap = compared(500, 0.4, 0.5, CPU_WINS), compared(1000, 0.98, 1.6), compared(2000, 1.0, 1.05)
+    assert unanswered_size([lost, open_], (500, 1000), RATIO) == 707, "the CPU at 500, the GPU alone is cheap at 1,000"
+    assert unanswered_size([open_, cheap], (1000, 2000), RATIO) is None, "the GPU is cheap at both"
+    assert unanswered_size([open_, compared(3000, 2.0, 2.5, GPU_WINS)], (1000, 3000), RATIO) == 1732, "too far apart"
+    assert unanswered_size([lost, open_, cheap], (500, 707, 1000), RATIO) is None, "707 was tried, and is starved"
 
 
 @pytest.mark.parametrize(("low", "high"), [(100, 110), (1, 2), (1000, 1001)])

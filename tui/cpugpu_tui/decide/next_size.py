@@ -149,6 +149,30 @@ def size_above(points: Sequence[SweepPoint], tried: Collection[int], checked: Co
     return next((size for size in middles if size not in tried), None)
 
 
+def unanswered_size(points: Sequence[SweepPoint], tried: Collection[int], ratio: float) -> int | None:
+    """Return the middle of the widest gap in which no device is known to cost little; None if all are narrow.
+
+    On an H100 thresholds stayed open between 500, where the CPU won, and 1,000, which had no winner: no change of the
+    winner was known there that could be narrowed.
+    """
+    usable = judged(points)
+    gaps = [(a.size, b.size) for a, b in pairwise(usable)
+            if b.size > WIDEST_GAP * a.size or not _cheap(a.comparison) & _cheap(b.comparison)]  # fmt: skip
+    gaps.sort(key=lambda gap: gap[0] / gap[1])
+    middles = (round(math.sqrt(low * high)) for low, high in gaps if high > ratio * low)
+    return next((size for size in middles if size not in tried), None)
+
+
+def _cheap(comparison: Comparison) -> set[str]:
+    """Return the winner, or else what each device that costs at most `MOST_COST` more would win."""
+    if comparison.winner is not None:
+        return {comparison.winner}
+    if comparison.low is None or comparison.high is None:
+        return set()
+    costs = {CPU_WINS: comparison.high, GPU_WINS: 1 / comparison.low}
+    return {winner for winner, cost in costs.items() if cost <= 1 + MOST_COST}
+
+
 def is_clear(comparison: Comparison | None) -> bool:
     """Whether more rounds would not change the next step of a search: a winner, or the narrowest useful interval."""
     if comparison is None or comparison.verdict == TOO_FEW or comparison.plus_minus is None:

@@ -282,10 +282,8 @@ class CaseRun:
         if run.lack.stays and is_starved(run.waited):
             event = replace(event, marks=(*event.marks, model.NO_CORE))
         if is_last:
-            rounds = [each.round_ns for each in self.runs]
-            correlation = case_correlation(rounds, is_compared=self.is_compared)
-            others = self._pool.others(self.case.key, correlation)
-            self.converged = self._judge_rounds(others)
+            rounds, others = self._correlated()
+            self.converged = self._judge(rounds, others)
             is_narrow = self.converged and not self._is_futile
             self.is_cut = self._is_cut(self.rounds_complete + 1)
             if (self.done or self.is_cut) and self._may_converge and not self.is_starved and not is_narrow:
@@ -318,14 +316,23 @@ class CaseRun:
         is_fixed = self._plan.max_rounds <= self._plan.rounds
         return not is_fixed and not self.is_timed_once
 
-    def _judge_rounds(self, others: Correlation) -> bool:
+    def judge_again(self) -> None:
+        """Compare a case again: each further one tells more of the correlation of rounds, on which intervals rest."""
+        self._judge(*self._correlated())
+
+    def _correlated(self) -> tuple[list[dict[int, float]], Correlation]:
+        """Return the rounds of each device, and the correlation of all other cases."""
+        rounds = [each.round_ns for each in self.runs]
+        return rounds, self._pool.others(self.case.key, case_correlation(rounds, is_compared=self.is_compared))
+
+    def _judge(self, rounds: list[dict[int, float]], others: Correlation) -> bool:
         """Return whether the interval is narrow enough; in a search, also store how each GPU compares with the CPU."""
         # A search also uses sizes whose budget allows fewer rounds: a device may be observed as faster there.
         least = self._plan.rounds if self._plan.search is None else min(run.rounds for run in self.runs)
         if len(self.runs[0].round_ns) < least:
             return False
         if self._plan.search is None or not self.is_compared:
-            return is_converged([run.round_ns for run in self.runs], others)
+            return is_converged(rounds, others)
         self.comparisons, self.moved_comparisons = ({}, {}) if self.is_starved else compare_runs(self.runs, others)
         found = [*self.comparisons.values(), *self.moved_comparisons.values()]
         self._is_futile = any(is_futile(each, self._plan.max_rounds) for each in found)
@@ -389,7 +396,8 @@ class CaseRun:
     def close(self) -> None:
         """Release the tensors after the case has finished or failed."""
         self.is_over = True
-        self.runs.clear()
+        for run in self.runs:
+            run.operation = None
 
     def time_left_ns(self) -> float:
         """Return the expected time of the remaining least rounds, ns."""

@@ -121,7 +121,13 @@ class Scheduler:
 
     def _choose(self) -> None:
         """Add the next case of a search, if any."""
-        case = self._search.next_case(self._shares.sweep) if self._search is not None else None
+        search, only = self._search, self._shares.sweep
+        if search is None:
+            return
+        case = search.next_case(only)
+        if case is None and only is None and self._is_survey and not self._active:
+            search.judge_again()
+            case = search.next_case(None)
         if case is not None:
             self._pending.append((len(self._plan.cases), case))
             self._emit(CasesChosen(cases=(case,)))
@@ -131,10 +137,12 @@ class Scheduler:
         """Let the case with the widest interval run on in spare time; without one, finish all that wait."""
         if self._search is None:
             return False
-        spare_ns = self._left_ns + sum(left_ns(case_run, self._plan.budget_ns) for case_run in self._waiting)
-        spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
-        # A survey gives its spare time to further sizes.
-        widest = None if self._is_survey else self._search.widest(self._waiting, spare_ns)
+        if self._is_survey:  # its spare time goes to further sizes, and only then to further rounds
+            spare_ns = 0.0 if self._shares.sweep is not None or self._shares.is_over else 1e9 * self._shares.left_s
+        else:
+            spare_ns = self._left_ns + sum(left_ns(case_run, self._plan.budget_ns) for case_run in self._waiting)
+            spare_ns = min(spare_ns, SPARE_NS - self._granted_ns)
+        widest = self._search.widest(self._waiting, spare_ns)
         if widest is None:
             self._finish_waiting()
             self._left_ns = self._granted_ns = 0.0
