@@ -313,8 +313,7 @@ class CaseRun:
     @property
     def _may_converge(self) -> bool:
         """Return whether the interval decides the number of rounds: not with a fixed number, nor if timed once."""
-        is_fixed = self._plan.max_rounds <= self._plan.rounds
-        return not is_fixed and not self.is_timed_once
+        return self._plan.max_rounds > self._plan.rounds and not self.is_timed_once
 
     def judge_again(self) -> None:
         """Compare a case again: each further one tells more of the correlation of rounds, on which intervals rest."""
@@ -337,8 +336,7 @@ class CaseRun:
         found = [*self.comparisons.values(), *self.moved_comparisons.values()]
         self._is_futile = any(is_futile(each, self._plan.max_rounds) for each in found)
         is_each = len(self.comparisons) == len(self.runs) - 1  # a GPU may have no round in common with the CPU
-        full = self._plan.search.full
-        return is_each and all(is_settled(each, self._plan.max_rounds, full=full) for each in found)
+        return is_each and all(is_settled(each, self._plan.max_rounds, full=self._plan.search.full) for each in found)
 
     @property
     def is_compared(self) -> bool:
