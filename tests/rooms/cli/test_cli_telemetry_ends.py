@@ -58,11 +58,11 @@ def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:
 def test_ctrl_c_while_it_is_being_loaded_is_no_traceback() -> None:
     """The first import of ours that takes time is interrupted, as by a person who mistyped."""
     interrupted = (
-        "import builtins, os, signal, sys; real = builtins.__import__\n"
-        "def slow(name, *rest, **more):\n"
-        "    if name == 'cpugpu_tui.errors': os.kill(os.getpid(), signal.SIGINT)\n"
-        "    return real(name, *rest, **more)\n"
-        "builtins.__import__ = slow; sys.argv[1:] = ['list']\n"
+        "import os, signal, sys\n"
+        "class Slow:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'cpugpu_tui.errors': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Slow()); sys.argv[1:] = ['list']\n"
         "import runpy; runpy.run_module('cpugpu_tui', run_name='__main__')"
     )
     done = subprocess.run([COMMAND[0], "-c", interrupted], capture_output=True, text=True, timeout=120)
