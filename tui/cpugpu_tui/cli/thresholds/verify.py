@@ -76,7 +76,7 @@ def verify(given: VerifyGiven) -> None:
     state, code = run_plan(plan, request.own, options)
     is_stopped = code > 128  # by a key or a signal
     if is_stopped:
-        timed = sum(row.own_comparison is not None for row in state.rows.values())
+        timed = sum(row.status == "ok" for row in state.rows.values())
         print_notice(f"Stopped: {timed:,} of {len(plan.cases):,} sizes were timed.")
         if not timed or code == 128 + SIGHUP:  # nobody reads it
             raise typer.Exit(code)
