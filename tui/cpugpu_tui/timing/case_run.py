@@ -320,7 +320,6 @@ class CaseRun:
         self._judge(*self._correlated())
 
     def _correlated(self) -> tuple[list[dict[int, float]], Correlation]:
-        """Return the rounds of each device, and the correlation of all other cases."""
         rounds = [each.round_ns for each in self.runs]
         return rounds, self._pool.others(self.case.key, case_correlation(rounds, is_compared=self.is_compared))
 
@@ -377,10 +376,9 @@ class CaseRun:
         return model.DeviceSampled(
             case=self.case.key, device=device, round_index=self.round_index, calls_per_block=calls, samples=samples,
             marks=tuple(dict.fromkeys((*readiness.marks, *marks, *seen.marks))),
-            sm_clock_mhz=readiness.sm_clock_mhz, sm_clock_end_mhz=seen.sm_clock_end_mhz,
-            throttled_ns=seen.throttled_ns, watched_ns=seen.watched_ns, power_mw=seen.power_mw,
-            started_wall_ns=started.wall_ns, ended_wall_ns=ended.wall_ns,
-            started_mono_ns=started.mono_ns, ended_mono_ns=ended.mono_ns,
+            sm_clock_mhz=readiness.sm_clock_mhz, sm_clock_end_mhz=seen.sm_clock_end_mhz, power_mw=seen.power_mw,
+            throttled_ns=seen.throttled_ns, watched_ns=seen.watched_ns, started_wall_ns=started.wall_ns,
+            ended_wall_ns=ended.wall_ns, started_mono_ns=started.mono_ns, ended_mono_ns=ended.mono_ns,
         )  # fmt: skip
 
     def finish(self) -> None:
@@ -399,6 +397,4 @@ class CaseRun:
 
     def time_left_ns(self) -> float:
         """Return the expected time of the remaining least rounds, ns."""
-        return sum(
-            max(0, run.rounds - self.round_index) * (run.blocks + 1) * run.calls * run.estimate_ns for run in self.runs
-        )
+        return sum(run.least_left_ns(self.round_index) for run in self.runs)

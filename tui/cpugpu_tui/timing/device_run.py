@@ -101,6 +101,10 @@ class DeviceRun:
         """Return whether a call exceeds the budget, so that only one call is used."""
         return self.calls * self.blocks * self.max_rounds == 1
 
+    def least_left_ns(self, round_index: int) -> float:
+        """Return the expected time of the least rounds after this one, ns."""
+        return max(0, self.rounds - round_index) * (self.blocks + 1) * self.calls * self.estimate_ns
+
     def exhausted(self, budget_ns: float) -> bool:
         """Return whether another half-round would exceed the budget or the most rounds."""
         had = len(self.round_ns)
