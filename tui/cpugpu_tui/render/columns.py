@@ -151,11 +151,14 @@ def _faster(run: RunState, row: Row) -> str:
 
 
 def _limited_by(run: RunState, row: Row) -> str:
-    """Return what limits the row, with the share of that peak rate: `memory 95 %`, `launch`."""
+    """Return what limits the row, with the share of that peak rate: `memory 95 %`, `compute peak`, `launch`.
+
+    `compute at peak` was cut to `compute at p…` in the app's table at 120 columns.
+    """
     found = row_limit(run, row)
     if found is None:
         return NONE
-    return found.kind if found.share is None else f"{found.kind} {of_peak(found.share)}"
+    return found.kind if found.share is None else f"{found.kind} {of_peak(found.share).removeprefix('at ')}"
 
 
 def _papers_error(run: RunState, row: Row) -> str:
