@@ -8,7 +8,7 @@ from cpugpu_tui.analysis import costs
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import AS_WRITTEN, DEVICE_WARM, ENQUEUE, MOVING, PAGEABLE, SYNCHRONISE, SYSTEM, USER
-from cpugpu_tui.model.quantities import count_of, duration, factor, joined, of_peak, percent, significant, time_text
+from cpugpu_tui.model.quantities import count_of, duration, factor, joined, percent, significant, time_text
 from cpugpu_tui.render.answers import row_with_threads
 from cpugpu_tui.render.columns import rates
 from cpugpu_tui.render.sweep_words import speedup_text, why_open
@@ -68,7 +68,9 @@ def _limited(run: RunState, row: Row, times: DeviceTimes) -> str:
         return ""
     if found.share is None:
         return START_WORDS[found.kind]
-    return f"limited by {found.kind}: {of_peak(found.share, ' of the peak')}, as measured here"
+    share = percent(found.share)
+    why = " (the peak is a measurement, too, and this row exceeds it)" if float(share) > 100 else ""
+    return f"limited by {found.kind}: {share} % of the peak rate measured here{why}"
 
 
 def _kernels(times: DeviceTimes) -> str:
