@@ -178,7 +178,7 @@ async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x
     names = ("matmul", "fft", "sort", "svd", "solve")
     async with opened(new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:
         await done_run(pilot)
-        lines = await reads(pilot, "Faster on this GPU at every size timed")
+        lines = await reads(pilot, "On this GPU, faster at every size timed")
         start = next(place for place, line in enumerate(lines) if "workload" in line and "GPU wins" in line)
         assert {line.split()[0] for line in lines[start + 1 : start + 6]} == set(names)
         assert pilot.app.screen.query_one(TimingTable).size.height >= 6
