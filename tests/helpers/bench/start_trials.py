@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from tests.helpers.runs.crossovers import Crossover, crossover
-from tests.helpers.runs.planted_crossover import machine, search_plan, true_crossings
+from tests.helpers.runs.planted_crossover import REAL_DRIFTS, REAL_RHO, machine, search_plan, true_crossings
 from tests.helpers.runs.scripted import session_of, well
 
 from cpugpu_tui.decide.comparison import SweepPoint
@@ -88,9 +88,6 @@ def held(machine: Machine, *, starts: int, earlier: int, trials: int, seed: int)
 
 # ------------------------------------------------------------------ brackets
 
-RHO, CPU_ROUNDS, GPU_ROUNDS = 0.3, 0.10, 0.066
-"""Correlation of half-rounds, and how much each device varies between them: 12 % together."""
-
 
 class Brackets(NamedTuple):
     """What the brackets of searches held."""
@@ -113,8 +110,8 @@ def brackets(*, starts: int, searches: int, slow_share: float = 0.0) -> Brackets
     held = 0
     for seed in range(searches):
         simulation = replace(
-            machine(seed, RHO), cpu_start=0.14, gpu_start=0.10, slow_starts=slow_share, drift_seed=seed + 1,
-            cpu_drift=CPU_ROUNDS, gpu_drift=GPU_ROUNDS,
+            machine(seed, REAL_RHO, REAL_DRIFTS), cpu_start=0.14, gpu_start=0.10, slow_starts=slow_share,
+            drift_seed=seed + 1,
         )  # fmt: skip
         plan = replace(search_plan(simulation), starts=starts)
         slower = 2.0**slow_share

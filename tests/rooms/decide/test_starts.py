@@ -64,6 +64,15 @@ def test_equal_devices_whose_starts_differ_have_no_winner() -> None:
     assert max(found[1:]) <= 0.06
 
 
+def test_with_slow_starts_intervals_hold_less_unless_earlier_starts_are_known() -> None:
+    """The CPU takes twice as long in 30 % of starts: five of them miss the slow ones in a sixth of runs."""
+    slow = Machine(0.14, 0.10, slow_share=0.3)
+    one, five, known = (held(slow, starts=k, earlier=e, trials=400, seed=7).mean for k, e in ((1, 0), (5, 0), (5, 10)))
+    assert one <= 0.65
+    assert five >= 0.82
+    assert known >= 0.92
+
+
 def test_an_interval_within_one_start_does_not() -> None:
     found = held(Machine(cpu_start=0.14, gpu_start=0.10, rounds=0.03), starts=1, earlier=0, trials=100, seed=4)
     assert found.mean <= 0.5
@@ -130,3 +139,5 @@ def test_brackets_of_five_starts_hold_the_crossover_and_those_of_one_do_not() ->
     assert (five.held, five.disjoint, five.missing) == (6, 0, 0)
     assert five.median_ratio < 3
     assert one.held <= 11
+    slow = brackets(starts=5, searches=6, slow_share=0.3)
+    assert (slow.held, slow.missing) == (6, 0)

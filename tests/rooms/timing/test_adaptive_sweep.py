@@ -7,7 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.helpers.runs.planted_crossover import machine, record, search_plan, searched, true_crossings
+from tests.helpers.runs.planted_crossover import (
+    REAL_DRIFTS,
+    REAL_RHO,
+    machine,
+    record,
+    search_plan,
+    searched,
+    true_crossings,
+)
 from tests.helpers.runs.recorder import QUICK, Recorder, state_events, state_of
 
 from cpugpu_tui.agent.main import plan_from_json
@@ -55,6 +63,12 @@ def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> No
     assert found.median_ratio <= 1.15
     assert found.error_p95 <= 0.03
     assert found.most_cases <= 20
+
+
+def test_it_does_so_with_rounds_as_noisy_as_real_ones() -> None:
+    found = record(REAL_RHO, range(30), REAL_DRIFTS)
+    assert found.covered >= 0.95
+    assert found.median_ratio <= 1.25
 
 
 def test_the_planted_machine_has_a_staircase_whose_crossing_is_known() -> None:
