@@ -379,3 +379,11 @@ async def test_the_app_shows_it_and_it_scrolls() -> None:
         before = pilot.app.screen.query_one("#page").scroll_y
         await pilot.press("G")
         await settled(pilot, lambda: pilot.app.screen.query_one("#page").scroll_y > before)
+
+
+def test_the_least_latency_is_that_of_all_starts_as_the_median_is() -> None:
+    later = [replace(half(ALL, "cpu", index, {LATENCY: (4_000.0,)}), start=1) for index in range(1, 9)]
+    line = next(line for line in read(run_of(*timed(), *later)) if line.startswith("  latency"))
+    assert line.split()[1] == "40"
+    assert "6.00 µs" in line
+    assert "4.00 µs" in line, "8.98 µs, the least of the first start, above the median of both"
