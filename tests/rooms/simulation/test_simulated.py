@@ -86,7 +86,7 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
     (found,) = answer.report.resident.changes
     assert (found.low, found.high) == (crossing - 16, crossing + 16)
     assert found.point == pytest.approx(crossing, rel=0.02)
-    assert f" ({crossing - 16}–{crossing + 16}). " in answer.sentences[0]
+    assert f" ({crossing - 16}–{crossing + 16}); " in answer.sentences[0]
 
 
 def test_the_first_call_of_a_process_is_cold_and_only_that_one() -> None:
