@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import new_app
+from tests.helpers.app.fake_run import new_app, settled
+from tests.helpers.app.looking import text_of
 from tests.helpers.app.saved_runs import HOUR_NS, SWEEP, HistoryBackend, begin, list_runs, open_newest, stream
 from textual.pilot import Pilot
 
@@ -42,7 +43,9 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 async def listed(pilot: Pilot[Any]) -> None:
+    """List the runs, and wait until no visible one is just `done` for want of its outcome."""
     await list_runs(pilot)
+    await settled(pilot, lambda: " done " not in text_of(pilot, "#list"))
 
 
 @SIZES
