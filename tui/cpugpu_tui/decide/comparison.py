@@ -91,6 +91,15 @@ class Comparison(NamedTuple):
         """Whether an interval decided."""
         return self.verdict in (GPU_WINS, CPU_WINS, TIE)
 
+    def cost(self, device: str) -> float:
+        """Return the upper bound of what choosing `GPU` or `CPU` costs, as a share of the other's time.
+
+        Infinite without an interval.
+        """
+        if self.low is None or self.high is None or self.low <= 0:
+            return math.inf
+        return max(0.0, (self.high if device == CPU_WINS else 1 / self.low) - 1)
+
 
 _FASTER = {GPU_WINS: GPU_WINS, GPU_OBSERVED: GPU_WINS, CPU_WINS: CPU_WINS, CPU_OBSERVED: CPU_WINS}
 

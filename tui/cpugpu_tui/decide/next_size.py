@@ -164,13 +164,10 @@ def unanswered_size(points: Sequence[SweepPoint], tried: Collection[int], ratio:
 
 
 def _cheap(comparison: Comparison) -> set[str]:
-    """Return the winner, or else what each device that costs at most `MOST_COST` more would win."""
+    """Return the winner, or else the devices that cost at most `MOST_COST` more."""
     if comparison.winner is not None:
         return {comparison.winner}
-    if comparison.low is None or comparison.high is None:
-        return set()
-    costs = {CPU_WINS: comparison.high, GPU_WINS: 1 / comparison.low}
-    return {winner for winner, cost in costs.items() if cost <= 1 + MOST_COST}
+    return {device for device in (CPU_WINS, GPU_WINS) if comparison.cost(device) <= MOST_COST}
 
 
 def is_clear(comparison: Comparison | None) -> bool:
@@ -188,8 +185,8 @@ def is_settled(comparison: Comparison | None, most_rounds: int, *, full: bool) -
     if is_clear(comparison) or comparison is None or comparison.low is None or comparison.high is None:
         return is_clear(comparison)
     if full:
-        costs = sorted((comparison.high, 1 / comparison.low))
-        return costs[comparison.rounds < FULL_ROUNDS] <= 1 + MOST_COST
+        costs = sorted(map(comparison.cost, (CPU_WINS, GPU_WINS)))
+        return costs[comparison.rounds < FULL_ROUNDS] <= MOST_COST
     return is_futile(comparison, most_rounds)
 
 

@@ -69,12 +69,9 @@ class Size(NamedTuple):
 
         It is 0 where the device was judged to win.
         """
-        found = self.comparison
         if self.judgement == device:
             return 0.0
-        if found is None or found.low is None or found.high is None or found.low <= 0:
-            return math.inf
-        return max(0.0, (found.high if device == CPU else 1 / found.low) - 1)
+        return self.comparison.cost(device) if self.comparison is not None else math.inf
 
 
 class Segment(NamedTuple):
