@@ -99,12 +99,12 @@ def share_text(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
-def of_peak(share: float, whole: str = "") -> str:
-    """Return a share of a measured peak rate, `95 %`, followed by `whole`; from 99.5 % on `at peak`.
+def of_peak(share: float, whole: str = "", at_peak: str = "at peak") -> str:
+    """Return a share of a measured peak rate, `95 %`, followed by `whole`; from 99.5 % on the words `at_peak`.
 
     The peak is a measurement too, and a row that comes so close to it is the peak: `compute 101 %` raised questions.
     """
-    return "at peak" if share >= 0.995 else f"{percent(share)} %{whole}"
+    return at_peak if share >= 0.995 else f"{percent(share)} %{whole}"
 
 
 def factor(ratio: float) -> str:

@@ -158,7 +158,7 @@ def _limited_by(run: RunState, row: Row) -> str:
     found = row_limit(run, row)
     if found is None:
         return NONE
-    return found.kind if found.share is None else f"{found.kind} {of_peak(found.share).removeprefix('at ')}"
+    return found.kind if found.share is None else f"{found.kind} {of_peak(found.share, at_peak='peak')}"
 
 
 def _papers_error(run: RunState, row: Row) -> str:

@@ -140,9 +140,9 @@ class SizeSearch:
 
         Without intervals the case with the shortest round comes first.
         """
-        fits = [case_run for case_run in waiting if self.is_wide(case_run) and next_round_ns(case_run) <= spare_ns
-                and not (self._search.is_survey and not self._is_bracketed(case_run))]  # fmt: skip
-        return max(fits, key=lambda case_run: (plus_minus(case_run), -next_round_ns(case_run)), default=None)
+        fits = [case_run for case_run in waiting if self.is_wide(case_run) and next_round_ns(case_run) <= spare_ns]
+        fits.sort(key=lambda case_run: (-plus_minus(case_run), next_round_ns(case_run)))
+        return next((each for each in fits if not self._search.is_survey or self._is_bracketed(each)), None)
 
     def _brackets(self, points: list[SweepPoint], size: int) -> bool:
         """Return whether a size is within the bracket of a change of the winner, or may become an end of one.
