@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from tests.helpers.bench.figures import record
 from tests.helpers.bench.ratios import cap_seconds, table
 from tests.helpers.bench.trust_trials import clopper_pearson
 
@@ -85,16 +86,22 @@ def main() -> None:
     every = environment["threads"]
     cases = [Case("matmul", SIZE, threads=threads) for threads in dict.fromkeys((1, every))]
     cap_s = cap_seconds(600.0) / (len(cases) * len(FACTORS))
-    rows = []
+    rows, equal = [], Counter[str]()
     for case in cases:
         plan = Plan("aa", (case,), ("cpu",), metrics=(LATENCY,))
         machine = make_machine(plan, environment)
         with quiet_interpreter():
-            rows += [line(case, factor, tally(plan, TwoLanes(machine, every, factor), cap_s)) for factor in FACTORS]
+            for factor in FACTORS:
+                found = tally(plan, TwoLanes(machine, every, factor), cap_s)
+                rows.append(line(case, factor, found))
+                equal += found.words if factor == 1.0 else Counter()
     table(
         f"matmul {SIZE} against itself, each trial alone, with Clopper–Pearson bounds",
         ("threads", "one lane is slower by", "trials", "called slower", "called faster", "rounds, median"),
         [*rows, ("required", "0 %", "", f"≤ {100 * MOST_WRONG:g} % with faster", "", "")],
+    )
+    record(
+        "The same CPU on both sides, called faster or slower", f"{equal[CPU_WINS] + equal[GPU_WINS]} of {equal.total()}"
     )
 
 

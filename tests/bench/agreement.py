@@ -8,13 +8,15 @@ method.md), and torch's profiler. The profiler comes last, because it slows late
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tests.helpers.bench import nvbench
-from tests.helpers.bench.ratios import SideBySide, cap_seconds, side_by_side, table
+from tests.helpers.bench.figures import record
+from tests.helpers.bench.ratios import Ratio, SideBySide, cap_seconds, range_text, side_by_side, table
 
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.decide.stats import median
@@ -43,6 +45,9 @@ PROMISED_FROM_US = 50.0
 NO_PROMISE = f"""
 Agreement is not promised for kernel times below {PROMISED_FROM_US:g} us. An event pair adds 1.25 us and the start and
 end of a kernel. In a captured graph, kernels follow each other without these."""
+
+PROMISED: defaultdict[str, list[Ratio]] = defaultdict(list)
+"""Tool → the ratios ours / theirs for which agreement is promised, filled as rows are printed."""
 
 KNOWN_PCT = 1.0
 HEADER = ("case", "ours", "us", "theirs", "us", "ours / theirs", "promised", "holds")
@@ -101,6 +106,10 @@ def main() -> None:
     cap_s = cap_seconds(240.0) / (2 if len(machine.devices) > 1 else 1)
     with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s / len(CPU_CASES))
     table("CPU, against torch.utils.benchmark.Timer", HEADER, (cpu_row(machine, case, with_cap) for case in CPU_CASES))
+    record(
+        "CPU latency against `torch.utils.benchmark`: matmul of n = 64 to 1,024 and two elementwise sizes, all threads",
+        range_text(PROMISED["Timer.timeit"]),
+    )
     if len(machine.devices) == 1:
         print(f"\nWithout GPU tables: {machine.no_gpu}")
         return
@@ -120,6 +129,19 @@ def main() -> None:
         "Kernels of one call, by the profiler",
         HEADER,
         (row for each, us in zip(subjects, graphs_us, strict=True) for row in kernel_rows(each, us)),
+    )
+    if nvbench.is_installed():
+        record(
+            "GPU time against NVBench in the same process, kernels of 50 µs and more", range_text(PROMISED["NVBench"])
+        )
+    if PROMISED["triton do_bench"]:
+        record(
+            "GPU time against `triton.testing.do_bench`, kernels of 50 µs and more",
+            range_text(PROMISED["triton do_bench"]),
+        )
+    record(
+        "Kernel time of one profiled call against the mean of 20 calls in torch's profiler",
+        range_text(PROMISED["torch.profiler, 20 calls"]),
     )
 
 
@@ -247,6 +269,8 @@ def promise(found: SideBySide, allowed_pct: float) -> float | None:
 def row(subject: Subject, ours: str, theirs: str, found: SideBySide, allowed_pct: float | None) -> tuple[str, ...]:
     """Return a line of the table."""
     promised = "–" if allowed_pct is None else f"±{allowed_pct:g} %"
+    if allowed_pct is not None:
+        PROMISED[theirs].append(found.ratio)
     return (
         subject.label, ours, f"{found.ours:.2f}", theirs, f"{found.theirs:.2f}", found.ratio.text(),
         promised, found.holds(allowed_pct),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.bench.agreement import HEADER, KNOWN_PCT, cpu_row, loaded, nvbench_rows
-from tests.helpers.bench.ratios import cap_seconds, side_by_side, table
+from tests.bench.agreement import HEADER, KNOWN_PCT, PROMISED, cpu_row, loaded, nvbench_rows
+from tests.helpers.bench import nvbench
+from tests.helpers.bench.figures import record
+from tests.helpers.bench.ratios import cap_seconds, range_text, side_by_side, table
 
 from cpugpu_tui.agent.main import facts, make_machine
 from cpugpu_tui.model import Case, Plan
@@ -30,11 +32,18 @@ def main() -> None:
     cap_s = cap_seconds(240.0) / len(machine.devices) / len(CASES)
     with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s)
     table("CPU, against torch.utils.benchmark.Timer", HEADER, (cpu_row(machine, case, with_cap) for case in CASES))
+    record(
+        "CPU latency against `torch.utils.benchmark`: conv2d, attention, fft, softmax, sort and batched-solve, two sizes "
+        "each",
+        range_text(PROMISED["Timer.timeit"]),
+    )
     if len(machine.devices) == 1:
         print(f"\nWithout a GPU table: {machine.no_gpu}")
         return
     subjects = [loaded(machine, machine.devices[1].name, case) for case in CASES]
     table(f"{machine.devices[1].label}, against NVBench (cold)", HEADER, nvbench_rows(subjects, cap_s))
+    if nvbench.is_installed():
+        record("GPU time against NVBench: the same work, kernels of 50 µs and more", range_text(PROMISED["NVBench"]))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from statistics import fmean
 
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.bench.driver import SETTLE_S, WINDOW_S, is_live
+from tests.helpers.bench.figures import record
 from tests.helpers.bench.ratios import Ratio, cap_seconds, ratio_of, table
 
 from cpugpu_tui.decide.stats import median
@@ -35,11 +36,21 @@ Windows = dict[str, dict[int, list[float]]]
 
 def main() -> None:
     """Print one row per arrangement and case."""
+    found = [row for arrangement in ARRANGEMENTS for row in rows(*arrangement)]
     table(
         f"Times with / without the active interface, 120×40, at most {SECONDS:g} s each, windows of {WINDOW_S:g} s",
         ("worker", "paints per second", "case", "median", "mean", "known to 1 %"),
-        (row for arrangement in ARRANGEMENTS for row in rows(*arrangement)),
+        found,
     )
+    on_gpu = [row for row in found if "cuda" in row[2]]
+    for figure, worker, rate_hz, column in (
+        ("Effect of the app's repaints on the median GPU latency", "process", "1", 3),
+        ("Effect of the app's repaints on the mean GPU latency", "process", "1", 4),
+        ("The same effect in a thread of the app without gaps, 30 paints a second", "thread, no gaps", "30", 4),
+    ):
+        texts = [row[column] for row in on_gpu if row[:2] == (worker, rate_hz)]
+        if texts:
+            record(figure, "; ".join(texts))
 
 
 def rows(arrangement: str, rate_hz: float) -> list[tuple[str, ...]]:

@@ -53,7 +53,6 @@ def main() -> None:
     """Print every duet, and how often each kind was called different."""
     device = "cuda" if has_gpu() else "cpu"
     plant = plant_elsewhere(SIZES[device], PERCENT, device)
-    record(f"plant.{device}", percent_text(plant.value), low=100 * (plant.low - 1), high=100 * (plant.high - 1))
     require_plant(plant, PERCENT)
     with tempfile.TemporaryDirectory() as folder:
         plain, slower = (
@@ -75,6 +74,9 @@ def main() -> None:
             for kind, duets in found.items() for metric in ("latency", "device") if metric in duets[0].words
         ),
     )  # fmt: skip
+    equal = [duet for duet in found["equal"] if duet.words]
+    different = sum(bool({SLOWER, FASTER} & {*duet.words.values()}) for duet in equal)
+    record("Duets of equal sides with a word FASTER or SLOWER", f"{different} of {len(equal)}")
 
 
 def has_gpu() -> bool:

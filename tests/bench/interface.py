@@ -1,7 +1,7 @@
-"""The app's budgets at 120×40 with all panes: bytes, CPU, keys, start, and a second `r`.
+"""The app's budgets at 120×40 with all panes: bytes, CPU, keys, and a second `r`.
 
 Bytes are measured on a simulated machine with a GPU in real time, so that every pane has content; CPU and keys with a
-real `vector-dot`, which keeps all cores busy. Start times are ratios of alternated pairs.
+real `vector-dot`, which keeps all cores busy.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from tests.bench.startup import START_RATIO, Starts
 from tests.helpers.app.pty_app import REAL_APP, PtyApp
+from tests.helpers.bench.figures import record
 from tests.helpers.bench.ratios import table
 
 from cpugpu_tui.decide.stats import median, percentile
@@ -50,17 +50,21 @@ class Line:
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table's row."""
-        digits = 2 if self.unit == "×" else 0 if self.found >= 10 or self.found == 0 else 1
         kept = "kept" if self.found <= self.most else "missed"
-        found = f"×{self.found:.2f}" if self.unit == "×" else f"{self.found:.{digits}f} {self.unit}"
-        most = f"≤ ×{self.most:g}" if self.unit == "×" else f"≤ {self.most:g} {self.unit}"
-        return (self.what, most, found, kept, self.remark)
+        return (self.what, f"≤ {self.most:g} {self.unit}", self.value(), kept, self.remark)
+
+    def value(self) -> str:
+        """Return the measured value with its unit."""
+        return f"{self.found:,.{0 if self.found >= 10 or self.found == 0 else 1}f} {self.unit}"
 
 
 def main() -> None:
     """Print a row per budget."""
     header = ("what", "goal", "found", "", "conditions, load of the machine")
-    table(f"Budgets of the app at {COLUMNS}×{ROWS}", header, (line.cells() for line in lines()))
+    found = list(lines())
+    table(f"Budgets of the app at {COLUMNS}×{ROWS}", header, (line.cells() for line in found))
+    for line in found:
+        record(line.what, f"{line.value()} (budget ≤ {line.most:g} {line.unit})")
 
 
 def lines() -> Iterator[Line]:
@@ -69,15 +73,6 @@ def lines() -> Iterator[Line]:
     yield idle_line()
     yield from busy_lines()
     yield from second_run_lines()
-    with tempfile.TemporaryDirectory() as folder:
-        starts = Starts(Path(folder))
-        for what, measure in (
-            ("first frame / bare Textual app's", starts.frame),
-            ("--help / bare typer app's", starts.help),
-        ):
-            ratio, known = measure()
-            told = ratio.text() + ("" if known else ", not known to 3 %")
-            yield Line(what, ratio.value, START_RATIO, "×", f"{told}, {load()}")
 
 
 def load() -> str:
@@ -104,11 +99,19 @@ def paced_lines() -> Iterator[Line]:
         paced.send("r")
         paced.until(lambda a: re.search(r"[1-9] of \d", a.text) is not None)
         live = paced.bytes_during(WINDOW_S) / WINDOW_S
-        yield Line("bytes/s, run live", live, LIVE_B, "B/s", f"simulated GPU, {WINDOW_S:g} s, {load()}")
+        yield Line(
+            "Bytes to the terminal, simulated run with all panes",
+            live,
+            LIVE_B,
+            "B/s",
+            f"simulated GPU, {WINDOW_S:g} s, {load()}",
+        )
         paced.send(" ")
         paced.until_text("paused")
         paced.bytes_until_quiet(1.5)
-        yield Line("bytes/s, run paused", paced.bytes_during(5.0) / 5.0, PAUSED_B, "B/s", f"5 s, {load()}")
+        yield Line(
+            "Bytes to the terminal, paused run", paced.bytes_during(5.0) / 5.0, PAUSED_B, "B/s", f"5 s, {load()}"
+        )
 
 
 def idle_line() -> Line:
@@ -117,7 +120,9 @@ def idle_line() -> Line:
         idle.until_text("REPLAY")
         idle.bytes_during(2.0)
         written = idle.bytes_during(WINDOW_S) / WINDOW_S
-    return Line("bytes/s, idle", written, IDLE_B, "B/s", f"trace of an idle H200, {WINDOW_S:g} s, {load()}")
+    return Line(
+        "Bytes to the terminal, idle app", written, IDLE_B, "B/s", f"trace of an idle H200, {WINDOW_S:g} s, {load()}"
+    )
 
 
 def busy_lines() -> Iterator[Line]:
@@ -132,11 +137,13 @@ def busy_lines() -> Iterator[Line]:
         busy.bytes_during(WINDOW_S)
         after, elapsed_s = process.cpu_times(), time.monotonic() - started_s
         share_pct = 100 * (after.user + after.system - before.user - before.system) / elapsed_s
-        yield Line("CPU of the UI process, run live", share_pct, CPU_PCT, "%", f"real vector-dot, {load()}")
-        yield key_line(busy, "key to paint, p99, run live", KEY_MS)
+        yield Line(
+            "CPU of the app beside a real run, of one core", share_pct, CPU_PCT, "%", f"real vector-dot, {load()}"
+        )
+        yield key_line(busy, "Key to paint during that run, p99 of 200 keys", KEY_MS)
         burners = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
         try:
-            yield key_line(busy, "key to paint, p99, run live, all cores burning", BURNING_KEY_MS)
+            yield key_line(busy, "Key to paint with all cores busy, p99 of 200 keys", BURNING_KEY_MS)
         finally:
             for burner in burners:
                 burner.kill()
@@ -193,7 +200,7 @@ def second_run_lines() -> Iterator[Line]:
                 starts_ms.append(first_ms(events, CaseStarted, pressed_ns))
         again.send("q")
     told = f"{SECOND_RUNS} runs, longest {max(starts_ms):.0f} ms, plan sent after {median(handed_ms):.0f} ms, {load()}"
-    yield Line("second r to the agent's first case, median", median(starts_ms), AGAIN_MS, "ms", told)
+    yield Line("From a second `r` to the first case, median of 8", median(starts_ms), AGAIN_MS, "ms", told)
 
 
 def events_of(database: Path) -> list[object]:

@@ -8,6 +8,7 @@ import time
 import psutil
 from tests.bench.interface import key_to_paint_ms
 from tests.helpers.app.pty_app import PtyApp
+from tests.helpers.bench.figures import record
 from tests.helpers.bench.large_run import ROWS, fresh, large_run, samples_of, with_a_round_more
 from tests.helpers.bench.ratios import table
 from tests.helpers.command_line import ROOT
@@ -30,7 +31,9 @@ REPEATS = 30
 def main() -> None:
     """Print a row per number of cases."""
     header = ("finished cases", "resident memory (≤ 150 MB)", *(f"{name}, median / max, ms (≤ 100)" for name in KEYS))
-    table("A run's table at 120×40", header, (row(cases) for cases in (100, 10_000)))
+    rows = [row(cases) for cases in (100, 10_000)]
+    table("A run's table at 120×40", header, rows)
+    record("Memory of the app after 10,000 finished cases", f"{rows[-1][1]} (budget 150 MB)")
     answer_times()
 
 

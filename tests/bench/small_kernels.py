@@ -17,6 +17,7 @@ from statistics import fmean
 from typing import Any
 
 from tests.helpers.bench import nvbench
+from tests.helpers.bench.figures import record
 from tests.helpers.bench.ratios import cap_seconds, table
 
 from cpugpu_tui.agent.main import facts, make_machine
@@ -358,6 +359,14 @@ def report(
         f"Difference from ours, us; medians of {len(next(iter(seen.us.values()))[OURS])} visits of {SAMPLES} samples"
     )
     table(title, ("way", *labels, "mean - NVBench", "largest - NVBench"), rows())
+    both = [label for label in labels if label != "nothing" and theirs.get(label)]
+    if both:
+        percents = [100 * (ours[label] / fmean(theirs[label]) - 1) for label in both]
+        shortest, longest = (end(ours[label] for label in both) for end in (min, max))
+        record(
+            "GPU time against NVBench in the same process, short kernels",
+            f"{min(percents):+.1f} to {max(percents):+.1f} %, {len(both)} kernels of {shortest:.0f} to {longest:.0f} µs",
+        )
 
 
 def cell(

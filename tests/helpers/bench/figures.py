@@ -1,6 +1,6 @@
 """Figures of benches as data: a JSON object a line, from which the docs are made.
 
-BENCH_FIGURES names the file that a bench appends to; without it nothing is written.
+A bench prints each figure in the words of the docs. BENCH_FIGURES names the file that it appends them to.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import platform
 import re
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -28,32 +27,27 @@ ROOT = Path(__file__).resolve().parents[3]
 PART = "BENCH_PART"
 """Variable that names the part of `make bench` that runs."""
 
+OPTIONS = ("PART", "BENCH_TRIALS", "BENCH_SECONDS", "BENCH_ITEMS")
+"""Variables that change what a bench measures: its command names them."""
 
-def record(figure: str, value: str, *, low: float | None = None, high: float | None = None, **more: Any) -> None:
-    """Append a figure with its provenance, and a hash of the files that it speaks of.
 
-    `low` and `high` are its interval, percent. `more` goes to the line as it is.
+def record(figure: str, value: str, **more: str) -> None:
+    """Print a figure, and append it with its provenance and a hash of the files that it speaks of.
+
+    `figure` says what was measured: a constant text, which the docs repeat. `more` goes to the line as it is.
     """
+    print(f"\n{figure}: {value}", flush=True)
     path, part = os.environ.get("BENCH_FIGURES", ""), os.environ.get(PART, "")
     if not path:
         return
     files = spoken_of(part)
+    options = " ".join(f"{name}={os.environ[name]}" for name in OPTIONS if name in os.environ)
     found = {
-        "figure": f"{part}.{figure}", "value": value, "low_pct": low, "high_pct": high, **more,
-        "command": f"make bench ONLY={part}", "files": files, "code_sha256": hash_of(files), **provenance(),
+        "figure": figure, "value": value, "command": f"{options} make bench ONLY={part}".strip(), **provenance(),
+        **more, "files": files, "code_sha256": hash_of(files),
     }  # fmt: skip
     with Path(path).open("a", encoding="utf-8") as file:
         file.write(json.dumps(found, ensure_ascii=False) + "\n")
-
-
-_tables: Counter[str] = Counter()
-
-
-def record_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Append a table of a bench. Its name is its place, because titles hold figures."""
-    part = os.environ.get(PART, "")
-    _tables[part] += 1
-    record(f"table {_tables[part]}", title, header=list(header), rows=[list(row) for row in rows])
 
 
 def spoken_of(part: str) -> list[str]:

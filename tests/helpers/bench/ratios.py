@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from tests.helpers.bench.figures import record_table
-
 from cpugpu_tui.decide.stats import median
 
 
@@ -67,6 +65,15 @@ def alternate(
                 return ratio, True
             if time.monotonic() - started > cap_s:
                 return ratio, False
+
+
+def range_text(ratios: Sequence[Ratio]) -> str:
+    """`−3.6 to +4.8 %, each ± 0.3 to 2.6 %`."""
+    percents = [100 * (ratio.value - 1) for ratio in ratios]
+    widths = [ratio.half_width_pct for ratio in ratios]
+    return (f"{min(percents):+.1f} to {max(percents):+.1f} %, each ± {min(widths):.1f} to {max(widths):.1f} %").replace(
+        "-", "−"
+    )
 
 
 @dataclass(frozen=True)
@@ -133,12 +140,9 @@ def cap_seconds(usual: float) -> float:
 
 
 def table(title: str, header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
-    """Print a Markdown table with a title, and record it."""
+    """Print a Markdown table with a title."""
     print(f"\n### {title}\n")
     print("| " + " | ".join(header) + " |")
     print("|" + "---|" * len(header))
-    printed = []
     for row in rows:
         print("| " + " | ".join(row) + " |", flush=True)
-        printed.append(row)
-    record_table(title, header, printed)
