@@ -33,8 +33,7 @@ def main() -> None:
     with_cap = partial(side_by_side, half_width_pct=KNOWN_PCT, cap_s=cap_s)
     table("CPU, against torch.utils.benchmark.Timer", HEADER, (cpu_row(machine, case, with_cap) for case in CASES))
     record(
-        "CPU latency against `torch.utils.benchmark`: conv2d, attention, fft, softmax, sort and batched-solve, two sizes "
-        "each",
+        "CPU latency against `torch.utils.benchmark`: conv2d, attention, fft, softmax, sort, batched-solve",
         range_text(PROMISED["Timer.timeit"]),
     )
     if len(machine.devices) == 1:

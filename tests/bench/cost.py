@@ -122,7 +122,8 @@ def nothing_row() -> tuple[str, ...]:
 def choice_row() -> tuple[str, ...]:
     """Time a call of `Thresholds.choose` among fifty operations; the least of five."""
     faster = [["cpu", 16, 162], ["cuda", 177, 2048]]
-    form = {"variant": "default", "dtype": "float32", "threads": 0, "resident": False, "best": True, "faster": faster}
+    form = {"variant": "default", "dtype": "float32", "threads": 0, "resident": False, "best": True, "faster": faster,
+            "timed": [16, 2048], "equal": []}  # fmt: skip
     entries = [{**form, "operation": f"operation-{index}"} for index in range(50)]
     document = {"format": FORMAT, "version": VERSION, "made": "", "machine": {}, "thresholds": entries}
     code = "choose('operation-7', n=300, dtype='float32', resident=False)"

@@ -29,12 +29,11 @@ from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.keys import DEFAULT_KEYMAP, markdown
 
 from .commands import reference
-from .figures import all_figures, in_short, tables
+from .figures import PARTS, block, in_short
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 TIMED = Path(__file__).with_name("time.ndjson.gz")
-FIGURES = ROOT / "docs" / "figures.md"
 
 FLAGS = {"database": "db"}
 """Settings whose flag has another name."""
@@ -46,7 +45,6 @@ QUOTED_CLAIMS = ("p1-gpu-millisecond", "p5-copies")
 
 _BLOCK = re.compile(r"(<!-- make readme: ([a-z-]+) -->\n)(?:.+\n)*")
 _LAST_BLOCK = re.compile(r"(<!-- make readme to the end: ([a-z-]+) -->\n)[\s\S]*")
-_SOURCE = re.compile(r"<!-- quoted in README: ([a-z-]+) -->\n((?:.+\n)*)")
 
 
 def renewed(text: str) -> str:
@@ -149,19 +147,12 @@ def settings() -> str:
     ))  # fmt: skip
 
 
-def quoted(name: str) -> str:
-    """Return the part of the page of figures that README quotes under this name."""
-    return dict(_SOURCE.findall(FIGURES.read_text()))[name]
-
-
 BLOCKS: dict[str, Callable[[], str]] = {
     "time": time_output,
     "claims": lambda: claims(*QUOTED_CLAIMS),
     "all-claims": claims,
     "figures": in_short,
-    "all-figures": all_figures,
-    "bench-tables": tables,
-    "cost": lambda: quoted("cost"),
+    **{name: lambda name=name: block(name) for name in PARTS},  # type: ignore[misc]
     "keys": markdown,
     "marks": marks,
     "annotated": annotated,

@@ -1,7 +1,7 @@
 """The figures of README and docs, made from `docs/figures.ndjson`, which benches and people add lines to.
 
-Each line says what was measured, on which machine, with which torch, when, and by which command. A line with `files`
-and `code_sha256` also says whether the code that it speaks of is still the same.
+Each line says what was measured, on which machine, with which torch, when, and by which command. `files` and
+`code_sha256` tell whether the code that it speaks of is still the same.
 """
 
 from __future__ import annotations
@@ -15,40 +15,46 @@ from tests.helpers.bench.figures import hash_of
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.ndjson"
 
-HEADER = ("what", "figure", "machine", "torch", "date, commit", "command", "code since")
+HEADER = ("what", "figure", "measured on", "command")
+
+IN_README = (
+    "GPU time against NVBench in the same process, short kernels",
+    "CPU latency against `torch.utils.benchmark`: matmul of n = 64 to 1,024 and two elementwise sizes, all threads",
+    "Brackets of five starts that hold the crossover, where starts differ by 14 and 10 %",
+    "Intervals there that hold the next run's speedup, of five starts",
+    "Effect of the app's repaints on the median GPU latency",
+)
+
+PARTS = {
+    "against-other-tools": ("agreement", "catalogue", "small_kernels", "unchanged"),
+    "right-answers": ("trust", "aa", "compare", "duet"),
+    "own-cost": (),
+}
+"""Block of the page → the benches whose figures it has; the last has all others."""
 
 
 def figures(path: Path = FIGURES) -> list[dict[str, Any]]:
     """Return the latest line of each figure, in order of its first one."""
-    found: dict[str, dict[str, Any]] = {}
-    for line in path.read_text("utf-8").splitlines():
-        figure = json.loads(line)
-        found[figure["figure"]] = {**found.get(figure["figure"], {}), **figure}
-    return list(found.values())
+    return list({each["figure"]: each for each in map(json.loads, path.read_text("utf-8").splitlines())}.values())
 
 
 def in_short() -> str:
     """Return the list of the figures that README quotes."""
-    return "\n".join(
-        f"- {each['promise']}: {each['value']}{'' if 'simulated' in each['machine'] else f' ({machine_of(each)})'}."
-        for each in figures() if each.get("in_readme")
-    )  # fmt: skip
+    found = {each["figure"]: each for each in figures()}
+    quoted = [found[name] for name in IN_README]
+    return "\n".join(f"- {each['figure']}: {each['value']} ({machine_of(each)}, {each['date']})." for each in quoted)
 
 
-def all_figures() -> str:
-    """Return a table of every figure with what repeats it."""
-    return markdown(HEADER, [row(each) for each in figures() if "rows" not in each])
+def block(name: str) -> str:
+    """Return a table of the figures of a block of the page, with what repeats them."""
+    others = {part for parts in PARTS.values() for part in parts}
+    chosen = [each for each in figures() if (part_of(each) in (PARTS[name] or others)) == bool(PARTS[name])]
+    return markdown(HEADER, [row(each) for each in chosen])
 
 
-def tables() -> str:
-    """Return the latest tables of benches, each with what repeats it."""
-    parts = []
-    for each in figures():
-        if "rows" in each:
-            _, _, machine, torch, when, command, code = row(each)
-            about = f"{machine}, torch {torch}, {when}, {command}. Code since: {code}."
-            parts.append(f"### {each['value']}\n\n{about}\n\n{markdown(each['header'], each['rows'])}")
-    return "\n\n".join(parts) or "None is recorded yet."
+def part_of(each: dict[str, Any]) -> str:
+    """Return the part of `make bench` that prints a figure; empty if another command does."""
+    return str(each["command"]).partition("make bench ONLY=")[2]
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -59,31 +65,17 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def row(each: dict[str, Any]) -> tuple[str, ...]:
     """Return the cells of a figure."""
-    command = each["command"]
-    return (
-        each.get("promise") or f"`{each['figure']}`", with_interval(each), machine_of(each),
-        each.get("torch") or "not recorded", f"{each['date']}, {each['commit']}",
-        command if command.startswith("not repeatable") else f"`{command}`", code_since(each),
-    )  # fmt: skip
-
-
-def with_interval(each: dict[str, Any]) -> str:
-    """Return the figure with its interval, if it has one that the text does not hold."""
-    low, high = each.get("low_pct"), each.get("high_pct")
-    if low is None or high is None:
-        return str(each["value"])
-    return f"{each['value']} ({low:+.2f} to {high:+.2f} %)"
+    told = f"{machine_of(each)}, torch {each['torch']}, {each['date']}, {each['commit']}{code_since(each)}"
+    return each["figure"], each["value"], told, f"`{each['command']}`"
 
 
 def machine_of(each: dict[str, Any]) -> str:
     """Return the machine in words."""
     if machine := each.get("machine"):
         return str(machine)
-    return f"{each['gpu'] or 'no GPU'}, {each['cpu']}, {each['cores']} cores"
+    return ", ".join(filter(None, (each["gpu"], each["cpu"].removesuffix(" Processor"), f"{each['cores']} cores")))
 
 
 def code_since(each: dict[str, Any], root: Path = FIGURES.parents[1]) -> str:
-    """Return whether the files that a figure speaks of are still those that it was measured with."""
-    if not each.get("files"):
-        return "not recorded"
-    return "the same" if hash_of(each["files"], root) == each["code_sha256"] else "**changed: measure again**"
+    """Return a remark if a figure is older than the files that it speaks of."""
+    return "" if hash_of(each["files"], root) == each["code_sha256"] else "; **older than its code**"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import random
 import re
@@ -28,8 +29,9 @@ from tests.helpers.bench.ratios import (
 )
 from tests.helpers.bench.size import code_lines, counted
 from tests.helpers.command_line import PATIENCE_S
-from tests.readme.blocks import ROOT
-from tests.readme.figures import code_since, figures, machine_of
+from tests.readme.blocks import PAGES, ROOT
+from tests.readme.figures import code_since, figures
+from tests.whole.test_docs_commands import command_of
 
 
 def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:
@@ -215,33 +217,50 @@ def test_nothing_is_judged_by_another_plant(longer: float, noise: float) -> None
     assert end.value.code not in (0, None)
 
 
-def test_a_figure_and_a_table_are_written_with_what_repeats_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_figure_is_printed_and_written_with_what_repeats_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    record("plant", "not written")
+    record("Duets called different", "not written")
     monkeypatch.setenv("BENCH_FIGURES", str(tmp_path / "figures.ndjson"))
     monkeypatch.setenv("BENCH_PART", "duet")
-    record("plant", "+2.0 %", low=1.9, high=2.1)
-    table("Duets of 3 s", ("planted", "verdict"), [("+2 %", "SLOWER")])
-    figure, of_table = figures(tmp_path / "figures.ndjson")
-    assert (figure["figure"], figure["low_pct"], figure["command"]) == ("duet.plant", 1.9, "make bench ONLY=duet")
+    monkeypatch.setenv("BENCH_TRIALS", "9")
+    record("Duets called different", "0 of 9")
+    assert "\nDuets called different: 0 of 9\n" in capsys.readouterr().out
+    (figure,) = figures(tmp_path / "figures.ndjson")
+    assert (figure["value"], figure["command"]) == ("0 of 9", "BENCH_TRIALS=9 make bench ONLY=duet")
     assert {"tests/bench/duet.py", "tests/helpers/bench/planted_step.py", "tui/cpugpu_tui/analysis/compare.py"} <= {
         *figure["files"]
     }
     assert all(figure[key] for key in ("cpu", "cores", "torch", "date", "commit"))
-    assert code_since(figure) == "the same"
+    assert code_since(figure) == ""
     (tmp_path / "tests" / "bench").mkdir(parents=True)
     (tmp_path / "tests" / "bench" / "duet.py").write_text("other code")
-    assert "changed" in code_since(figure, tmp_path)
-    assert (of_table["value"], of_table["rows"]) == ("Duets of 3 s", [["+2 %", "SLOWER"]])
+    assert "older than its code" in code_since(figure, tmp_path)
 
 
-def test_every_figure_of_the_docs_says_what_repeats_it_or_that_nothing_does() -> None:
-    known = {path.stem for path in (ROOT / "tests" / "bench").rglob("*.py")}
+def test_every_figure_of_the_docs_is_printed_by_the_command_beside_it() -> None:
     for each in figures():
-        assert each["date"], each
-        assert each["commit"], each
-        assert machine_of(each), each
-        part = re.fullmatch(r"make bench ONLY=(\w+)", each["command"])
-        assert part is None or part[1] in known, each
-        assert part or each["command"].startswith(("not repeatable: ", "cpugpu-tui ", "make gpu")), each
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", each["date"]), each
+        assert re.fullmatch(r"[0-9a-f]{8}", each["commit"]), each
+        assert each["torch"], each
+        assert each["files"], each
+        assert each["value"], each
+        bench = re.fullmatch(r"(?:[A-Z_]+=\S+ )*make bench ONLY=(\w+)", each["command"])
+        if bench is None:
+            words = each["command"].removeprefix("time ").split()
+            assert words[0] == "cpugpu-tui", each
+            name, command = command_of(words[1:])
+            command.make_context(name, words[2:])
+        else:
+            (path,) = (ROOT / "tests" / "bench").rglob(f"{bench[1]}.py")
+            texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert each["figure"] in texts, each
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "figures.md"], ids=lambda page: page.name)
+def test_a_paragraph_that_names_the_page_of_figures_quotes_only_what_stands_there(page: Path) -> None:
+    known = (ROOT / "docs" / "figures.md").read_text()
+    for paragraph in re.split(r"\n\n|\n(?=- )", page.read_text()):
+        if "(figures.md" in paragraph or "(docs/figures.md" in paragraph:
+            found = re.findall(r"[\d.,]*\d(?= ?(?:%|×|ms\b|µs\b|s\b|MB\b))", re.sub(r"<!--[\s\S]*", "", paragraph))
+            assert [number for number in found if number not in known] == []
