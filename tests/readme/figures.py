@@ -19,7 +19,7 @@ HEADER = ("what", "figure", "measured on", "command")
 
 IN_README = (
     "GPU time against NVBench in the same process, short kernels",
-    "CPU latency against `torch.utils.benchmark`: matmul of n = 64 to 1,024 and two elementwise sizes, all threads",
+    "CPU latency against `torch.utils.benchmark`: matmul of n = 64 to 1,024, all threads",
     "Brackets of five starts that hold the crossover, where starts differ by 14 and 10 %",
     "Intervals there that hold the next run's speedup, of five starts",
     "Effect of the app's repaints on the median GPU latency",
