@@ -308,6 +308,17 @@ class CoreWait:
 
 
 @dataclass(frozen=True, slots=True)
+class Sketch:
+    """A result in a few sums, by which another process tells whether its own result is the same."""
+
+    count: int
+    """Number of elements."""
+    norm: float
+    sums: tuple[float, ...]
+    """Of elements with random signs, the same for all results: in a difference, their norm estimates that of all."""
+
+
+@dataclass(frozen=True, slots=True)
 class Check:
     """Result of comparing the outputs of the devices."""
 
@@ -317,3 +328,5 @@ class Check:
     """Largest error, relative to the workload's scale."""
     tolerance: float
     """Largest accepted error, relative to the same scale."""
+    sketches: tuple[Sketch, ...] = ()
+    """Of the first device's result, in a duet of two codes: its floating-point numbers, its integers."""

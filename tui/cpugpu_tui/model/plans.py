@@ -263,6 +263,8 @@ class Plan:
     turns: int = 0
     """In a duet, the number of agents that still load the cases, this one included: memory must suffice for all. The
     agent waits for its turn before each case and each round. 0 for a run of its own."""
+    is_of_two_codes: bool = False
+    """In a duet, whether its sides run different code, whose results are compared."""
     words: tuple[str, ...] = field(default=(), compare=False)
     """Command and options that chose the cases, such as `run`, `matmul`, `--size`, `16,32`; see `session/repeat.py`.
     Empty in plans of version 0.2 and older, and in those that no command gives."""

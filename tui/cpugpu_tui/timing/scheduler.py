@@ -210,7 +210,8 @@ class Scheduler:
     def _is_checked(self, index: int) -> bool:
         count = len(self._plan.cases)
         is_tenth = index % CHECK_EVERY == 0 and index < count  # a search gives all sizes that it adds the index `count`
-        return count <= 20 or is_tenth or index == count - 1 or index in self._firsts
+        is_certain = count <= 20 or self._plan.is_of_two_codes
+        return is_certain or is_tenth or index == count - 1 or index in self._firsts
 
     def _advance(self, case_run: CaseRun) -> None:
         try:

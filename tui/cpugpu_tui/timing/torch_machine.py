@@ -66,6 +66,7 @@ class TorchMachine:
         self._cold = plan.cache == "cold"
         self._seed = plan.seed
         self._agents = max(1, plan.turns)
+        self._has_sketches = plan.is_of_two_codes
         self._timers: dict[str, Timer] = {}
         self._touched: set[str] = set()
         self._threads = int(environment["threads"])
@@ -238,7 +239,8 @@ class TorchMachine:
         Raises:
             CaseError: `mismatch`, also if a result is NaN.
         """
-        return check_results(case, inputs, results, exact=exact and self._affords_reference(case))
+        exact = exact and self._affords_reference(case)
+        return check_results(case, inputs, results, exact=exact, has_sketches=self._has_sketches)
 
     def _affords_reference(self, case: Case) -> bool:
         costs, free_bytes = catalogue.case_costs(case), procfs.available_memory_bytes()
