@@ -57,15 +57,15 @@ def test_time_with_two_interpreters_is_a_duet_too(
     cpugpu: CommandLine, both: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first of two --python was dropped without a word."""
-    asked: list[tuple[str, ...]] = []
+    asked: list[list[str | None]] = []
 
-    def note(_request: object, _options: object, pythons: tuple[str, ...], *_: object, **_more: object) -> int:
-        asked.append(pythons)
+    def note(_request: object, _options: object, sides: list[modes.Side], *_: object, **_more: object) -> int:
+        asked.append([side.python for side in sides])
         return EXIT_OK
 
     monkeypatch.setattr(modes, "run_in_turn", note)
     assert cpugpu.here("time", "torch.ones(n)", "--n", "2048", "--simulate", FAST, *both).code == EXIT_OK
-    assert asked == [both[1::2]]
+    assert asked == [list(both[1::2])]
     refused = cpugpu.here("time", *both, "--", "true")
     assert (refused.code, refused.out) == (EXIT_USAGE, "")
 

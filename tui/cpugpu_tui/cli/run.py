@@ -32,6 +32,13 @@ def run(given: opt.Given) -> None:
     options, outputs = given.run_options(), Outputs.of(given)
     if given.several:
         raise typer.Exit(
-            modes.run_in_turn(request, options, given.several, outputs, as_json=given.json, band=given.band)
+            modes.run_in_turn(
+                request,
+                options,
+                [modes.Side(python, python) for python in given.several],
+                outputs,
+                as_json=given.json,
+                band=given.band,
+            )
         )
     raise typer.Exit(modes.run_headless(request, options, as_json=given.json, outputs=outputs))

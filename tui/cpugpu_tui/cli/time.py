@@ -40,6 +40,13 @@ class TimeGiven(opt.Given):
         "COMMAND", "A second command that does only the start-up part of the timed command. Its time is shown as "
         "start-up time. For a Python command, the default is a command that only imports torch.",
     )] = None  # fmt: skip
+    against: Annotated[str | None, opt.option(
+        "CODE", "Compare with this other code, for example the old version. Both are timed in turn on each device, and "
+        "their results are compared. If a command is timed, CODE is a command, too.",
+    )] = None  # fmt: skip
+    against_setup: Annotated[list[str] | None, opt.option(
+        "CODE", "Set-up of the code in --against. Repeat for more lines.", usual="that of --setup"
+    )] = None  # fmt: skip
     dtype: Annotated[str | None, opt.dtype_of(opt.DTYPES, usual="float32")] = None
     threads: Annotated[str | None, opt.threads_of(usual="all")] = None
     variant: Annotated[str | None, opt.option(
@@ -49,8 +56,9 @@ class TimeGiven(opt.Given):
 
 @opt.takes(
     commands.command(cls=TimeCommand), TimeGiven,
-    "statement setup n let in_place startup device parallel dtype threads variant find_crossover full rounds "
-    "starts repeat max_seconds case_timeout energy cache explain json database no_save worker pythons simulate "
+    "statement against setup against_setup n let in_place startup device parallel dtype threads variant "
+    "find_crossover full rounds "
+    "starts repeat max_seconds case_timeout energy cache explain json database no_save worker pythons band simulate "
     "export ceilings",
 )  # fmt: skip
 def time(given: TimeGiven) -> None:
@@ -66,11 +74,12 @@ def time(given: TimeGiven) -> None:
     size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
     cpugpu-tui-output-*.
     """
-    from cpugpu_tui.cli.running.modes import run_headless, run_in_turn
+    from cpugpu_tui.cli.running.modes import Side, run_headless, run_in_turn
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.errors import UsageError
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 
+    check_pair(given)
     words = given.context.meta[COMMAND]
     if words is not None:
         if given.several:
@@ -78,21 +87,99 @@ def time(given: TimeGiven) -> None:
                              "Write the interpreter into it: --let python=A,B -- {python} FILE.")  # fmt: skip
         pythonic = {
             "STATEMENT": given.statement, "--setup": given.setup, "--in-place": given.in_place,
-            "--dtype": given.dtype, "--variant": given.variant,
+            "--dtype": given.dtype, "--variant": given.variant, "--against-setup": given.against_setup,
         }  # fmt: skip
         unfit = [name for name, value in pythonic.items() if value]
         codes = typed_commands(words, given.let or (), given.startup, unfit)
     else:
         setup = "\n".join(given.setup or ())
         codes = typed_codes(given.statement, setup, given.let or (), given.startup, in_place=given.in_place)
+    old = other_codes(given, is_command=words is not None)
+    pair = pair_words(given, codes, old) if old else ()
+    codes, old = with_names_of_both(codes, old) if old else (codes, old)
     request = given.request(
-        names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes)
-    )
+        names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes),
+        pair=pair,
+    )  # fmt: skip
     options = given.run_options(ceilings=given.ceilings and words is None)
     outputs = Outputs.of(given)
-    if given.several:
-        raise typer.Exit(run_in_turn(request, options, given.several, outputs, as_json=given.json, band=None))
+    if old or given.several:
+        sides = [Side(python, python) for python in given.several]
+        if old:
+            sides = [Side(f"{name} {each[0].statement}", options.python, each)
+                     for name, each in (("OLD", old), ("NEW", codes))]  # fmt: skip
+        raise typer.Exit(run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
     raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
+
+
+def check_pair(given: TimeGiven) -> None:
+    """Check that the options of a comparison belong together.
+
+    Raises:
+        UsageError: one of them needs another, or excludes it.
+    """
+    from cpugpu_tui.errors import UsageError
+
+    if given.against is None:
+        if given.against_setup:
+            raise UsageError("--against-setup works only with --against.", "Add --against CODE, or use --setup.")
+        if not given.several and "band" in opt.typed(given.context):
+            raise UsageError("--band needs two sides to compare.", "Add --against CODE, or repeat --python.")
+    elif given.several:
+        raise UsageError("--against cannot be combined with several --python.", "Compare one pair at a time.")
+
+
+def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
+    """Return the code of --against, once for each combination of parameters; empty without it.
+
+    Raises:
+        UsageError: it is no Python, or no command that can be run.
+    """
+    import shlex
+
+    from cpugpu_tui.errors import UsageError
+
+    if given.against is None:
+        return ()
+    if not is_command:
+        setup = "\n".join(given.against_setup or given.setup or ())
+        return typed_codes(given.against, setup, given.let or (), None, in_place=given.in_place)
+    try:
+        words = shlex.split(given.against)
+    except ValueError as error:
+        raise UsageError(f"Invalid --against {given.against!r}: {error}.", "Write a command, as in a shell.") from None
+    return typed_commands(words, given.let or (), given.startup, ())
+
+
+def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode]) -> tuple[str, ...]:
+    """Return `time` and the words that name both codes. Say if they are equal."""
+    from dataclasses import replace
+
+    from cpugpu_tui.errors import print_notice
+    from cpugpu_tui.session.repeat import code_words, option_words
+
+    if [replace(code, name="") for code in new] == [replace(code, name="") for code in old]:
+        what = f", sha256 {new[0].sha256[:12]}" if new[0].sha256 else ""
+        print_notice(f"NEW and OLD are the same code{what}: this shows what the machine can tell apart.")
+    more = {"--against": given.against, "--against-setup": given.against_setup, "--max-seconds": given.max_seconds}
+    return (
+        "time", *code_words(new), *option_words(more), *(["--", *new[0].argv] if new[0].argv else [])
+    )  # fmt: skip
+
+
+def with_names_of_both(
+    new: Sequence[OwnCode], old: Sequence[OwnCode]
+) -> tuple[tuple[OwnCode, ...], tuple[OwnCode, ...]]:
+    """Return both codes under common names, which their cases share; each depends on both codes."""
+    from dataclasses import replace
+
+    from cpugpu_tui.workloads.own_code import name_of
+
+    names = [name_of(one.statement, repr((replace(one, sha256=""), replace(other, sha256=""))), "")
+             for one, other in zip(new, old, strict=True)]  # fmt: skip
+    renamed = ([replace(code, name=name) for code, name in zip(codes, names, strict=True)] for codes in (new, old))
+    first, second = map(tuple, renamed)
+    return first, second
 
 
 def typed_codes(

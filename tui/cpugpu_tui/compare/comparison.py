@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -63,6 +64,11 @@ class SeriesComparison:
     def placebo_moved(self) -> tuple[Judged, ...]:
         """The verdicts that call that side different from itself: then the comparison proves nothing."""
         return tuple(each for each in self.placebo or () if each.verdict in (FASTER, SLOWER))
+
+    @property
+    def is_of_two_codes(self) -> bool:
+        """Whether a duet ran different code on each side."""
+        return self.is_duet and all(side.runs[0].plan.is_of_two_codes for side in (self.base, self.new))
 
     @property
     def is_duet(self) -> bool:
@@ -206,13 +212,14 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
         _why_untimed(side, name, device) for side, ns, name in ((base, base_ns, "base"), (new, new_ns, "new")) if not ns
     ]
     cases = [*base.values(), *new.values()]
+    wrong = differing_results(base, new)
     # A case with status `ok` but without times was not timed on this device.
     lost, statuses = bool(base_ns) and not new_ns, {case.status for case in new.values()}
     sides = _together((base_ns, new_ns))
     return Pair(
         key, device, *sides, cases[0].case.sweep, cases[0].case.size,
-        " and ".join(untimed) or _other_work(base, new),
-        is_lost=is_failed or (lost and bool(statuses - {"ok", *UNREACHED})),
+        " and ".join(untimed) or wrong or _other_work(base, new),
+        is_lost=is_failed or bool(wrong) or (lost and bool(statuses - {"ok", *UNREACHED})),
         is_unreached=lost and bool(statuses & {*UNREACHED}),
         is_chosen=any(case.is_chosen for case in cases), is_starved=any(device in case.starved for case in cases),
     )  # fmt: skip
@@ -245,6 +252,22 @@ def _other_work(base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase
     sides = [{case.work for case in side.values() if case.status == "ok" and any(case.work)} for side in (base, new)]
     if all(sides) and not sides[0] & sides[1]:
         return "different work: FLOPs or bytes per call differ"
+    return ""
+
+
+def differing_results(base: Mapping[str, MeasuredCase], new: Mapping[str, MeasuredCase]) -> str:
+    """Return how the results of two codes differ in some pair of agents, a clause; empty if they do not."""
+    for pair in base.keys() & new.keys():
+        one, other = base[pair].check, new[pair].check
+        if one is None or other is None:
+            continue
+        if [each.count for each in one.sketches] != [each.count for each in other.sketches]:
+            counts = (" + ".join(f"{each.count:,}" for each in check.sketches) for check in (one, other))
+            return f"different results: {' and '.join(counts)} numbers"
+        for mine, theirs in zip(one.sketches, other.sketches, strict=True):
+            error = math.dist(mine.sums, theirs.sums) / (max(mine.norm, theirs.norm) or 1.0)
+            if not error <= one.tolerance:
+                return f"different results: by about {error:.2g} of their norm (allowed: {one.tolerance:g})"
     return ""
 
 

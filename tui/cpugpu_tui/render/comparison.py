@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from statistics import geometric_mean
 from typing import Any
 
@@ -13,9 +14,9 @@ from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, Gated
 from cpugpu_tui.analysis.pairs import SINGLE, Change, Pair, change
 from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import PLACEBO_MOVED, FleetGate, GateReport
-from cpugpu_tui.compare.series import Series
+from cpugpu_tui.compare.series import Series, numbers_text
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE, LATENCY, work_name
+from cpugpu_tui.model import DEVICE, LATENCY, typed_name, work_name
 from cpugpu_tui.model.quantities import factor, size_text, time_text
 from cpugpu_tui.render.columns import NONE
 
@@ -86,7 +87,14 @@ def series_text(series: Series) -> str:
 def against(found: SeriesComparison) -> str:
     """Return which series are compared; simulated ones are marked first."""
     simulated = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
-    return f"{simulated}{series_text(found.base)} against {series_text(found.new)}"
+    if not found.is_of_two_codes:
+        return f"{simulated}{series_text(found.base)} against {series_text(found.new)}"
+    new, old = (
+        f"{name} {typed_name(side.runs[0].plan.cases[0].workload, side.runs[0].plan.codes)} "
+        f"({numbers_text([run.number for run in side.runs if run.number is not None]) or 'not saved'})"
+        for name, side in (("NEW", found.new), ("OLD", found.base))
+    )
+    return printable(f"{simulated}{new} against {old}")
 
 
 CASE, TIME, BASE, NEW, CHANGE, INTERVAL, AT_LEAST, AT_MOST, RUNS, VERDICT, OUTCOME = (
@@ -126,6 +134,43 @@ def cells(each: compare.Judged) -> dict[str, str]:
 def gated_cells(each: Gated) -> dict[str, str]:
     """Return heading → text of a verdict of the gate."""
     return {**cells(each.judged), OUTCOME: f"{each.outcome}: {each.why}" if each.why else each.outcome}
+
+
+def code_answer(found: SeriesComparison) -> list[str]:
+    """Return at which sizes a code is faster than the other, and by how much; a sentence for each device and verdict.
+
+    The noise floor is the end of the widest interval: a larger difference would have been found.
+    """
+    lines, groups = [], dict[object, list[compare.Judged]]()
+    for each in found.judged if found.is_of_two_codes and not found.placebo_moved else ():
+        groups.setdefault((each.label, each.pairs[0].sweep), []).append(each)
+    is_one = len({each.pairs[0].sweep for each in found.judged}) == 1
+    for judged in groups.values():
+        judged, group = sorted(judged, key=lambda each: each.pairs[0].size), judged[0]
+        name = group.label if is_one else f"{group.label}, {_sweep_text(group.pairs[0])}"
+        for verdict, run in groupby(judged, lambda each: _NOT_FOUND.get(each.verdict, each.verdict)):
+            part = [each for each in run if each.change is not None]
+            if part and verdict in (compare.FASTER, compare.SLOWER, compare.SAME):
+                lines.append(f"{name}: {_part_text(verdict, part, is_all=len(part) == len(judged))}")
+    return lines
+
+
+_NOT_FOUND = {compare.UNDECIDED: compare.SAME}
+"""Verdicts that find no difference."""
+
+
+def _part_text(verdict: str, part: Sequence[compare.Judged], *, is_all: bool) -> str:
+    first, last = part[0].pairs[0].size, part[-1].pairs[-1].size
+    where = f"at n = {size_text(first)}" if first == last else f"from n = {size_text(first)} to {size_text(last)}"
+    where = "" if is_all and first == last == 1 else f" {where}"  # code without a size
+    change = part[-1].change
+    assert change is not None
+    if verdict == compare.SAME:
+        ends = [abs(end - 1) for each in part if each.change for end in (each.change.low, each.change.high) if end]
+        return f"no difference was found{where} (noise floor: {100 * max(ends, default=0.0):.1f} %)."
+    by = f"{percent_text(change.ratio)} ({interval_text(change)})"
+    at = f", at {size_text(last)} by {by}" if first != last else f", by {by}"
+    return f"NEW is {verdict.lower()} than OLD{where}{at}."
 
 
 def mean_text(label: str, mean: Change) -> str:
@@ -178,8 +223,8 @@ def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
 
 def summary(found: SeriesComparison) -> list[str]:
     """Return the sentences below the verdicts."""
-    lines = confidence_lines(found.judged, found.bands)
-    lines += [mean_text(label, mean) for label, mean in found.means.items()]
+    lines = [*code_answer(found), *confidence_lines(found.judged, found.bands)]
+    lines += [] if found.is_of_two_codes else [mean_text(label, mean) for label, mean in found.means.items()]
     counts = Counter(each.verdict for each in found.judged)
     if counts[compare.TOO_FEW]:
         needed = f"{compare.FIRST_LOOK} pairs of agents" if found.is_duet else f"{compare.MIN_RUNS} on each side"
@@ -296,7 +341,7 @@ def comparison_data(found: SeriesComparison) -> dict[str, Any]:
         "margin": found.bands[LATENCY], "bands": dict(found.bands),
         "differences": [{"what": each.what, "base": each.base, "new": each.new} for each in found.differences],
         "geometric_mean": {label: change_data(mean) for label, mean in found.means.items()},
-        "verdicts": [judged_data(each) for each in found.judged],
+        "verdicts": [judged_data(each) for each in found.judged], "answer": code_answer(found),
         "placebo": None if found.placebo is None else
         {"moved": bool(found.placebo_moved), "verdicts": [judged_data(each) for each in found.placebo]},
     }  # fmt: skip

@@ -63,6 +63,8 @@ class PlanRequest:
     """Also measure the joules of a call, which takes about 2 s more for each case and device."""
     only: tuple[str, ...] = ()
     """The workloads of the presets to run; empty for all."""
+    pair: tuple[str, ...] = ()
+    """`time` and the words that name its code and the one beside it, in a duet of both."""
     own: OwnWorkloads = field(default_factory=OwnWorkloads)
     """A person's own presets and workloads."""
 
@@ -290,13 +292,15 @@ def request_words(request: PlanRequest) -> tuple[str, ...]:
     codes = {code.name for code in request.own.codes}
     names = [name for name in request.names if name not in codes]
     command = "time" if codes and not names else "survey" if request.only else "run"
+    end = request.pair.index("--") if "--" in request.pair else len(request.pair)  # the words of a command come last
     return (
-        command, *([] if command == "survey" else names),
+        *(request.pair[:end] or (command, *([] if command == "survey" else names))),
         *option_words({
             "--only": ",".join(request.only), "--size": request.sizes, "--find-crossover": request.find_crossover,
             "--max-size": request.max_size, "--variant": request.variant, "--full": request.full,
             "--dtype": request.dtype, "--threads": request.threads,
         }),
+        *request.pair[end:],
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from cpugpu_tui import model
@@ -62,6 +63,8 @@ def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
     Empty if there is none, see `why_no_command`.
     """
     plan, words = run.plan, _saved_words(run.plan)
+    if plan.is_of_two_codes and words:
+        return (_command(run, words, ()),)
     if not words or run.environment.get(model.DUET) or _is_of_caller(plan):
         return ()
     named = {case.workload for case in plan.cases}
@@ -73,7 +76,7 @@ def repeat_commands(run: model.RunStarted) -> tuple[str, ...]:
 
 def why_no_command(run: model.RunStarted) -> str:
     """Return why no command repeats a run; empty if one does."""
-    if run.environment.get(model.DUET):
+    if run.environment.get(model.DUET) and not run.plan.is_of_two_codes:
         return "No command repeats this run alone: it is one side of a duet."
     if _is_of_caller(run.plan):
         return "No command repeats this run: its code existed only in a Python process."
@@ -102,28 +105,33 @@ def _command(run: model.RunStarted, words: Sequence[str], codes: Sequence[model.
     plan, facts = run.plan, run.environment
     usual = model.Plan("", ())
     fleet = facts.get("fleet_host") is not None
-    command, *rest = words
+    end = words.index("--") if "--" in words else len(words)  # before the words of a command, in a duet of two
+    (command, *rest), argv = words[:end], (*words[end + 1 :], *(codes[0].argv if codes else ()))
     # Other settings of the host in the inventory are not part of the record.
     where = ["-w", str(facts["fleet_host"]), "--launcher", str(facts.get("launcher") or "ssh")] if fleet else []
-    has_starts = not fleet and command != "survey" and not (codes and codes[0].argv)
+    has_starts = not fleet and command != "survey" and not argv and not plan.is_of_two_codes
+    simulation = plan.simulation
+    if simulation is not None and plan.is_of_two_codes:  # the planted difference is that of one side
+        simulation = replace(simulation, slow_factor=model.Simulation().slow_factor)
+    has_rounds = plan.max_rounds == plan.rounds and not plan.is_of_two_codes
     line = ["cpugpu-tui", *(["fleet", "run", *where] if fleet else [command])]
-    line += _code_words(codes) if codes else []
+    line += code_words(codes) if codes else []
     line += ["--n" if codes and word == "--size" else word for word in rest]
     line += option_words({
         "--workloads": [file.path for file in plan.own_files] if not codes else [],
         "--device": [device for device in plan.devices if device != ("all" if fleet else "auto")],
         "--parallel": plan.parallel, "--scale": plan.scale if plan.scale != usual.scale else None,
-        "--mnist": plan.mnist, "--rounds": plan.rounds if plan.max_rounds == plan.rounds else None,
+        "--mnist": plan.mnist, "--rounds": plan.rounds if has_rounds else None,
         "--starts": plan.starts if plan.starts != STARTS and has_starts else None,
         "--energy": model.ENERGY in plan.metrics, "--cache": plan.cache if plan.cache != usual.cache else None,
         "--max-seconds": plan.max_seconds, "--case-timeout": facts.get("case_timeout_s"),
         "--worker": "thread" if facts.get("worker") == "thread" else None, "--python": facts.get("python_option"),
-        "--simulate": simulation_text(plan.simulation) if plan.simulation is not None else None,
+        "--simulate": simulation_text(simulation) if simulation is not None else None,
     })  # fmt: skip
-    return shlex.join([*line, *(["--", *codes[0].argv] if codes and codes[0].argv else [])])
+    return shlex.join([*line, *(["--", *argv] if argv else [])])
 
 
-def _code_words(codes: Sequence[model.OwnCode]) -> list[str]:
+def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     """Return the words after `time` that name typed code: its statement, setup and parameters.
 
     The words of a command come last, after all options.

@@ -60,9 +60,7 @@ def unfinished(store: Store, name: str | None, preset: str | None = None) -> Unf
                 f"Run it again on that host: `{repeat_text(found.started)}`.",
             )
         if found is not None and found.started.environment.get(model.DUET):
-            raise UsageError(
-                f"Cannot resume run {run.number}: it is one side of a duet.", "Run both interpreters again."
-            )
+            raise UsageError(f"Cannot resume run {run.number}: it is one side of a duet.", "Run both sides again.")
         if found is None:
             raise UsageError(f"Run {run.number} is complete.", f"`cpugpu-tui show {run.number}` shows it.")
         return found

@@ -119,6 +119,8 @@ class MeasuredCase:
     """Devices without a median, because threads lacked a core."""
     kernel_ns: Mapping[str, float] = field(default_factory=dict)
     """`GPU`, `GPU 2` → median kernel time, ns, of those GPUs of `median_ns` that have one."""
+    check: model.Check | None = None
+    """Of its results, with their sketches in a duet of two codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,8 @@ def measured_state(
     return MeasuredRun(
         run_id=run.run.run_id, number=run.run.number, series_id=run.run.series_id, plan=run.run.plan,
         started_wall_ns=run.run.wall_ns,
-        cases={key: _case(row, names, is_chosen=key not in planned) for key, row in run.rows.items()},
+        cases={key: _case(row, names, is_chosen=key not in planned, has_work=not run.run.plan.is_of_two_codes)
+               for key, row in run.rows.items()},
         facts={} if times_only else facts_of(run, power_limits_mw or {}),
         clocks_mhz={} if times_only else _clocks(run, names), gpu_models=tuple(gpu.label for gpu in run.gpus),
         duet=str(run.run.environment.get(model.DUET) or ""),
@@ -196,15 +199,15 @@ def device_names(run: RunState) -> dict[str, str]:
     return {"cpu": "CPU"} | names
 
 
-def _case(row: Row, names: Mapping[str, str], *, is_chosen: bool) -> MeasuredCase:
+def _case(row: Row, names: Mapping[str, str], *, is_chosen: bool, has_work: bool) -> MeasuredCase:
     starved = tuple(names.get(device, device) for device, times in row.times.items() if times.is_starved)
     timed = {names.get(device, device): times.latency_ns for device, times in row.times.items()}
     medians = {name: ns for name, ns in timed.items() if name not in starved}
     known = {name: ns for name, ns in medians.items() if ns is not None and ns > 0} if row.status == "ok" else {}
-    work = (row.started.flops, row.started.bytes_moved) if row.started is not None else (0.0, 0.0)
+    work = (row.started.flops, row.started.bytes_moved) if row.started is not None and has_work else (0.0, 0.0)
     kernels = {names.get(device, device): times.median_ns(model.DEVICE) for device, times in row.times.items()}
     kernel_ns = {name: ns for name, ns in kernels.items() if ns and name in known and name != "CPU"}
-    return MeasuredCase(row.case, row.status, known, work, is_chosen, starved, kernel_ns)
+    return MeasuredCase(row.case, row.status, known, work, is_chosen, starved, kernel_ns, row.check)
 
 
 def _clocks(run: RunState, names: Mapping[str, str]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, MIN_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
-from cpugpu_tui.cli.running.modes import Played, duet_plan
+from cpugpu_tui.cli.running.modes import Played, Side, duet_plan
 from cpugpu_tui.cli.running.modes import play as play_duet
 from cpugpu_tui.cli.running.one_run import Turn, run_turns
 from cpugpu_tui.cli.running.options import RunOptions, with_own, words_for
@@ -168,19 +168,19 @@ def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Play
 
 def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
     """Judge this interpreter against another one in a duet, and return the exit code."""
-    pythons = (against, options.python or sys.executable)
+    sides = [Side(python, python) for python in (against, options.python or sys.executable)]
     asked = PlanRequest(
         request.names or ("quick",), simulation=request.simulation, case_timeout_s=request.case_timeout_s
     )
     asked = with_own(asked, options.workloads, options.python)
-    plan = duet_plan(asked, pythons, options.worker)
+    plan = duet_plan(asked, sides, options.worker)
 
     def report_of(series: Sequence[Series]) -> GateReport:
         base, new = series
         return gate_series(base, new, request.limits)
 
     with saving(options) as outbox:
-        played = play_duet(asked, plan, pythons, outbox, lambda series: report_of(series).found.judged)
+        played = play_duet(asked, plan, sides, outbox, lambda series: report_of(series).found.judged)
         say_remark(outbox)
         if played.is_over:
             return save_rest(outbox, played.exit_code or EXIT_UNFIT)

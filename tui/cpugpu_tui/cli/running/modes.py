@@ -19,12 +19,21 @@ from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_l
 from cpugpu_tui.cli.running import one_run
 from cpugpu_tui.cli.running.options import RunOptions, check_unchanged, found_python, with_own, words_for
 from cpugpu_tui.cli.running.saving import Outputs, outbox_of, remark_of, save_rest, saving, say_remark
-from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, with_placebo
+from cpugpu_tui.compare.comparison import SeriesComparison, compare_series, differing_results, with_placebo
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.parsing import parse_bands
-from cpugpu_tui.errors import EXIT_OK, EXIT_UNFIT, EXIT_USAGE, StoreError, UnfitError, UsageError, print_notice
+from cpugpu_tui.errors import (
+    EXIT_CASES_FAILED,
+    EXIT_OK,
+    EXIT_UNFIT,
+    EXIT_USAGE,
+    StoreError,
+    UnfitError,
+    UsageError,
+    print_notice,
+)  # fmt: skip
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, Plan, RunFinished
+from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, OwnCode, Plan, RunFinished
 from cpugpu_tui.model.quantities import count_of, duration
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import with_gpu_names
@@ -47,14 +56,24 @@ Judge = Callable[[Sequence[Series]], Sequence[Judged]]
 """Returns the verdicts of all series against the first."""
 
 
+@dataclass(frozen=True)
+class Side:
+    """What one agent of a duet runs."""
+
+    name: str
+    python: str | None
+    codes: tuple[OwnCode, ...] = ()
+    """Its own code; empty if both sides run that of the plan."""
+
+
 @dataclass
 class Played:
     """The runs of a duet."""
 
     series: tuple[Series, ...]
-    """One for each interpreter, base first; a run for each pair of agents."""
+    """One for each side, base first; a run for each pair of agents."""
     placebo: Series
-    """The base interpreter once more. It is timed like the others, and neither shown nor saved."""
+    """The base once more. It is timed like the others, and neither shown nor saved."""
     exit_code: int = EXIT_OK
     """The worst of all runs."""
     visits_s: float = 0.0
@@ -66,7 +85,7 @@ class Played:
     failed: set[str] = field(default_factory=set)
     """Keys of cases that failed on a side."""
     is_over: bool = False
-    """Whether it was stopped, or an interpreter cannot run."""
+    """Whether it was stopped, or a side cannot run."""
 
     @property
     def text(self) -> str:
@@ -80,13 +99,14 @@ class Played:
         return {"pairs": self.pairs, "timing_s": self.visits_s, "start_up_s": self.start_up_s}
 
 
-def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan:
+def duet_plan(request: PlanRequest, sides: Sequence[Side], worker: str) -> Plan:
     """Return the plan of each agent. A search would choose other sizes on each side, so its first sizes are run.
 
     Raises:
         UsageError: the request cannot be run, or has an option that a duet cannot follow.
     """
-    if AUTO in pythons:
+    has_codes = any(side.codes for side in sides)
+    if AUTO in [side.python for side in sides] and not has_codes:
         raise UsageError(
             "--python auto finds only one interpreter.", "Give the path of each interpreter that you want to compare."
         )
@@ -97,36 +117,41 @@ def duet_plan(request: PlanRequest, pythons: Sequence[str], worker: str) -> Plan
     for option, is_given in given.items():
         if is_given:
             raise UsageError(
-                f"{option} cannot be combined with several interpreters.",
+                f"{option} cannot be combined with {'a second code' if has_codes else 'several interpreters'}.",
                 f"Leave it out. They are timed in turn until every verdict is clear, at most {VISITS * MOST_PAIRS} "
                 "visits to each.",
             )
+    plan = build_plan(request)
     return replace(
-        build_plan(request), search=None, metrics=(LATENCY, DEVICE), rounds=VISITS, max_rounds=VISITS, blocks=BLOCKS,
-        window=1, max_seconds=None, starts=1,  # each pair of agents is a start
+        plan, search=None, metrics=tuple(each for each in (LATENCY, DEVICE) if each in plan.metrics), rounds=VISITS,
+        max_rounds=VISITS, blocks=1 if plan.times_commands else BLOCKS, window=1, max_seconds=None,
+        starts=1, is_of_two_codes=has_codes,  # each pair of agents is a start
     )  # fmt: skip
 
 
 def play(
-    request: PlanRequest, plan: Plan, pythons: Sequence[str], outbox: Outbox | None, judge: Judge,
+    request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None, judge: Judge,
     see: one_run.See = lambda _state, _event: None,
 ) -> Played:  # fmt: skip
     """Run pairs of agents until every case is decided, and return their runs.
 
-    A further agent of the first interpreter is the placebo. It is the last of a round, or the first.
+    A further agent of the first side is the placebo. It is the last of a round, or the first.
     """
-    duet_id, started_s, sides = new_id(), time.monotonic(), (*pythons, pythons[0])
-    played = Played(tuple(Series(name, ()) for name in pythons), Series(pythons[0], ()))
+    duet_id, started_s, (*series, placebo) = new_id(), time.monotonic(), [
+        Series(side.name, ()) for side in (*sides, sides[0])
+    ]  # fmt: skip
+    played, sides = Played(tuple(series), placebo), (*sides, sides[0])
     series_ids = [new_id() for _ in sides]
     with ExitStack() as stack:
-        agents = [Agents(each, simulated=plan.simulation is not None, own=request.own.words()) for each in sides]
+        agents = [Agents(each.python, simulated=plan.simulation is not None, own=request.own.words())
+                  for each in sides]  # fmt: skip
         for each in agents:
             stack.callback(each.close)
         for number in range(1, MOST_PAIRS + 1):
             if sys.stderr.isatty():
                 print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
             sessions = [
-                Session(_part(plan, number, index, len(agents)), each, outbox if index < len(pythons) else None,
+                Session(_part(plan, number, index, sides), each, outbox if index < len(series) else None,
                         series_ids[index], request.case_timeout_s,
                         {**one_run.controller_facts(), DUET: f"{duet_id}.{number}"})
                 for index, each in enumerate(agents)
@@ -141,9 +166,11 @@ def play(
     return played
 
 
-def _part(plan: Plan, number: int, index: int, count: int) -> Plan:
-    """Return the plan of one agent of a pair; the last of `count` is the placebo."""
-    part = replace(nth_plan(plan, (number - 1) * count + index + 1), turns=count - index)
+def _part(plan: Plan, number: int, index: int, sides: Sequence[Side]) -> Plan:
+    """Return the plan of one agent of a pair; the last of `sides` is the placebo."""
+    count = len(sides)
+    part = nth_plan(plan, (number - 1) * count + index + 1)
+    part = replace(part, turns=count - index, codes=sides[index].codes or plan.codes)
     simulation = part.simulation
     if simulation is None or not index:
         return part
@@ -175,7 +202,8 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
             see(state, event)
     played.pairs += 1
     played.visits_s += duet.visits_s
-    played.exit_code = max(played.exit_code, _exit_code(duet, ended))
+    names = [series.name for series in played.series] if plan.is_of_two_codes else [""] * len(agents)
+    played.exit_code = max(played.exit_code, _exit_code(duet, ended, names))
     played.is_over = duet.stopping or any(each.status != "done" for each in ended)
     for series, each in zip(played.series, events, strict=False):
         for event in each:
@@ -187,13 +215,20 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
         for series, each in zip((*played.series, played.placebo), events, strict=True)
     )
     played.series = tuple(sides)
+    if plan.is_of_two_codes and all(series.runs for series in played.series):
+        base, *others = (series.runs[-1].cases for series in played.series)
+        for key in base.keys() - played.failed:
+            if any(key in other and differing_results({"": base[key]}, {"": other[key]}) for other in others):
+                played.failed.add(key)  # the table says how they differ
+                played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
 
 
-def _exit_code(duet: Duet, ended: Sequence[RunFinished]) -> int:
-    """Return the exit code of a pair. Print why an interpreter could not run; the others were stopped then."""
+def _exit_code(duet: Duet, ended: Sequence[RunFinished], names: Sequence[str]) -> int:
+    """Return the exit code of a pair. Print why a side could not run; the others were stopped then."""
     failed = [each for each in ended if each.status == "failed"]
-    for each in failed:
-        one_run.say_why(each)
+    for name, each in zip(names, ended, strict=False):
+        if each in failed:
+            one_run.say_why(replace(each, message=f"{name}: {each.message}") if each.message and name else each)
     return duet.signal_exit or max(each.exit_code for each in failed or ended)
 
 
@@ -240,17 +275,17 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
 
 
 def run_in_turn(
-    request: PlanRequest, options: RunOptions, pythons: tuple[str, ...], outputs: Outputs, *, as_json: bool,
+    request: PlanRequest, options: RunOptions, sides: Sequence[Side], outputs: Outputs, *, as_json: bool,
     band: str | None,
 ) -> int:  # fmt: skip
-    """Run a plan in a duet of several interpreters, compare each with the first, and return the exit code.
+    """Run a plan in a duet of several interpreters or codes, compare each with the first, and return the exit code.
 
     Raises:
         CpuGpuError: the request cannot be run at all.
     """
     bands = parse_bands(band, DUET_BANDS) if band is not None else DUET_BANDS
-    request = with_own(request, options.workloads, pythons[0])
-    plan = duet_plan(request, pythons, options.worker)
+    request = with_own(request, options.workloads, sides[0].python)
+    plan = duet_plan(request, sides, options.worker)
     outputs.check()
 
     def compared(series: Sequence[Series]) -> list[SeriesComparison]:
@@ -261,7 +296,7 @@ def run_in_turn(
         return [each for found in compared(series) for each in found.judged]
 
     with saving(options) as outbox:
-        played = play(request, plan, pythons, outbox, judge, one_run.seen_by(outputs, as_json=as_json))
+        played = play(request, plan, sides, outbox, judge, one_run.seen_by(outputs, as_json=as_json))
         say_remark(outbox)
         for line in outputs.write():
             print_notice(line)
