@@ -38,12 +38,15 @@ def test_different_results_are_refused_by_size_after_one_pair(cpugpu: CommandLin
     file = tmp_path / "codes.py"
     file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef new(x):\n    return x * 2\n"
                     "def old(x):\n    return x * 2 + (x.numel() == 64) * 0.1\n")  # fmt: skip
-    done = cpugpu.here("time", f"{file}:new", "--against", f"{file}:old", "--n", "64", "--device", "cpu", "--json")
+    done = cpugpu.here("time", f"{file}:new", "--against", f"{file}:old", "--n", "64", "--device", "cpu",
+                       "--threads", "1", "--json")  # fmt: skip
     assert done.code == EXIT_CASES_FAILED, done.err
-    told = json.loads(done.out.splitlines()[-1])
-    assert [each["verdict"] for each in told["verdicts"]] == ["NOT COMPARABLE"]
-    assert "different results" in told["verdicts"][0]["trouble"]
-    assert told["duet"]["pairs"] == 1
+    assert done.err.count("n = 64: different results: by about") == 1
+    runs = [event for event in done.events if isinstance(event, RunStarted)]
+    assert len(runs) == 2, "one pair"
+    if (told := json.loads(done.out.splitlines()[-1])).get("event") == "Comparison":  # else, no core was free
+        assert [each["verdict"] for each in told["verdicts"]] == ["NOT COMPARABLE"]
+        assert "different results" in told["verdicts"][0]["trouble"]
 
 
 @pytest.mark.parametrize(

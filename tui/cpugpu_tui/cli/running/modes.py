@@ -217,9 +217,11 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
     played.series = tuple(sides)
     if plan.is_of_two_codes and all(series.runs for series in played.series):
         base, *others = (series.runs[-1].cases for series in played.series)
-        for key in base.keys() - played.failed:
-            if any(key in other and differing_results({"": base[key]}, {"": other[key]}) for other in others):
-                played.failed.add(key)  # the table says how they differ
+        for key in [each for each in base if each not in played.failed]:
+            found = [differing_results({"": base[key]}, {"": other[key]}) for other in others if key in other]
+            if any(found):
+                print_notice(f"n = {base[key].case.size:,}: {found[0]}. Correct one of the codes.")
+                played.failed.add(key)
                 played.exit_code = max(played.exit_code, EXIT_CASES_FAILED)
 
 
