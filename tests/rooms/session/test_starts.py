@@ -25,7 +25,7 @@ from tests.helpers.runs.scripted import (
 )
 
 from cpugpu_tui import time_on
-from cpugpu_tui.cli.running.modes import duet_plan
+from cpugpu_tui.cli.running.modes import Side, duet_plan
 from cpugpu_tui.decide.comparison import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
 from cpugpu_tui.export.stream import case_results, kept
@@ -271,7 +271,8 @@ def test_own_code_has_further_starts_and_compiles_only_in_the_first(cpugpu: Comm
 
 def test_a_side_of_a_duet_has_one_start() -> None:
     asked = PlanRequest(("matmul",), sizes="16,32", starts=5)
-    assert duet_plan(asked, ("old", "new"), "process").starts == 1
+    sides = [Side("old", "old"), Side("new", "new")]
+    assert duet_plan(asked, sides, "process").starts == 1
 
 
 def test_what_has_one_start() -> None:
