@@ -330,8 +330,7 @@ class Given:
 
         has_one = {
             "--repeat": self.repeat > 1, "several interpreters": bool(self.several),
-            "--against": getattr(self, "against", None) is not None,
-            "--worker thread": self.worker == "thread",
+            "--against": getattr(self, "against", None) is not None, "--worker thread": self.worker == "thread",
         }  # fmt: skip
         for name, is_given in has_one.items():
             if is_given and "starts" in typed(self.context) and self.starts != 1:
