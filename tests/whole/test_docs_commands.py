@@ -22,6 +22,7 @@ from cpugpu_tui.cli.commands import app
 from cpugpu_tui.thresholds import Thresholds, load
 
 NOT_RUN = {
+    "cpugpu-tui time --against 'python old.py --device {device}' -- python new.py --device {device}": "the same",
     "cpugpu-tui time -- python train.py --device {device} --size {n}": "cannot be simulated; test_cli_time_command.py",
     "cpugpu-tui run --resume": "needs an interrupted run, which tests/whole/test_resume_kill.py makes",
     "cpugpu-tui survey --resume": "needs an interrupted survey, which tests/rooms/cli/test_cli_survey.py makes",
@@ -118,7 +119,8 @@ def folder(cpugpu: CommandLine, seeded: CommandLine, tmp_path: Path, monkeypatch
     (tmp_path / "hosts.toml").write_text(inventory)
     (workload,) = fences(ROOT / "docs" / "own-workloads.md", "python")
     (tmp_path / "layernorm.py").write_text(workload)
-    (tmp_path / "my_model.py").write_text(fences(ROOT / "docs" / "own-code.md", "python")[0])
+    for name in ("my_model.py", "old_model.py"):
+        (tmp_path / name).write_text(fences(ROOT / "docs" / "own-code.md", "python")[0])
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
