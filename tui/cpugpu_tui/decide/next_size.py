@@ -15,6 +15,7 @@ from cpugpu_tui.decide.comparison import (
     Change,
     Comparison,
     SweepPoint,
+    cheap_together,
 )
 from cpugpu_tui.decide.crossover import changes_of, judged
 from cpugpu_tui.decide.verdict import NARROW
@@ -157,7 +158,8 @@ def unanswered_size(points: Sequence[SweepPoint], tried: Collection[int], ratio:
     """
     usable = judged(points)
     gaps = [(a.size, b.size) for a, b in pairwise(usable)
-            if b.size > WIDEST_GAP * a.size or not _cheap(a.comparison) & _cheap(b.comparison)]  # fmt: skip
+            if b.size > WIDEST_GAP * a.size
+            or not (_cheap(a.comparison) & _cheap(b.comparison) or cheap_together(a.comparison, b.comparison))]  # fmt: skip
     gaps.sort(key=lambda gap: gap[0] / gap[1])
     middles = (round(math.sqrt(low * high)) for low, high in gaps if high > ratio * low)
     return next((size for size in middles if size not in tried), None)

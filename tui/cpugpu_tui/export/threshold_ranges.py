@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from cpugpu_tui.decide.comparison import MOST_COST, WIDEST_GAP
+from cpugpu_tui.decide.comparison import MOST_COST, WIDEST_GAP, cheap_together
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.segments import CPU as CPU_WINS
 from cpugpu_tui.report.segments import GPU as GPU_WINS
@@ -29,7 +29,8 @@ class Ranges(NamedTuple):
 def ranges_of(found: Condition) -> Ranges:
     """Return the ranges of a sweep under a condition.
 
-    A device is named between two neighbouring sizes if it costs little at both. A size with a winner names that device.
+    A device is named between two neighbouring sizes if it costs little at both, or by both together. A size with a
+    winner names that device.
     """
     known = [size for size in found.sizes if size.reason not in UNKNOWN]
     ranges = []
@@ -57,7 +58,9 @@ def _between(low: Size, high: Size) -> str | None:
     if high.size > WIDEST_GAP * low.size:
         return None
     same = _named(low) if _named(low) == _named(high) else None
-    return same or _only(_cheap(low) & _cheap(high))
+    if same or (both := _cheap(low) & _cheap(high)):
+        return same or _only(both)
+    return _only({DEVICES[device] for device in cheap_together(low.comparison, high.comparison)})
 
 
 def _cheap(size: Size) -> set[str]:
