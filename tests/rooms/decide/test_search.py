@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from tests.helpers.runs.crossovers import Crossover, crossover
 from tests.rooms.decide.test_crossover import POINTS, between_sure, point, sweep
 
-from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, TOO_FEW, UNDECIDED, Comparison, SweepPoint
+from cpugpu_tui.decide.comparison import (
+    CPU_WINS,
+    GPU_WINS,
+    TIE,
+    TOO_FEW,
+    UNDECIDED,
+    Comparison,
+    SweepPoint,
+    cheap_together,
+)
 from cpugpu_tui.decide.crossover import changes_of, judged
 from cpugpu_tui.decide.next_size import (
     HOPELESS,
@@ -24,6 +33,7 @@ from cpugpu_tui.decide.next_size import (
     next_size,
     size_above,
     unanswered_size,
+    unsure_sizes,
 )
 from cpugpu_tui.decide.verdict import NARROW, word
 
@@ -167,6 +177,19 @@ def test_gaps_in_which_no_device_is_known_to_cost_little_are_divided() -> None:
     assert unanswered_size([open_, cheap], (1000, 2000), RATIO) is None, "the GPU is cheap at both"
     assert unanswered_size([open_, compared(3000, 2.0, 2.5, GPU_WINS)], (1000, 3000), RATIO) == 1732, "too far apart"
     assert unanswered_size([lost, open_, cheap], (500, 707, 1000), RATIO) is None, "707 was tried, and is starved"
+
+
+def test_a_gap_is_judged_by_both_of_its_sizes() -> None:
+    def compared(size: int, speedup: float, low: float, high: float) -> SweepPoint:
+        return SweepPoint(size, Comparison(speedup, low, high, 36, UNDECIDED))
+
+    noisy = [compared(707, 0.99, 0.89, 1.1), compared(1000, 0.97, 0.87, 1.0)]  # cholesky with copies, on an H100
+    assert cheap_together(*(each.comparison for each in noisy)) == {CPU_WINS, GPU_WINS}
+    wide, narrow = compared(1, 1.07, 0.95, 1.32), compared(2, 0.96, 0.82, 1.05)
+    assert cheap_together(wide.comparison, narrow.comparison) == set()
+    assert unsure_sizes([wide, narrow]) == [1], "at 2 the CPU alone is cheap"
+    apart = [compared(185, 0.8, 0.75, 1.08).comparison, compared(200, 1.25, 0.93, 1.33).comparison]
+    assert cheap_together(*apart) == set(), "each was observed to cost 25 %, and their mean says nothing"
 
 
 @pytest.mark.parametrize(("low", "high"), [(100, 110), (1, 2), (1000, 1001)])

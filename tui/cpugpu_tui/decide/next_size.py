@@ -156,13 +156,28 @@ def unanswered_size(points: Sequence[SweepPoint], tried: Collection[int], ratio:
     On an H100 thresholds stayed open between 500, where the CPU won, and 1,000, which had no winner: no change of the
     winner was known there that could be narrowed.
     """
-    usable = judged(points)
-    gaps = [(a.size, b.size) for a, b in pairwise(usable)
-            if b.size > WIDEST_GAP * a.size
-            or not (_cheap(a.comparison) & _cheap(b.comparison) or cheap_together(a.comparison, b.comparison))]  # fmt: skip
-    gaps.sort(key=lambda gap: gap[0] / gap[1])
+    gaps = ((low.size, high.size) for low, high in open_gaps(points))
     middles = (round(math.sqrt(low * high)) for low, high in gaps if high > ratio * low)
     return next((size for size in middles if size not in tried), None)
+
+
+def open_gaps(points: Sequence[SweepPoint]) -> list[tuple[SweepPoint, SweepPoint]]:
+    """Return the neighbouring sizes between which no device is known to cost little, the widest gap first."""
+    gaps = [(a, b) for a, b in pairwise(judged(points)) if b.size > WIDEST_GAP * a.size or not _cheap_between(a, b)]
+    return sorted(gaps, key=lambda gap: gap[0].size / gap[1].size)
+
+
+def unsure_sizes(points: Sequence[SweepPoint]) -> list[int]:
+    """Return the sizes beside open gaps whose intervals are too wide for either device, those of the widest gap first.
+
+    On an H100 sizes were added between such neighbours, each with 6 to 12 rounds, which decided nothing.
+    """
+    return [end.size for gap in open_gaps(points) for end in gap if not _cheap(end.comparison)]
+
+
+def _cheap_between(low: SweepPoint, high: SweepPoint) -> set[str]:
+    one, other = low.comparison, high.comparison
+    return _cheap(one) & _cheap(other) or cheap_together(one, other)
 
 
 def _cheap(comparison: Comparison) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from cpugpu_tui.decide.comparison import MOST_COST, WIDEST_GAP, cheap_together
@@ -43,11 +43,16 @@ def ranges_of(found: Condition) -> Ranges:
 
 
 def _pieces(sizes: list[Size]) -> Iterator[tuple[str | None, int, int]]:
-    """Yield each size and the numbers between two of them, with the device that is named there; None for no device."""
+    """Yield each size and the numbers between two of them, with the device that is named there; None for no device.
+
+    A size that names none takes the only device of the gaps beside it, at which it was not observed to cost more.
+    """
+    gaps = [_between(low, high) for low, high in pairwise(sizes)]
     for index, size in enumerate(sizes):
-        yield _named(size), size.size, size.size
-        if index + 1 < len(sizes) and size.size + 1 < (above := sizes[index + 1]).size:
-            yield _between(size, above), size.size + 1, above.size - 1
+        name, beside = _named(size), {*gaps[max(0, index - 1) : index + 1]} - {None}
+        yield (beside.pop() if name is None and len(beside) == 1 else name), size.size, size.size
+        if index < len(gaps) and size.size + 1 < (above := sizes[index + 1]).size:
+            yield gaps[index], size.size + 1, above.size - 1
 
 
 def _named(size: Size) -> str | None:

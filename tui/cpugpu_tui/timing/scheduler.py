@@ -1,10 +1,9 @@
-"""Interleave the rounds of a window of active cases, and forecast the remaining time."""
+"""Interleave the rounds of a window of active cases."""
 
 from __future__ import annotations
 
 import traceback
 from collections import deque
-from collections.abc import Sequence
 from itertools import chain
 
 from cpugpu_tui.decide.interval import Pool
@@ -12,12 +11,16 @@ from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
+from cpugpu_tui.timing.forecast import Forecast
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
 from cpugpu_tui.timing.time_shares import TimeShares
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
-from cpugpu_tui.timing.warm_up import least_device_ns, limit_s, most_device_ns
+from cpugpu_tui.timing.warm_up import limit_s
 from cpugpu_tui.workloads import case_costs, is_compiled
+
+MOST_WAITING_BYTES = 64e6
+"""Bytes that a call of a case may move whose tensors are kept until the end of a survey."""
 
 CHECK_EVERY = 10
 """Of over 20 cases the last, every tenth and the first of each sweep are checked (method.md, step 2)."""
@@ -124,6 +127,11 @@ class Scheduler:
         search, only = self._search, self._shares.sweep
         if search is None:
             return
+        if only is None and self._is_survey and (unsure := search.unsure(self._waiting)) is not None:
+            grant_rounds(unsure, 1e9 * self._shares.left_s)
+            self._waiting.remove(unsure)
+            self._active.append(unsure)
+            return
         case = search.next_case(only)
         if case is None and only is None and self._is_survey and not self._active:
             search.judge_again()
@@ -135,7 +143,7 @@ class Scheduler:
 
     def _grant_spare(self) -> bool:
         """Let the case with the widest interval run on in spare time; without one, finish all that wait."""
-        if self._search is None:
+        if self._search is None or self._has_rest:
             return False
         if self._is_survey:  # its spare time goes to further sizes, and only then to further rounds
             spare_ns = 0.0 if self._shares.sweep is not None or self._shares.is_over else 1e9 * self._shares.left_s
@@ -227,12 +235,24 @@ class Scheduler:
             return
         if case_run.is_cut or (case_run.done and not (self._search is not None and self._search.keeps(case_run))):
             self._active.remove(case_run)
-            if self._search is not None and not case_run.is_cut and self._search.is_wide(case_run):
+            if self._search is not None and self._may_wait(case_run) and self._search.is_wide(case_run):
                 self._waiting.append(case_run)
             else:
                 self._left_ns += left_ns(case_run, self._plan.budget_ns)
                 self._finish(case_run)
             self._between()
+
+    @property
+    def _has_rest(self) -> bool:
+        """Return whether it is the share of a sweep, after which a full search gives further rounds to any of them."""
+        search = self._plan.search
+        return search is not None and search.is_survey and search.full and self._shares.sweep is not None
+
+    def _may_wait(self, case_run: CaseRun) -> bool:
+        """Return whether a case may get further rounds: in a full search those of all sweeps, in the rest."""
+        if not self._has_rest:
+            return not case_run.is_cut
+        return case_costs(case_run.case).bytes_moved <= MOST_WAITING_BYTES
 
     def _finish(self, case_run: CaseRun) -> None:
         """Finish a case; report a failure as the case's result."""
@@ -340,55 +360,3 @@ class Scheduler:
 
     def _skip(self, case: Case, why: str) -> None:
         self._emit(CaseFailed(case=case.key, kind="skipped", message=why, remedy=RUN_AGAIN))
-
-
-class Forecast:
-    """Predicts the remaining time: each device's last time per call, scaled with the FLOPs of the remaining cases."""
-
-    def __init__(self, plan: Plan) -> None:
-        self._plan = plan
-        self._last: dict[str, tuple[float, float]] = {}
-        self._learnt = 0
-
-    def learn(self, case_run: CaseRun) -> None:
-        """Store the time per call of a case on each device after its warm-up."""
-        self._learnt += 1
-        hint = self._hint(case_run.case)
-        for run in case_run.runs:
-            self._last[run.name] = (hint, run.estimate_ns)
-
-    def seconds_left(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int = 0) -> float | None:
-        """Return the expected remaining seconds; None before two cases are known.
-
-        For a search, which may add up to `more` cases, this is an upper limit.
-        """
-        # The first case is only overhead: from it alone the last sizes of `quick` were predicted to take minutes.
-        if self._learnt < min(2, len(self._plan.cases)):
-            return None
-        if self._plan.search is not None:
-            return self._most_s(active, pending, more)
-        total_ns = sum(case_run.time_left_ns() for case_run in active)
-        for case in pending:
-            hint = self._hint(case)
-            total_ns += sum(least_device_ns(self._scaled_ns(hint, *last), self._plan) for last in self._last.values())
-        return total_ns / 1e9
-
-    def _most_s(self, active: Sequence[CaseRun], pending: Sequence[Case], more: int) -> float:
-        """Return the upper limit of a search, seconds: every case until its budget is spent."""
-        spent_ns = (run.spent_ns for case_run in active for run in case_run.runs)
-        active_ns = sum(max(0.0, self._plan.budget_ns - each) for each in spent_ns)
-        largest = max((self._hint(case) for case in self._plan.cases), default=0.0)
-        hints = [*(self._hint(case) for case in pending), *[largest] * more]
-        estimates = ((self._scaled_ns(hint, *last)) for hint in hints for last in self._last.values())
-        return (active_ns + sum(most_device_ns(each, self._plan) for each in estimates)) / 1e9
-
-    def _hint(self, case: Case) -> float:
-        """Return a case's FLOPs; 0 if the workload's own code raises, which is reported when that case starts."""
-        try:
-            return float(case_costs(case).flops)
-        except Exception:  # noqa: BLE001 - as above
-            return 0.0
-
-    def _scaled_ns(self, hint: float, last_hint: float, last_ns: float) -> float:
-        """Return the scaled time of a call. Never scale down, because fixed overheads dominate smaller cases."""
-        return last_ns * max(1.0, hint / last_hint if last_hint else 1.0)

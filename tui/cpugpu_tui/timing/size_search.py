@@ -11,7 +11,7 @@ from itertools import product
 
 from cpugpu_tui.decide.comparison import SURE_RATIO, Comparison, SweepPoint
 from cpugpu_tui.decide.crossover import changes_of, judged, shared
-from cpugpu_tui.decide.next_size import WORTH, is_hopeless, next_size, size_above, unanswered_size
+from cpugpu_tui.decide.next_size import WORTH, is_hopeless, next_size, size_above, unanswered_size, unsure_sizes
 from cpugpu_tui.model import Case, Found, Search, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 
@@ -144,6 +144,18 @@ class SizeSearch:
         fits.sort(key=lambda case_run: (-plus_minus(case_run), next_round_ns(case_run)))
         return next((each for each in fits if not self._search.is_survey or self._is_bracketed(each)), None)
 
+    def unsure(self, waiting: Sequence[CaseRun]) -> CaseRun | None:
+        """Return the waiting case of a full search whose wide interval leaves the widest gap open; None without one."""
+        if not self._search.full:
+            return None
+        for sweep in self._by_width():
+            runs = {size: run for size, run in sweep.runs.items() if run in waiting and self.is_wide(run)}
+            points = (self._points(sweep, gpu, moved=moved) for moved in (False, True) for gpu in self._gpus)
+            size = self._first(size for each in points for size in unsure_sizes(each) if size in runs)
+            if size is not None:
+                return runs[size]
+        return None
+
     def _brackets(self, points: list[SweepPoint], size: int) -> bool:
         """Return whether a size is within the bracket of a change of the winner, or may become an end of one.
 
@@ -197,7 +209,7 @@ class SizeSearch:
 
     def _is_open(self, case_run: CaseRun) -> bool:
         """Return whether further rounds of a case may decide the next size."""
-        if case_run.is_over or case_run.done or not case_run.is_compared:
+        if case_run.is_over or case_run.done or case_run.is_cut or not case_run.is_compared:
             return False
         patience = SURVEY_PATIENCE if self._search.is_survey else PATIENCE
         return not (case_run.rounds_complete >= patience or case_run.is_clear)
