@@ -133,7 +133,7 @@ def test_a_backward_pass_in_threads_of_torch_belongs_to_its_line(file: Path) -> 
 
 
 def test_the_profiled_call_is_named_with_what_it_costs(cpugpu: CommandLine, file: Path) -> None:
-    done = cpugpu("time", f"{file}:waiting", "--n", "2048", "--rounds", "2", "--no-ceilings", "--no-save")
+    done = cpugpu("time", f"{file}:waiting", "--n", "2048", "--rounds", "2", "--no-ceilings", "--no-save", "--explain")
     assert done.code == EXIT_OK, done.err
     said = " ".join(done.out.split())
     assert "Slowest lines on cuda:0 at n = 2,048 (profiled call: " in said
