@@ -11,7 +11,7 @@ import torch
 from tests.helpers.app.pty_app import PtyApp
 from tests.helpers.command_line import CommandLine
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.alone]  # beside others its CPU rows had no core, and no winner
 
 COMMAND = (sys.executable, "-m", "cpugpu_tui")
 
