@@ -24,7 +24,7 @@ from tests.helpers.runs.scripted import (
     well,
 )
 
-from cpugpu_tui import time_on
+from cpugpu_tui import model, time_on
 from cpugpu_tui.cli.running.modes import Side, duet_plan
 from cpugpu_tui.decide.comparison import UNDECIDED
 from cpugpu_tui.errors import EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE, UsageError
@@ -41,6 +41,7 @@ from cpugpu_tui.session.visits import START_BYTES, Visits
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
+from cpugpu_tui.timing.timers import event_clock
 from cpugpu_tui.transport.agent_output import Message
 from cpugpu_tui.workloads.own_command import own_command
 
@@ -132,6 +133,28 @@ def test_a_search_repeats_the_sizes_that_decide(cpugpu: CommandLine) -> None:
         assert {key: row.own_comparison for key, row in copy.rows.items()} == {
             key: row.own_comparison for key, row in state.rows.items()
         }
+
+
+def test_a_further_start_repeats_no_check_and_takes_only_what_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_clock, "boot_id", lambda: "this boot")
+    checked: list[tuple[bool, bool]] = []
+    plan = starting(replace(plan_of(32, 64, simulation=VARIED), metrics=model.METRICS), 3)
+
+    def noting(plan: Plan) -> list[Message]:
+        messages = well(plan)
+        clocks = [each.clock.elapsed_ns for each in messages if isinstance(each, model.ClockChecked)]
+        results = [each.check for each in messages if isinstance(each, model.CaseFinished)]
+        checked.append((clocks == [known.elapsed_ns for known in plan.clocks], any(results)))
+        return messages
+
+    _, events = run(plan, noting, noting, noting)
+    assert checked == [(False, True), (True, False), (True, False)]
+    sampled = [event for event in events if isinstance(event, DeviceSampled) and event.round_index]
+    kinds = {bool(event.start): set[str]() for event in sampled}
+    for event in sampled:
+        kinds[bool(event.start)] |= event.samples.keys()
+    assert kinds[True] == {model.LATENCY, model.DEVICE, model.PAGEABLE, model.PINNED, model.H2D_PAGEABLE}
+    assert kinds[False] > kinds[True]
 
 
 def test_starts_are_visited_in_turn(cpugpu: CommandLine) -> None:

@@ -57,6 +57,7 @@ def plan_from_json(line: bytes) -> model.Plan:
     lists["cases"] = tuple(model.Case(**case) for case in data["cases"])
     lists["ceilings"] = tuple(ceilings_from_plain(item) for item in data.get("ceilings", ()))
     lists["codes"] = tuple(map(code_from_plain, data.get("codes", ())))
+    lists["clocks"] = tuple(model.EventClock(**item) for item in data.get("clocks", ()))
     lists["own_files"] = tuple(model.OwnFile(**item) for item in data.get("own_files", ()))
     search = data.pop("search", None)
     if search is not None:
@@ -278,6 +279,8 @@ def work(
             machine = _machine(plan, environment, emit, control)
             emit(model.DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
+            if plan.turns and not plan.times_commands:
+                machine.open()  # at once with the other agents, because nothing is timed before all wait for a turn
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), machine.watch, environment, emit, control, gaps=plan.gaps)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import intern
 
-from cpugpu_tui.model.devices import Ceilings
+from cpugpu_tui.model.devices import Ceilings, EventClock
 from cpugpu_tui.model.simulation import Simulation
 
 PROTOCOL = 1
@@ -260,6 +260,11 @@ class Plan:
     """Files that define the plan's own workloads; a record that is never loaded from."""
     starts: int = 1
     """Starts of the process in which the cases are timed, at most; the first one runs the whole plan."""
+    is_repeat: bool = False
+    """Whether another process has checked the results of these cases. This one warms up briefly, and takes only what
+    is compared."""
+    clocks: tuple[EventClock, ...] = ()
+    """Event clocks that another process of the run has checked."""
     turns: int = 0
     """In a duet, the number of agents that still load the cases, this one included: memory must suffice for all. The
     agent waits for its turn before each case and each round. 0 for a run of its own."""
@@ -273,6 +278,16 @@ class Plan:
     def budget_ns(self) -> float:
         """Time budget for one device in one case, ns."""
         return self.budget_s * 1e9
+
+    @property
+    def is_brief(self) -> bool:
+        """Return whether warm-up is short and the metrics beside latency are few."""
+        return self.is_repeat or self.search is not None
+
+    @property
+    def known_clocks(self) -> tuple[EventClock, ...]:
+        """Return all earlier checks of event clocks."""
+        return (*(each.clock for each in self.ceilings if each.clock is not None), *self.clocks)
 
     @property
     def times_commands(self) -> bool:

@@ -64,7 +64,8 @@ class Visits:
         rounds = FIXED_ROUNDS if plan.search is None and len(plan.cases) > LEAST_STARTS * 2 else SEARCH_ROUNDS
         self._is_search = plan.search is not None
         self._plan = replace(
-            plan, search=None, calibrate=False, window=1, rounds=rounds, max_rounds=rounds,
+            plan, search=None, calibrate=False, window=1, rounds=rounds, max_rounds=rounds, is_repeat=True,
+            clocks=tuple(state.clocks.values()),
             metrics=tuple(metric for metric in METRICS if metric in plan.metrics),
         )  # fmt: skip
         self._cores = len(procfs.affinity_cores())

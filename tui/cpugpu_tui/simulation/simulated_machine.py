@@ -269,8 +269,11 @@ class SimulatedMachine:
         self.no_gpu: str | None = None if gpus else "The simulated machine has no GPU: CPU results only."
         wrong = laws.event_clock
         # A clock that is wrong on purpose must not be covered by a remembered one.
-        self.clocks = EventClocks(() if wrong else plan.ceilings, lambda _device: SimulatedEvents(wrong))
+        self.clocks = EventClocks(() if wrong else plan.known_clocks, lambda _device: SimulatedEvents(wrong))
         self._timers = {device.name: SimulatedTimer(device, self) for device in self.found}
+
+    def open(self) -> None:
+        """Do nothing: a simulated GPU has no context."""
 
     def wanted(self, names: tuple[str, ...]) -> tuple[model.Device, ...]:
         """Return the simulated devices that a plan names.

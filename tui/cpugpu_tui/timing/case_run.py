@@ -19,10 +19,8 @@ from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Sin
 from cpugpu_tui.timing.timers.timed_operation import Reporter
 from cpugpu_tui.timing.warm_up import (
     BLOCK_NS,
-    FIRST_WARMUP_NS,
-    SEARCH_WARMUP_NS,
-    WARMUP_NS,
     longest_ns,
+    shortest_ns,
     sizing,
     warm_up,
 )
@@ -218,7 +216,6 @@ class CaseRun:
     def _warm_up(self, run: DeviceRun, *, first_case: bool) -> None:
         budget_ns, watch = self._plan.budget_ns, self._machine.watch
         self._announce("warm-up", run.name, run.first_ns)
-        later_ns = WARMUP_NS if self._plan.search is None else SEARCH_WARMUP_NS
         if budget_ns < run.first_ns < LONGEST_REPEATED_FIRST_CALL_NS:
             before = Meter.read(self._machine.watcher(run.name))
             watch.begin(run.timer.device)
@@ -231,8 +228,8 @@ class CaseRun:
             watch.begin(run.timer.device)
             run.estimate_ns, stable = warm_up(
                 lambda calls: run.timer.latency_block(run.operation, calls),
-                self._plan.blocks, FIRST_WARMUP_NS if first_case else later_ns, longest_ns(self._plan), self._control,
-                is_search=self._plan.search is not None,
+                self._plan.blocks, shortest_ns(self._plan, is_first=first_case), longest_ns(self._plan), self._control,
+                is_brief=self._plan.is_brief,
             )  # fmt: skip
             run.is_estimate_poor = is_starved(watch.end().waited)
         run.calls, run.blocks, run.rounds = sizing(run.estimate_ns, self._plan)

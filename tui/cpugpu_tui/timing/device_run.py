@@ -115,9 +115,9 @@ class DeviceRun:
     def run_discarded_block(self, readiness: Readiness, plan: model.Plan) -> None:
         """Run one block without recording it: the first calls after another operation are up to 4× slower.
 
-        A search does not repeat the one in which a GPU's clock settled: it was 2 of the 22 ms of a half-round.
+        A brief plan does not repeat the one in which a GPU's clock settled: it was 2 of the 22 ms of a half-round.
         """
-        if readiness.is_warm and plan.search is not None:
+        if readiness.is_warm and plan.is_brief:
             return
         if self.estimate_ns * self.calls <= LONGEST_DISCARDED_BLOCK_NS:
             self.timer.latency_block(self.operation, self.calls)
@@ -133,7 +133,7 @@ class DeviceRun:
         blocks = tuple(timer.latency_block(operation, self.calls) for _ in range(self.blocks))
         samples: Samples = {model.LATENCY: blocks}
         is_first = plan.search is None or len(self.round_ns) < OVERHEAD_ROUNDS
-        samples |= self._singles(plan) if is_first else {}
+        samples |= self._singles(plan) if is_first and not plan.is_repeat else {}
         seen = watch.end()
         marks, self.waited = seen.marks, seen.waited
         latency_done_ns = timer.clock_ns()
@@ -175,11 +175,11 @@ class DeviceRun:
         if model.THROUGHPUT in plan.metrics:
             taken = [timer.throughput_block(operation, self.calls) for _ in range(THROUGHPUT_BLOCKS)]
             samples |= rounded(model.THROUGHPUT, taken)
-        # A search takes kernel times only on GPUs: on the CPU, flushes of 25 ms each would be half of its time.
-        is_search, is_first = plan.search is not None, len(self.round_ns) <= OVERHEAD_ROUNDS
-        if model.DEVICE in plan.metrics and not (is_search and (timer.device.is_cpu or not is_first)):
+        # A brief plan takes kernel times only on GPUs: on the CPU, flushes of 25 ms each would be half of its time.
+        is_first = len(self.round_ns) <= OVERHEAD_ROUNDS
+        if model.DEVICE in plan.metrics and not (plan.is_brief and (timer.device.is_cpu or not is_first)):
             found = timer.device_samples(
-                operation, self._device_count(SEARCH_DEVICE_SAMPLES if is_search else DEVICE_SAMPLES)
+                operation, self._device_count(SEARCH_DEVICE_SAMPLES if plan.search is not None else DEVICE_SAMPLES)
             )
             marks = found.marks
             samples |= rounded(model.DEVICE, found.elapsed_ns)
@@ -188,7 +188,7 @@ class DeviceRun:
             for pinned in (False, True):
                 samples |= timer.end_to_end(operation, count, pinned=pinned)
         # Last, because copying the result needs the host buffer of the calls with copies.
-        if model.DEVICE in plan.metrics and is_first:
+        if model.DEVICE in plan.metrics and is_first and not plan.is_repeat:
             samples |= timer.overheads(operation)
         return samples, marks
 

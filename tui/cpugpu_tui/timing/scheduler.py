@@ -216,6 +216,8 @@ class Scheduler:
         return self._shares.is_over and rounds >= (1 if self._shares.is_grace_over else self._plan.rounds)
 
     def _is_checked(self, index: int) -> bool:
+        if self._plan.is_repeat:
+            return False
         count = len(self._plan.cases)
         is_tenth = index % CHECK_EVERY == 0 and index < count  # a search gives all sizes that it adds the index `count`
         is_certain = count <= 20 or self._plan.is_of_two_codes

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -92,8 +93,16 @@ class TorchMachine:
         )
         self._watchers: dict[str, Watcher] = {}
         self._clocks = EventClocks(
-            plan.ceilings, CudaEvents, torch=str(environment.get("torch") or ""), driver=environment.get("driver")
+            plan.known_clocks, CudaEvents, torch=str(environment.get("torch") or ""), driver=environment.get("driver")
         )
+
+    def open(self) -> None:
+        """Create the contexts of all GPUs. One that fails fails again in the first case, which reports it."""
+        for device in self.devices:
+            if not device.is_cpu:
+                self._touched.add(device.name)
+                with suppress(RuntimeError):
+                    CudaEvents(device)
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device, created on first use."""

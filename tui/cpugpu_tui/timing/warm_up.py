@@ -35,13 +35,13 @@ STABLE = 0.01
 
 def warm_up(
     block: Callable[[int], float], blocks: int, least_ns: float, cap_ns: float, control: Control, *,
-    is_search: bool = False,
+    is_brief: bool = False,
 ) -> tuple[float, bool]:  # fmt: skip
     """Call `block(calls)` → ns per call until two windows of blocks agree; return (ns per call, whether they agree).
 
-    In a search it is enough that times no longer fall: with noise of some per cent, windows agree by chance. Beside
-    other work on two cores the median warm-up was 39 ms with agreement and 26 ms without, and the windows after it were
-    0.3 and 0.2 % slower than those from 70 to 140 ms.
+    If `is_brief`, times need only no longer fall: with noise of some per cent, windows agree by chance. Beside other
+    work on two cores the median warm-up was 39 ms with agreement and 26 ms without, and the windows after it were 0.3
+    and 0.2 % slower than those from 70 to 140 ms.
 
     A stop takes effect after a window; after a suspension, warm-up starts again.
     """
@@ -57,13 +57,20 @@ def warm_up(
             control.was_suspended = False
             continue
         current = median(window)
-        difference = before - current if is_search else abs(before - current)
+        difference = before - current if is_brief else abs(before - current)
         agreed = before > 0 and difference < STABLE * before
         if agreed and spent_ns >= least_ns:
             return current, True
         if spent_ns >= cap_ns or control.stopping:
             return current, agreed
         before, calls = current, block_calls(current)
+
+
+def shortest_ns(plan: Plan, *, is_first: bool) -> float:
+    """Return the least warm-up of a case on one device, ns; `is_first`: it is the device's first case."""
+    if is_first:  # in a repeat, other processes have just used the device
+        return WARMUP_NS if plan.is_repeat else FIRST_WARMUP_NS
+    return SEARCH_WARMUP_NS if plan.is_brief else WARMUP_NS
 
 
 def longest_ns(plan: Plan) -> float:
@@ -102,7 +109,7 @@ def limit_s(plan: Plan, devices: int) -> float:
 def least_device_ns(estimate_ns: float, plan: Plan) -> float:
     """Return the least time of a case on one device, ns: first call, warm-up and least rounds."""
     calls, blocks, rounds = sizing(estimate_ns, plan)
-    warm_ns = min(WARMUP_NS + 2 * estimate_ns, longest_ns(plan))
+    warm_ns = min((SEARCH_WARMUP_NS if plan.is_repeat else WARMUP_NS) + 2 * estimate_ns, longest_ns(plan))
     return estimate_ns + warm_ns + rounds * (blocks + 1) * calls * estimate_ns
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.event_clock import clock_text, fault_text
-from cpugpu_tui.model import Ceilings, Device, EventClock
+from cpugpu_tui.model import Device, EventClock
 from cpugpu_tui.model.simulation import EVENT_CLOCKS
 from cpugpu_tui.simulation import simulated_events
 from cpugpu_tui.simulation.simulated_events import WRONG, SimulatedEvents
@@ -86,18 +86,16 @@ def test_a_fault_that_a_second_try_does_not_show_is_not_one(monkeypatch: pytest.
 # ------------------------------------------------------------------ remembered
 
 
-def card(clock: EventClock) -> Ceilings:
-    return Ceilings("cuda:0", "H200", "GPU-1", "host", "2.9", 1, 1, {}, {}, 1.0, 1, 1.0, clock=clock)
-
-
-def clocks_of(known: tuple[Ceilings, ...], *, torch: str = "2.9", driver: str = "580", wrong: str = "") -> EventClocks:
+def clocks_of(
+    known: tuple[EventClock, ...], *, torch: str = "2.9", driver: str = "580", wrong: str = ""
+) -> EventClocks:
     return EventClocks(known, lambda _device: SimulatedEvents(wrong), torch=torch, driver=driver)
 
 
 def test_a_sound_outcome_is_remembered_for_gpu_driver_torch_and_boot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_clock, "boot_id", lambda: "this boot")
     first = clocks_of(()).of(GPU)
-    known = (card(first),)
+    known = (first,)
     assert clocks_of(known, wrong="zero").of(GPU) == first, "not checked again"
     again = [
         clocks_of(known, torch="2.10", wrong="zero").of(GPU),
@@ -112,12 +110,12 @@ def test_a_sound_outcome_is_remembered_for_gpu_driver_torch_and_boot(monkeypatch
 def test_a_refused_clock_is_checked_again_in_the_next_run() -> None:
     refused = clocks_of((), wrong="late").of(GPU)
     assert not refused.is_sound
-    assert clocks_of((card(refused),)).of(GPU).is_sound
+    assert clocks_of((refused,)).of(GPU).is_sound
 
 
 def test_without_a_known_boot_every_process_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_clock, "boot_id", lambda: "")
-    known = (card(clocks_of(()).of(GPU)),)
+    known = (clocks_of(()).of(GPU),)
     assert clocks_of(known, wrong="zero").of(GPU).fault == "zero"
 
 

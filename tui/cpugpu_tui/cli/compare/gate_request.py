@@ -127,7 +127,7 @@ def gate_plan(request: GateRequest, base: Series, own: OwnWorkloads) -> Plan:
         )  # fmt: skip
         made = build_plan(asked)
         return made if made.search is None else _fixed(made, base)
-    plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=(), turns=0)
+    plan = replace(saved_plan, simulation=simulation, gaps=False, ceilings=(), turns=0, is_repeat=False, clocks=())
     return plan if plan.search is None else _fixed(plan, base)
 
 

@@ -281,6 +281,9 @@ class Machine(Protocol):
     no_gpu: str | None
     watch: Watch
 
+    def open(self) -> None:
+        """Create the contexts of all GPUs, which otherwise the first case on each does."""
+
     def timer(self, device: str) -> Timer:
         """Return the timer of a device of `devices`."""
 

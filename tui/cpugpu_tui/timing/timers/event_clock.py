@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, Protocol
 
 from cpugpu_tui.machine.procfs import boot_id
-from cpugpu_tui.model import Ceilings, ClockChecked, Device, EventClock
+from cpugpu_tui.model import ClockChecked, Device, EventClock
 from cpugpu_tui.timing.timers.cuda import spin, timing_event
 
 BLOCK_NS = 100e6
@@ -277,11 +277,11 @@ class EventClocks:
     """The event clocks of a machine's GPUs. Each is checked when it is first needed, unless its outcome is known."""
 
     def __init__(
-        self, known: Iterable[Ceilings], source: Callable[[Device], Source], *, torch: str = "",
+        self, known: Iterable[EventClock], source: Callable[[Device], Source], *, torch: str = "",
         driver: str | None = None,
     ) -> None:  # fmt: skip
-        """`source` returns the events of a GPU, whose context exists; `known` may hold earlier outcomes."""
-        self._known = [each.clock for each in known if each.clock is not None]
+        """`source` returns the events of a GPU, whose context exists; `known` are earlier outcomes."""
+        self._known = tuple(known)
         self._source = source
         self._torch, self._driver = torch, driver
         self._found: dict[str, EventClock] = {}
