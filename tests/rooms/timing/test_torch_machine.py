@@ -17,8 +17,8 @@ from cpugpu_tui.timing import torch_devices, torch_machine
 from cpugpu_tui.timing.result_check import check_results, relative_error
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.timing.timers.timed_operation import operation
-from cpugpu_tui.timing.torch_devices import first_line, resolve, why_no_gpu
-from cpugpu_tui.timing.torch_machine import TorchMachine, tensors_in
+from cpugpu_tui.timing.torch_devices import first_line, resolve, tensors_in, why_no_gpu
+from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import find
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import REGISTRY

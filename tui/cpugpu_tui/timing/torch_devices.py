@@ -109,3 +109,32 @@ def describe(name: str, environment: dict[str, Any]) -> Device:
     if text is not None and not text.startswith(("GPU-", "MIG-")):
         text = f"GPU-{text}"
     return Device(name, properties.name, text, properties.total_memory)
+
+
+def tensors_in(placed: Any) -> tuple[str, ...]:
+    """Return one line per tensor in a step's arguments or result, and one for all parameters of a model."""
+    import torch
+
+    if isinstance(placed, torch.Tensor):
+        pinned = ", pinned" if placed.device.type == "cpu" and placed.is_pinned() else ""
+        return (f"{list(placed.shape)} {str(placed.dtype).removeprefix('torch.')} on {placed.device}{pinned}",)
+    if isinstance(placed, dict):
+        placed = tuple(placed.values())
+    if isinstance(placed, (tuple, list)):
+        return tuple(line for each in placed for line in tensors_in(each))
+    parameters = getattr(placed, "parameters", ())
+    tensors = list(parameters() if callable(parameters) else parameters)
+    if not tensors:
+        return ()
+    count = sum(tensor.numel() for tensor in tensors)
+    devices = ", ".join(dict.fromkeys(str(tensor.device) for tensor in tensors))
+    return (f"{len(tensors)} parameters, {count:,} numbers, on {devices}",)
+
+
+def synchronizer(device: str) -> Any:
+    """Return a function that synchronises with a GPU; None for the CPU."""
+    if device == "cpu":
+        return None
+    import torch
+
+    return lambda: torch.cuda.synchronize(device)

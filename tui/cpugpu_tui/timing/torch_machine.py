@@ -44,7 +44,7 @@ from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
 from cpugpu_tui.timing.timers.gpu_link import GpuLink
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
 from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
-from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve
+from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve, synchronizer, tensors_in
 from cpugpu_tui.workloads import Report, Setting, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import as_inputs
@@ -316,35 +316,6 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def tensors_in(placed: Any) -> tuple[str, ...]:
-    """Return one line per tensor in a step's arguments or result, and one for all parameters of a model."""
-    import torch
-
-    if isinstance(placed, torch.Tensor):
-        pinned = ", pinned" if placed.device.type == "cpu" and placed.is_pinned() else ""
-        return (f"{list(placed.shape)} {str(placed.dtype).removeprefix('torch.')} on {placed.device}{pinned}",)
-    if isinstance(placed, dict):
-        placed = tuple(placed.values())
-    if isinstance(placed, (tuple, list)):
-        return tuple(line for each in placed for line in tensors_in(each))
-    parameters = getattr(placed, "parameters", ())
-    tensors = list(parameters() if callable(parameters) else parameters)
-    if not tensors:
-        return ()
-    count = sum(tensor.numel() for tensor in tensors)
-    devices = ", ".join(dict.fromkeys(str(tensor.device) for tensor in tensors))
-    return (f"{len(tensors)} parameters, {count:,} numbers, on {devices}",)
-
-
-def synchronizer(device: str) -> Any:
-    """Return a function that synchronises with a GPU; None for the CPU."""
-    if device == "cpu":
-        return None
-    import torch
-
-    return lambda: torch.cuda.synchronize(device)
-
-
 # ------------------------------------------------------------------ commands
 
 
@@ -358,6 +329,9 @@ class CommandMachine(TorchMachine):
         self._emit = emit
         self._control = control
         self._folder = ""
+
+    def open(self) -> None:
+        """Do nothing: only the processes that are timed have contexts."""
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device, created on first use."""
