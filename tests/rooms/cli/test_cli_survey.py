@@ -125,7 +125,7 @@ def test_equal_devices_have_no_winner_in_any_face(cpugpu: CommandLine, tmp_path:
     assert done.code == EXIT_OK
     assert {*"".join(rows_of(done.out).values())} <= {"?", "·"}
     assert not re.search("(GPU|copies), faster", done.out)
-    open_words = "(equal at every size timed|not decided)"
+    open_words = "(equal at every size timed|unclear)"
     assert len(re.findall(f"^(?:fft|sort) .*{open_words}", done.out, re.MULTILINE)) == 2
     assert len(re.findall(rf">(?:4,096|4M) · {open_words}<", (tmp_path / "x.html").read_text())) == 2
 

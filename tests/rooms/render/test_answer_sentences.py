@@ -21,7 +21,7 @@ from cpugpu_tui.decide.comparison import (
 )
 from cpugpu_tui.render.answer_sentences import at_text, so_far, verdict_sentence
 from cpugpu_tui.render.sweep_words import speedup_text, where
-from cpugpu_tui.report.segments import ALL_EQUAL, GPU, NONE_TIMED, NOT_DECIDED, Size
+from cpugpu_tui.report.segments import ALL_EQUAL, GPU, NONE_TIMED, Size
 
 
 def said(letters: str, threads: int = 4, **worlds: str) -> str:
@@ -145,8 +145,8 @@ def test_few_rounds_show_their_range() -> None:
     ("letters", "says"),
     [
         ("CCG", "from ≈ 28"), ("GC", "up to ≈ 14"), ("GCG", "up to ≈ 14 and from ≈ 28"),
-        ("CGC", "from ≈ 14 to ≈ 28"), ("?GG", "from 20 on"), ("CC?", "not up to 20"), ("GG?", "up to 20"),
-        ("GC?", "up to ≈ 14"), ("==", ALL_EQUAL), ("--", NOT_DECIDED), ("", NONE_TIMED),
+        ("CGC", "from ≈ 14 to ≈ 28"), ("?GG", "from ≤ 20"), ("CC?", "not up to 20"), ("GG?", "up to 20"),
+        ("GC?", "up to ≈ 14"), ("==", ALL_EQUAL), ("--", "unclear"), ("", NONE_TIMED),
         ("GG", "at every size timed (10–20)"), ("CC", "at no size timed (10–20)"),
     ],
 )  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from tests.helpers.runs.planted_report import with_copies
+from tests.helpers.runs.planted_report import planted, with_copies
 
-from cpugpu_tui.report.bars import BOTH, CPU, OPEN, RESIDENT, cells_of, parts_of
+from cpugpu_tui.analysis.costs import END_TO_END
+from cpugpu_tui.decide.comparison import GPU_WINS, Comparison, SweepPoint
+from cpugpu_tui.report.bars import BOTH, CPU, GAP, OPEN, RESIDENT, cells_of, parts_of
 
 
 @pytest.mark.parametrize(
@@ -38,9 +40,18 @@ def test_an_axis_has_the_parts_in_which_each_device_wins(letters: str, moved: st
     assert all(before.end == after.start for before, after in pairwise(found))
 
 
+def test_between_sizes_that_are_won_with_copies_the_bar_does_not_deny_it() -> None:
+    """`███▓▓▓█` was shown of a GPU that wins from 26 on with copies, by less than the sizes differ."""
+    narrow = Comparison(1.3, 1.25, 1.35, 8, GPU_WINS)
+    found = planted("GGG", {END_TO_END: [SweepPoint(size, narrow) for size in (10, 20, 40)]})
+    assert {part.kind for part in parts_of(found)} == {BOTH, GAP}
+    assert "".join("G" if kind == BOTH else "·" for kind in cells_of(found, 9) if kind in (BOTH, GAP)) == "G···G···G"
+
+
 def test_cells_show_every_size_by_its_own_judgement() -> None:
     signs = {CPU: "C", OPEN: "?", RESIDENT: "g", BOTH: "G"}
     assert "".join(signs[kind] for kind in cells_of(with_copies("CC~GG", "CCCCG"), 9)) == "CCC???ggG"
     assert set(cells_of(with_copies("CG", ""), 3)) == {CPU, OPEN, RESIDENT}
     assert cells_of(with_copies("CG", ""), 1) == (OPEN,), "a bracket is seen however narrow it is"
+    assert cells_of(with_copies("GG", "CG"), 1) == (RESIDENT,), "the GPU wins at both, so it is not open"
     assert cells_of(with_copies("G", ""), 9) == ()

@@ -134,7 +134,7 @@ def _in_sentence(answer: Answer, size: int) -> str | None:
     """Return who wins at a size by the first sentence of an answer; None if it says that nobody does."""
     first = answer.sentences[0].partition(". ")[0]
     single = re.match(r"At ([\d,]+[MG]?) (?:the GPU|it) (?:is|was) [^;]*?(faster|slower)", first)
-    if "too few to judge" in first.partition(";")[0]:
+    if re.match(r"[^;]*too few to judge|At [\d,MG]+ it is unclear", first):
         return None
     if single:
         return {"faster": GPU, "slower": CPU}[single[2]] if number(single[1]) == size else None
@@ -154,7 +154,7 @@ def _in_sentence(answer: Answer, size: int) -> str | None:
         at = re.match(r"at ([\d,]+[MG]?)", place)
         if at and number(at[1]) == size:
             return winner
-        start = re.search(r"from (?:\w+ )*(?:[≈=] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \([\d,MG]+–([\d,MG]+)\))?", place)
+        start = re.search(r"from (?:\w+ )*(?:[≈=≤] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \([\d,MG]+–([\d,MG]+)\))?", place)
         end = re.search(r"to (?:\w+ )*(?:[≈=] )?([\d,]+[MG]?)(?: [a-z]+)*(?: \(([\d,MG]+)–[\d,MG]+\))?", place)
         least = number(start[2] or start[1]) if start else 0
         most = number(end[2] or end[1]) if end else math.inf

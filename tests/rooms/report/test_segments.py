@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.helpers.runs.planted_report import with_copies
 
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, Comparison
 from cpugpu_tui.decide.comparison import UNDECIDED as UNCLEAR
@@ -158,3 +159,24 @@ def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(let
     assert (kind == NEVER) == (timed == {"C"})
     last = letters.rstrip("-x")[-1:]
     assert kind != FROM or last == "G"
+
+
+@pytest.mark.parametrize(
+    ("moved", "bracket", "is_named"),
+    [
+        ("CCC~GG", (40, 160), True),
+        ("CCCCCG", (160, 320), True),
+        ("C~~GGG", (20, 160), False),  # its own would be 10 to 80
+        ("G~~GGG", None, False),
+    ],
+)
+def test_a_crossover_with_copies_is_not_below_the_one_without(
+    moved: str, bracket: tuple[int, int] | None, is_named: bool
+) -> None:
+    """With copies `≈ 9` of 5 to 16 stood below `≈ 10` without. A point is named only where no size contradicts it."""
+    found = with_copies("CC~~GG", moved)
+    change = found.with_copies.crossover
+    assert (change[:2] if change is not None else None) == bracket
+    if change is not None and found.resident.crossover is not None:
+        assert change.point >= found.resident.crossover.point
+        assert (change.gap is not None) == is_named

@@ -24,7 +24,6 @@ from cpugpu_tui.report.report import Printed, SweepReport
 from cpugpu_tui.report.segments import (
     ALL_EQUAL,
     ALWAYS,
-    CLOSE,
     CPU,
     EQUAL,
     GPU,
@@ -102,9 +101,9 @@ def at_text(size: Size, subject: str, rival: str = "") -> str:
         return f"{at} {subject} was {range_words(*size.rounds)}{than} in {count_of(found.rounds, 'round')}{few}"
     shown = printed_interval(found, is_inverse=found.speedup < 1)
     if size.winner is None:
-        why = "it is too close to call" if size.reason == CLOSE else f"no winner is decided ({reason_words(size)})"
         ends = range_words(found.low, found.high) if shown and found.low and found.high else faster(found.speedup)
-        return f"{at} {why}: the GPU is {ends}{'' if found.covers_starts or not shown else f' {WITHIN_START}'}"
+        within = "" if found.covers_starts or not shown else f" {WITHIN_START}"
+        return f"{at} it is unclear ({reason_words(size)}): the GPU is {ends}{within}"
     return f"{at} {subject} is {faster(found.speedup)}{f' ({shown})' if shown else ''}{than}"
 
 

@@ -235,15 +235,15 @@ NAME, WHERE, SIZES, BRACKET, LARGEST, COPIES, LIMIT = (
 SIGNS = {bars.CPU: "░", bars.OPEN: "?", bars.GAP: "·", bars.RESIDENT: "▓", bars.BOTH: "█"}
 """Part of a workload's axis → its sign in the picture of a survey."""
 
-PICTURE = "{cpu} CPU {resident} GPU {both} with copies {open} open {gap} gap".format_map(SIGNS)
+PICTURE = "{cpu} CPU {resident} GPU {both} with copies {open} unclear {gap} gap".format_map(SIGNS)
 """Heading of the picture, which explains its signs."""
 
 NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 """Heading of the picture where that one does not fit, and its fewest cells."""
 
 LEGEND = (
-    "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins, {both} also with copies,"
-    " {open} not decided, {gap} sizes too far apart"
+    "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, or unclear),"
+    " {both} also with copies, {open} unclear, {gap} timed sizes too far apart."
 ).format_map(SIGNS)
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)

@@ -27,10 +27,10 @@ Named = Sequence[tuple[str, SweepReport]]
 
 CLASS_WORDS = {
     ALWAYS: "faster at every size timed", FROM: "faster from a size on",
-    WITHIN: "faster in a range, beyond it not decided", SEVERAL: "faster in several ranges",
+    WITHIN: "faster in a range, unclear beyond it", SEVERAL: "faster in several ranges",
     FALLS: "faster up to a size", NEVER: "not faster at any size timed",
-    UP_TO: "not faster up to a size, beyond it not decided", ALL_EQUAL: "not faster because both are equal",
-    NOT_DECIDED: "not decided", NONE_TIMED: "not timed",
+    UP_TO: "not faster up to a size, otherwise unclear", ALL_EQUAL: "not faster because both are equal",
+    NOT_DECIDED: "unclear", NONE_TIMED: "not timed",
 }  # fmt: skip
 """Class → its words, most important first."""
 
@@ -67,7 +67,8 @@ def _sizes(found: Condition) -> str:
         return f" ({where(found)})"
     change = found.crossover
     if change is None:
-        at = size_text(found.ranges[-1].first)  # below it is not decided
+        first = found.ranges[-1].first
+        at = size_text(first) if first == found.timed[0].size else f"≤ {size_text(first)}"  # below it is unclear
     else:
         at = bracket_text(change) if is_wide(change) else f"≈ {size_text(point_size(change))}"
     return f" ({at}{exceptions(found)})"

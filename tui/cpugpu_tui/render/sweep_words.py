@@ -1,4 +1,4 @@
-"""The judgement of a sweep in words, from its report: where a device wins, what is not decided, and why.
+"""The judgement of a sweep in words, from its report: where a device wins, what is unclear, and why.
 
 Every face takes its words about several sizes from here.
 """
@@ -178,7 +178,7 @@ def point_text(change: Change, axis: str = "") -> str:
 def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> str:
     """Return where the GPU wins: `from n ≈ 205 (192–213)`, `at every size timed (1–4,096)`, `at no size timed`."""
     if found.kind in (ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
-        return found.kind
+        return "unclear" if found.kind == NOT_DECIDED else found.kind
     if found.kind == NEVER:
         return f"at no size timed ({_timed_span(found)})"
     own = [part for part in found.ranges if part.winner == GPU]
@@ -197,7 +197,7 @@ def exceptions(found: Condition) -> str:
 
 
 def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:
-    """Return who wins where, with what is not decided: `the GPU wins from n ≈ 205 (192–213)`."""
+    """Return who wins where, with what is unclear: `the GPU wins from n ≈ 205 (192–213)`."""
     if found.kind == NONE_TIMED:
         return "no size has been timed on both devices yet"
     if found.kind == ALL_EQUAL:
@@ -241,7 +241,8 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
     if part.start is None and part.end is None and part.first == part.last:
         return f"at {size_text(part.first)}"
     is_from_start = part.first == timed[0].size
-    lower = at(part.start) if part.start is not None else "" if is_from_start else named(axis, "=", part.first)
+    # Below its smallest decided size it may win, too: `13 tokens` stood beside `≈ 11` with copies.
+    lower = at(part.start) if part.start is not None else "" if is_from_start else named(axis, "≤", part.first)
     is_to_end = part.last == timed[-1].size
     last_axis = "" if lower else axis
     upper = at(part.end) if part.end is not None else "" if is_to_end else named(last_axis, "=", part.last)
@@ -249,7 +250,7 @@ def _range_text(part: Range, timed: Sequence[Size], axis: str, *, with_bracket: 
         lower, upper = named(axis, "=", part.first), size_text(part.last)
     if not lower:
         return f"up to {upper}"
-    return f"from {lower} to {upper}" if upper else f"from {lower}{' on' if part.start is None else ''}"
+    return f"from {lower} to {upper}" if upper else f"from {lower}"
 
 
 def _timed_span(found: Condition) -> str:

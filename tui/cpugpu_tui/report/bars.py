@@ -13,7 +13,7 @@ from cpugpu_tui.report.segments import GPU, Segment, Size
 
 CPU, RESIDENT, BOTH, OPEN, GAP = "cpu", "resident", "both", "open", "gap"
 """Kinds of a part: the CPU wins; the GPU wins with its inputs there; also with copies; nothing was decided; between two
-sizes that are too far apart to say anything about those between them."""
+sizes that are too far apart to say anything about those between them, or whether copies matter there."""
 
 LEAST = 0.04
 """Width of a part that is known at one size alone."""
@@ -52,8 +52,10 @@ class _Axis:
             return OPEN if is_open else GAP
         if part.winner != GPU:
             return CPU
-        moved = self._moved.holding(low, high)
-        return BOTH if moved is not None and moved.winner == GPU else RESIDENT
+        ends = [self._moved.holding(size, size) for size in (low, high)]
+        if any(moved is None or moved.winner != GPU for moved in ends):
+            return RESIDENT
+        return BOTH if self._moved.holding(low, high) is not None else GAP
 
 
 class _Holder:
@@ -90,7 +92,8 @@ def parts_of(found: SweepReport) -> tuple[Part, ...]:
 def cells_of(found: SweepReport, count: int) -> tuple[str, ...]:
     """Return the kinds of `count` equal cells of the axis; empty if only one size was timed on both devices.
 
-    A cell with sizes of several kinds is open, so that a bracket is seen however narrow it is.
+    A cell with sizes of several kinds is open, so that a bracket is seen however narrow it is. If the GPU wins at all
+    of them, and at some not with copies, it is `RESIDENT`.
     """
     axis = _Axis(found)
     if len(axis.timed) < 2:
@@ -102,7 +105,7 @@ def cells_of(found: SweepReport, count: int) -> tuple[str, ...]:
     found_kinds = []
     for cell, kinds in enumerate(inside):
         if kinds:
-            found_kinds.append(kinds.pop() if len(kinds) == 1 else OPEN)
+            found_kinds.append(kinds.pop() if len(kinds) == 1 else RESIDENT if kinds == {RESIDENT, BOTH} else OPEN)
             continue
         place = bisect_right(starts, (cell + 0.5) / count)
         low = axis.timed[min(max(place, 1), len(starts) - 1) - 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT, WHAT_IFS
@@ -98,6 +98,22 @@ class Condition:
     def crossover(self) -> Change | None:
         """The last change of winner."""
         return self.changes[-1] if self.changes else None
+
+    def not_below(self, base: Condition) -> Condition:
+        """Return it with its first change no lower than that of `base`, the same work without copies.
+
+        Copies only add time, so a lower one is noise. Its point is named only between sizes that do not contradict it.
+        """
+        if not (self.changes and base.changes and self.changes[0].rises and base.changes[0].rises):
+            return self
+        (first, *others), least = self.changes, base.changes[0]
+        low, high = max(first.low, least.low), max(first.high, least.high)
+        point = max(first.point, least.point)
+        if (low, high, point) == first[:3]:
+            return self
+        is_beside = first.gap is not None and first.gap[0] < point < first.gap[1]
+        raised = Change(low, high, point, rises=True, gap=first.gap if is_beside else None)
+        return replace(self, changes=(raised, *others))
 
     def can_be_narrowed(self, tried: Collection[int], ratio: float) -> bool:
         """Whether a search that tried these sizes would narrow a bracket further, to ends within `ratio`."""

@@ -9,7 +9,17 @@ from functools import cached_property
 from typing import NamedTuple
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import END_TO_END, ONE_THREAD, RESIDENT, WHAT_IFS, Decomposition, decompose
+from cpugpu_tui.analysis.costs import (
+    END_TO_END,
+    HUNDRED_CALLS,
+    ONE_THREAD,
+    PINNED,
+    RESIDENT,
+    TEN_CALLS,
+    WHAT_IFS,
+    Decomposition,
+    decompose,
+)
 from cpugpu_tui.decide import verdict
 from cpugpu_tui.decide.comparison import Comparison
 from cpugpu_tui.decide.starts import LEAST_EARLIER
@@ -17,6 +27,9 @@ from cpugpu_tui.report.conditions import Condition, condition_of
 from cpugpu_tui.report.segments import ALWAYS, CLASSES, FROM, NONE_TIMED, UNDECIDED, Size
 from cpugpu_tui.state.state import Row, RunState, once, threads_of
 from cpugpu_tui.workloads.contract import REGISTRY
+
+WITH_COPIES = (END_TO_END, PINNED, TEN_CALLS, HUNDRED_CALLS)
+"""Conditions that add copies to the call with its inputs on the GPU."""
 
 
 class Printed(NamedTuple):
@@ -53,7 +66,8 @@ class SweepReport:
     def under(self, key: str) -> Condition:
         """Return the judgement under the condition with this key of a `WhatIf`."""
         if key not in self._conditions:
-            self._conditions[key] = condition_of(key, self.one_thread if key == ONE_THREAD else self.rows)
+            found = condition_of(key, self.one_thread if key == ONE_THREAD else self.rows)
+            self._conditions[key] = found.not_below(self.resident) if key in WITH_COPIES else found
         return self._conditions[key]
 
     @property

@@ -54,6 +54,7 @@ def plain(text: str) -> str:
         text.replace("×", "x")
         .replace("±", "+-")
         .replace("≈", "~")
+        .replace("≤", "<=")
         .replace("–", "-")
         .replace("·", "-")
         .replace("µ", "u")

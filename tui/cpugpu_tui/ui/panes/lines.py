@@ -183,7 +183,7 @@ def spelled(text: str, glyphs: Glyphs) -> str:
                       ("·", glyphs.dot)):  # fmt: skip
         text = text.replace(sign, own)
     if glyphs is ASCII:  # its ellipsis is `>`: `16 > 2048` would be read as a comparison
-        text = text.replace("…", "...").replace("≈", "~").translate(_ASCII)
+        text = text.replace("…", "...").replace("≈", "~").replace("≤", "<=").translate(_ASCII)
     return text
 
 
@@ -193,7 +193,7 @@ def visible(text: str) -> str:
 
 
 _NO_BREAK = "\u00a0"
-_UNIT_GAP = re.compile(r"(?<=±) |(?<=\+-) |(?<=[≈~]) (?=\d)| (?=%|[≈~] ?\d)")
+_UNIT_GAP = re.compile(r"(?<=±) |(?<=\+-) |(?<=[≈~≤=]) (?=\d)| (?=%|(?:[≈~≤]|<=) ?\d)")
 """Spaces at which no line may break: `± 18 %`, `n ≈ 193`."""
 
 

@@ -89,8 +89,8 @@ def _outcome(found: Condition, axis: str, *, is_measured: bool = True) -> str:
     """Return `wins from n ≈ 205`, `would win from n ≈ 205` or why nobody does, to follow `the GPU`."""
     if found.kind in WITHOUT_WINNER:
         is_few = found.timed and all(size.reason == TOO_FEW for size in found.timed)
-        why = "not judged (too few rounds)" if is_few else WITHOUT_WINNER[found.kind]
-        return f"{'is' if is_measured else 'would be'} {why}"
+        why = " (too few rounds)" if is_few else ""
+        return f"{'is' if is_measured else 'would be'} {WITHOUT_WINNER[found.kind]}{why}"
     if found.kind == UP_TO:
         return f"{'does' if is_measured else 'would'} not win {where(found, axis).removeprefix('not ')}"
     return f"{'wins' if is_measured else 'would win'} {where(found, axis)}"
