@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+
+from tests.helpers.command_line import ROOT
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.planted_report import planted, with_copies
 
+from cpugpu_tui.model import work_name
+from cpugpu_tui.model.quantities import size_text
+from cpugpu_tui.render.sentences import below_table
 from cpugpu_tui.render.survey_sentences import survey_sentences
 from cpugpu_tui.render.sweep_words import where, who_wins
+from cpugpu_tui.state.folding import folded
+from cpugpu_tui.transport.wire import decode
 
 
 def test_two_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
@@ -29,3 +37,21 @@ def test_a_device_that_wins_at_both_ends_wins_from_one_to_the_other() -> None:
     both_ends, cpu = (planted(letters).resident for letters in ("G~~G", "C~C"))
     assert where(both_ends) == "from 10 to 80, except 20 and 40"
     assert who_wins(cpu, "") == "the CPU wins from 10 to 40; no winner at 20 (too noisy)"
+
+
+def test_explain_names_the_rows_that_a_survey_distrusts_and_gives_the_reasons() -> None:
+    """A survey has no table of its rows, so a count of page faults told nobody which time to distrust."""
+    data = gzip.decompress((ROOT / "tests" / "golden" / "h200-survey.ndjson.gz").read_bytes())
+    run = folded(event for line in data.splitlines() if (event := decode(line)) is not None)
+    brief, full = (below_table(run, has_answers=True, in_full=in_full) for in_full in (False, True))
+    told = {line.partition(" in ")[0]: line for line in full}
+    marked = [(mark, row) for row in run.rows.values() for times in row.times.values() for mark in times.marks
+              if row.status == "ok" and mark in told]  # fmt: skip
+    assert {mark for mark, _ in marked} == {"page-faults", "launch-bound"}
+    for mark, row in marked:
+        rows = told[mark].partition("(")[2].partition(")")[0].split("; ")
+        (sizes,) = (each for each in rows if each.startswith(f"{work_name(row.case.sweep)} "))
+        assert size_text(row.case.size) in sizes.replace(" and", ",").replace(", ", " ").split(" ")
+    assert sum("timed rows (named by --explain): " in line for line in brief) == 3
+    assert any(line.startswith("matmul: The GPU wins from") and "launch overhead takes" in line for line in full)
+    assert not any("launch overhead takes" in line for line in brief)

@@ -21,7 +21,7 @@ from cpugpu_tui.export import target
 from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
 from cpugpu_tui.export.threshold_ranges import Ranges, ranges_of
-from cpugpu_tui.model import OwnCode
+from cpugpu_tui.model import OwnCode, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.report.report import SweepReport, sweep_report
 from cpugpu_tui.state.condition import no_core_lines
@@ -203,8 +203,8 @@ def require_machine(file: Thresholds, here: Mapping[str, Any]) -> None:
 def named(each: Threshold) -> str:
     """Return the name of a threshold in a sentence, `matmul (float32, with copies)`."""
     threads = f"{each.threads} CPU thread{'s' if each.threads > 1 else ''}" if each.threads else ""
-    words = filter(None, ("" if each.best else each.variant, each.dtype, threads))
-    return f"{each.operation} ({', '.join(words)}, {'resident' if each.resident else 'with copies'})"
+    words = filter(None, (each.dtype, threads, "resident" if each.resident else "with copies"))
+    return f"{work_name(each[:4])} ({', '.join(words)})"
 
 
 def moved(old: Thresholds, new: Thresholds) -> tuple[list[str], int]:

@@ -162,6 +162,11 @@ def lines_beside_table(run: RunState) -> tuple[str, ...]:
     return (*survey_lines(run), *no_core_lines(run), *gpu_sentences(run), *peer_sentences(run))
 
 
+def explained(run: RunState) -> tuple[str, ...]:
+    """Return the answer of each sweep with its reasons, a line each, for `--explain` below a table of answers."""
+    return tuple(f"{named_on(each)}: {_live(run, ' '.join(each.sentences))}" for each in leading_answers(run))
+
+
 def all_answers(run: RunState) -> tuple[Answer, ...]:
     """Return `answers`, cached for runs with several sweeps.
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
-from cpugpu_tui.model.quantities import count_of, percent, size_text
+from cpugpu_tui.model.quantities import count_of, joined, percent, size_text
 from cpugpu_tui.render.answers import (
     Answer,
     answer_lines,
     brief_lines,
+    explained,
     has_sweeps,
     is_survey,
     leading_answers,
@@ -24,6 +26,7 @@ from cpugpu_tui.render.answers import (
 from cpugpu_tui.render.columns import COLUMNS, NONE, Key
 from cpugpu_tui.render.gpus import device_texts
 from cpugpu_tui.render.receipts import caller_lines, run_receipt
+from cpugpu_tui.render.rows import sweep_name
 from cpugpu_tui.render.sweep_words import (
     MOST_NAMED,
     WITHIN_START,
@@ -38,7 +41,7 @@ from cpugpu_tui.report import bars
 from cpugpu_tui.report.report import SweepReport, covers_starts, sweep_in
 from cpugpu_tui.report.segments import NONE_TIMED, Size
 from cpugpu_tui.session.planning import scale_text
-from cpugpu_tui.state.state import RunState
+from cpugpu_tui.state.state import Row, RunState
 
 WORLDS = {RESIDENT: "", END_TO_END: "including copies "}
 """Crossovers that a search narrows → words before their bracket."""
@@ -87,14 +90,25 @@ def sentences(run: RunState) -> list[str]:
 def below_table(run: RunState, *, has_answers: bool, in_full: bool) -> list[str]:
     """Return the sentences below a table: the answer and warnings, `in_full` also reasons, receipts and starts.
 
-    With `has_answers` the answers themselves are a table.
+    With `has_answers` the answers themselves are a table. A survey has no table of its rows, so they are named here.
     """
     answer = lines_beside_table(run) if has_answers else answer_lines(run) if in_full else brief_lines(run)
+    reasons = explained(run) if has_answers and in_full else ()
+    where = partial(_rows_named, run) if in_full else lambda _: " (named by --explain)"
+    marks = mark_lines(run, where) if is_survey(run) else mark_lines(run)
     lines = [
-        *answer, *(run_receipt if in_full else caller_lines)(run), cut_short(run), *mark_lines(run), *energy_lines(run),
+        *answer, *reasons, *(run_receipt if in_full else caller_lines)(run), cut_short(run), *marks, *energy_lines(run),
         *(notes(run) if in_full else warnings(run)),
     ]  # fmt: skip
     return [line for line in lines if line]
+
+
+def _rows_named(run: RunState, rows: Sequence[Row]) -> str:
+    """Return rows in brackets, grouped by their sweeps: ` (fft 1 and 100; sort 4M)`."""
+    sizes: dict[str, list[str]] = {}
+    for row in rows:
+        sizes.setdefault(sweep_name(run, row.case.sweep), []).append(size_text(row.case.size))
+    return f" ({'; '.join(f'{name} {joined(each)}' for name, each in sizes.items())})"
 
 
 def notes(run: RunState) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from cpugpu_tui.analysis.ceilings import Limit, Written, judge_clock, limit
@@ -102,20 +101,29 @@ def open_marks(run: RunState, row: Row) -> list[str]:
 
 def common_marks(run: RunState) -> Collection[str]:
     """Return the marks of more than half of the finished rows, which rows need not repeat."""
-    finished, counts = _counted(run)
-    return {mark for mark, count in counts.items() if finished > 2 and count > finished / 2}
+    finished, marked = _marked(run)
+    return {mark for mark, rows in marked.items() if finished > 2 and len(rows) > finished / 2}
 
 
-def mark_lines(run: RunState) -> list[str]:
-    """Return a sentence for each mark of finished rows, with its count, except why they have no winner."""
-    finished, counts = _counted(run)
-    return [f"{mark} in {count} of {finished} timed rows: {mark_words(mark)}." for mark, count in counts.items()]
+def mark_lines(run: RunState, where: Callable[[Sequence[Row]], str] = lambda _: "") -> list[str]:
+    """Return a sentence for each mark of finished rows, with its count, except why they have no winner.
+
+    `where` names its rows.
+    """
+    finished, marked = _marked(run)
+    return [
+        f"{mark} in {len(rows)} of {finished} timed rows{where(rows)}: {mark_words(mark)}."
+        for mark, rows in marked.items()
+    ]
 
 
-def _counted(run: RunState) -> tuple[int, Mapping[str, int]]:
-    """Return the number of finished rows, and mark → number of rows with it."""
-    finished = [row for row in run.rows.values() if row.status == "ok"]
-    return len(finished), Counter(mark for row in finished for mark in _disturbances(row))
+def _marked(run: RunState) -> tuple[int, Mapping[str, Sequence[Row]]]:
+    """Return the number of finished rows, and mark → rows with it."""
+    finished, marked = [row for row in run.rows.values() if row.status == "ok"], dict[str, list[Row]]()
+    for row in finished:
+        for mark in _disturbances(row):
+            marked.setdefault(mark, []).append(row)
+    return len(finished), marked
 
 
 def crowded_threads(run: RunState, row: Row) -> str:

@@ -15,10 +15,11 @@ from cpugpu_tui.cli.running.options import RunOptions, with_own
 from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
+from cpugpu_tui.decide.comparison import MOST_COST
 from cpugpu_tui.errors import UnfitError, UsageError, print_notice
 from cpugpu_tui.export.thresholds import named, operations, require_machine
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import typed_name
+from cpugpu_tui.model import typed_name, work_name
 from cpugpu_tui.model.quantities import share_text, size_text
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -133,18 +134,30 @@ def check_here(thresholds: Thresholds, options: RunOptions, *, is_simulated: boo
 
 def print_table(thresholds: Thresholds) -> None:
     """Print a line for each threshold."""
-    variants = {each.operation for each in thresholds.entries if not each.best}
+    several = {each.operation for each in thresholds.entries if not each.best}
     rows = [
         (
-            f"{each.operation} {each.variant}" if each.operation in variants else each.operation, each.dtype,
+            work_name(each[:4]) + (", best" if each.best and each.operation in several else ""),
+            each.dtype,
             str(each.threads or "all"), "resident" if each.resident else "with copies",
             ", ".join(map(_part_text, each.answered)), printable(each.axis),
         )
         for each in thresholds.entries
     ]  # fmt: skip
-    headings = ("operation", "dtype", "threads", "inputs", "faster", "size is")
+    headings = ("operation", "dtype", "threads", "inputs", "device", "size is")
     console().print(table_of([(heading, heading != "threads") for heading in headings], rows))
+    console().print(plain(RULE), soft_wrap=True)
+    if several:
+        console().print(plain(BEST), soft_wrap=True)
 
+
+RULE = (
+    f"A device is named where it costs at most {share_text(MOST_COST)} more than the other, and `either` where both do."
+    " Other sizes have no answer. A run or a survey asks for a clear winner instead: what it calls unclear may have a"
+    " device here. resident: inputs on the GPU already."
+)
+
+BEST = "best: the fastest variant, which answers unless a program names another."
 
 WORDS = {CPU: "CPU", GPU: "GPU", "": "either"}
 """Device of a part → its name."""
