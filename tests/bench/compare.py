@@ -1,9 +1,10 @@
 """Verdicts of `compare`, `gate` and duets: simulated with planted changes, then measured.
 
-Measured are two series with +1 % of work planted in one, two equal ones, and 20 pairs of equal series of three sizes.
-Each series has five runs in fresh processes. They alternate in flipped order, so that slow changes of a shared machine
-do not count. Promised: at most 1 % of simulated comparisons, and at most one of 20 pairs,
-have the verdict FASTER or SLOWER. PART=real leaves out what is simulated, PART=simulated what is measured.
+Measured are series with +1 % of work planted in one and equal ones, then 20 pairs of equal series of three sizes.
+Each series has five runs in fresh processes, three if the time is short. They alternate in flipped order, so that slow
+changes of a shared machine do not count. The planted and the equal series share their base. Promised: at most 1 % of
+simulated comparisons, and at most one of 20 pairs, have the verdict FASTER or SLOWER. BENCH_SECONDS limits what is
+measured. PART=real leaves out what is simulated, PART=simulated what is measured.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tests.bench.duet import SIZES, WORK, has_gpu
 from tests.helpers.bench import planted_step
@@ -35,7 +36,7 @@ from tests.helpers.bench.planted import (
 )
 from tests.helpers.bench.ratios import cap_seconds, table
 
-from cpugpu_tui.analysis.compare import BANDS, FASTER, SAME, SLOWER, UNDECIDED
+from cpugpu_tui.analysis.compare import BANDS, FASTER, MIN_RUNS, SAME, SLOWER, UNDECIDED
 from cpugpu_tui.compare.comparison import Series, compare_series
 from cpugpu_tui.compare.gate import gate_series
 from cpugpu_tui.model import DEVICE, LATENCY
@@ -45,6 +46,8 @@ from cpugpu_tui.timing.timers import Stopwatch
 from cpugpu_tui.transport.wire import decode
 
 PAIRS, RUNS = 20, 5
+USUAL_S = 1500.0
+"""Time of all that is measured, seconds."""
 MOST_ALARMS = 1
 LIMIT = 0.05
 TRIALS = 800
@@ -57,11 +60,12 @@ PLANTED = [sys.executable, "-m", "cpugpu_tui", "run", "planted-step", "--workloa
 
 def main() -> None:
     """Print what is found of planted changes, and the number of real pairs with each verdict."""
+    if os.environ.get("PART") != "simulated":
+        watch = Stopwatch()
+        real_plant(watch)
+        real_pairs(watch)
     if os.environ.get("PART") != "real":
         simulated_tables()
-    if os.environ.get("PART") != "simulated":
-        real_plant()
-        real_pairs()
 
 
 def simulated_tables() -> None:
@@ -154,40 +158,43 @@ def gate_failures(factor: float) -> int:
     return gate_outcomes(TRIALS, factor, LIMIT, RUNS).count(SLOWER)
 
 
-def real_plant() -> None:
+def real_plant(watch: Stopwatch) -> None:
     """Print the verdicts on series with +1 % of work in one, once a plain clock has measured it, and on equal ones."""
     device = "cuda" if has_gpu() else "cpu"
     plant = plant_elsewhere(SIZES[device], PLANT_PERCENT, device)
     require_plant(plant, PLANT_PERCENT)
     command = [*PLANTED, "--size", str(SIZES[device]), *WORK[device], "--device", device]
+    base, *others = series(command, (0.0, PLANT_PERCENT, 0.0), lambda: watch.elapsed_s() / cap_seconds(USUAL_S))
     lines = []
-    for percent in (PLANT_PERCENT, 0.0):
-        for each in compare_series(*pair(command, percent)).judged:
+    for percent, new in zip((PLANT_PERCENT, 0.0), others, strict=True):
+        for each in compare_series(base, new).judged:
             change = each.change
             if change is None:
                 continue
             text = f"{percent_text(change.ratio)} ({percent_text(change.low)} to {percent_text(change.high)})"
             lines.append((f"+{percent:g} %", each.metric, text, each.verdict))
+    runs = len(base.runs)
     table(
-        f"`planted-step --size {SIZES[device]}` on {device}, {RUNS} runs against {RUNS}, each in a process of its own",
+        f"`planted-step --size {SIZES[device]}` on {device}, {runs} runs against {runs}, each in a process of its own",
         ("planted", "time", "change", "verdict"), lines,
     )  # fmt: skip
 
 
-def real_pairs() -> None:
-    """Print the number of real pairs with each verdict."""
-    watch, cap_s = Stopwatch(), cap_seconds(1500.0)
+def real_pairs(watch: Stopwatch) -> None:
+    """Print the number of real pairs with each verdict, of those that begin in time."""
+    begun_s, cap_s = watch.elapsed_s(), cap_seconds(USUAL_S)
     words: Counter[str] = Counter()
     gates: Counter[str] = Counter()
     pairs = alarms = 0
-    while pairs < PAIRS and (not pairs or watch.elapsed_s() * (pairs + 1) / pairs < cap_s):
-        base, new = pair()
+    while pairs < PAIRS and (watch.elapsed_s() - begun_s) / max(pairs, 1) < cap_s - watch.elapsed_s():
+        base, new = series(COMMAND, (0.0, 0.0))
         found = compare_series(base, new)
         verdicts = [each.verdict for each in found.judged]
         words.update(verdicts)
         alarms += bool({FASTER, SLOWER} & set(verdicts))
         gates[gate_series(base, new, dict.fromkeys(BANDS, LIMIT)).verdict] += 1
         pairs += 1
+        print(f"Pair {pairs}: {', '.join(verdicts)}", flush=True)
     table(
         f"`cpugpu-tui {' '.join(COMMAND[3:])}`, {RUNS} runs against {RUNS}",
         ("pairs", "called different", "verdicts same", "undecided", "gate of 5 %", "promised", "holds"),
@@ -200,13 +207,18 @@ def real_pairs() -> None:
     record("Comparisons of equal series of five runs with a word FASTER or SLOWER", f"{alarms} of {pairs}")
 
 
-def pair(command: Sequence[str] = COMMAND, percent: float = 0.0) -> tuple[Series, Series]:
-    """Run two series of the same command, alternating in flipped order; the second with so many percent more work."""
-    runs: tuple[list[MeasuredRun], list[MeasuredRun]] = ([], [])
+def series(command: Sequence[str], percents: Sequence[float], share: Callable[[], float] = lambda: 0.0) -> list[Series]:
+    """Run a series of the same command for each percentage of more work, in turn, with the order flipped each time.
+
+    `share` returns how much of the time is over: a run that would not end in it does not begin after the third.
+    """
+    runs: list[list[MeasuredRun]] = [[] for _ in percents]
     for number in range(RUNS):
-        for side in (0, 1) if number % 2 == 0 else (1, 0):
-            runs[side].append(run_once(command, side * percent))
-    return Series("first", tuple(runs[0])), Series("second", tuple(runs[1]))
+        if number >= MIN_RUNS and share() * (number + 1) / number > 1:
+            break
+        for side in range(len(percents)) if number % 2 == 0 else reversed(range(len(percents))):
+            runs[side].append(run_once(command, percents[side]))
+    return [Series(f"series {index}", tuple(each)) for index, each in enumerate(runs)]
 
 
 def run_once(command: Sequence[str], percent: float) -> MeasuredRun:

@@ -34,6 +34,8 @@ PACE = 2.0
 IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"
 LIVE = re.compile(r" \d+ of (at most )?\d+ cases")
 """The status line of a live run: finished cases of all."""
+FINISHED = re.compile(r" [1-9]\d* of (at most )?\d+ cases")
+"""The same with a finished case."""
 LIVE_B, IDLE_B, PAUSED_B = 1400.0, 500.0, 0.0
 CPU_PCT, KEY_MS, BURNING_KEY_MS, AGAIN_MS = 3.0, 50.0, 100.0, 150.0
 
@@ -181,7 +183,7 @@ def key_to_paint_ms(busy: PtyApp, key: str) -> float:
 def second_run_lines() -> Iterator[Line]:
     """Yield the time from a second `r` to the first case in its agent, which had seconds to start before.
 
-    Each run is stopped after its first block. Both times are on this machine's monotonic clock.
+    Each run is stopped after its first case. Both times are on this machine's monotonic clock.
     """
     starts_ms: list[float] = []
     handed_ms: list[float] = []
@@ -192,7 +194,8 @@ def second_run_lines() -> Iterator[Line]:
             pressed_ns = time.monotonic_ns()
             again.send("r")
             ended = re.compile(rf"\b(stopped|done)\b.*run {number}\b")  # a fast machine may finish before the x
-            again.until(lambda a, ended=ended: (LIVE.search(a.lines[0]) or ended.search(a.lines[0])) is not None)  # type: ignore[misc]
+            # A run that is stopped before the end of its first case saves no start of a case.
+            again.until(lambda a, ended=ended: (FINISHED.search(a.lines[0]) or ended.search(a.lines[0])) is not None)  # type: ignore[misc]
             again.send("x")
             again.until(lambda a, ended=ended: ended.search(a.lines[0]) is not None)  # type: ignore[misc]
             events = events_of(Path(folder) / "results.db")

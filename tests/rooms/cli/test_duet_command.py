@@ -16,7 +16,7 @@ from tests.helpers.machine.fake_interpreters import interpreter
 
 from cpugpu_tui.cli.running import modes
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
-from cpugpu_tui.model import DUET, RunFinished, RunStarted
+from cpugpu_tui.model import DUET, CaseFinished, RunFinished, RunStarted
 
 SIMULATED = f"{FAST},noise=0.002"
 SLOWER = f"{SIMULATED},duet_factor=1.02"
@@ -114,6 +114,9 @@ def test_the_events_of_a_run_stay_together(cpugpu: CommandLine, both: tuple[str,
             assert numbers == list(range(1, len(numbers) + 1))
             numbers = []
     assert runs == 10
+    # Only the first pair of agents checks results; each of the others has the same code.
+    checked = [event.check is not None for event in events if isinstance(event, CaseFinished)]
+    assert checked == [True] * 2 + [False] * 8
 
 
 def test_a_case_that_kills_its_agent_is_said_once_and_not_tried_again(

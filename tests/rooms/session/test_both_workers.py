@@ -310,7 +310,6 @@ def test_whoever_waits_for_an_agent_gets_its_hello(agents: Agents) -> None:
 
 def test_an_agent_that_was_only_prepared_ends_with_the_others(agents: Agents) -> None:
     agents.greet()
-    standby = agents._standby
-    assert standby is not None
+    (standby,) = agents._standby
     agents.close()
     assert standby.wait(PATIENCE_S)

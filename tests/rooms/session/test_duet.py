@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import TURN, Case, Event, Progressed, RunFinished
 from cpugpu_tui.session.duet import Duet
+from cpugpu_tui.session.visits import START_BYTES, at_once
 
 PATIENCE_S = 60.0
 CASES = (Case("matmul", 64), Case("matmul", 128))
@@ -92,3 +94,12 @@ def test_stop_reaches_every_agent_and_is_remembered() -> None:
     duet.stop()
     assert duet.stopping
     assert all(session.stopped.is_set() for session in sessions)
+
+
+@pytest.mark.parametrize(("cores", "free", "pairs"), [(16, 100, 5), (16, 7, 2), (10, 100, 3), (2, 100, 1), (16, 0, 1)])
+def test_so_many_pairs_of_a_duet_start_at_once(
+    cores: int, free: int, pairs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
+    monkeypatch.setattr(procfs, "available_memory_bytes", lambda: free * START_BYTES)
+    assert at_once(5, 3) == pairs

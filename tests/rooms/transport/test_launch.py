@@ -260,12 +260,23 @@ def test_the_next_agent_is_kept_started(agents: Agents) -> None:
     assert agents.take().pid != pid
 
 
+def test_several_agents_start_at_once_and_whether_all_have_is_told(agents: Agents) -> None:
+    agents.prepare(2)
+    assert agents.is_starting
+    assert len(agents.pids()) == 2
+    first, second = agents.take(), agents.take()
+    assert len(agents.pids()) == 2, "no further one was started"
+    next_of(heard(first), Hello)
+    next_of(heard(second), Hello)
+    assert not agents.is_starting
+
+
 def test_a_standby_agent_that_died_is_not_handed_out(agents: Agents) -> None:
     agents.prepare()
     (pid,) = agents.pids()
     os.kill(pid, signal.SIGKILL)
-    assert isinstance(agents._standby, AgentProcess)
-    assert agents._standby.wait(PATIENCE_S)
+    (standby,) = agents._standby
+    assert standby.wait(PATIENCE_S)
     assert agents.take().pid != pid
 
 

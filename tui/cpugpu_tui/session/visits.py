@@ -56,6 +56,12 @@ def room(starts: int) -> int:
     return starts if free_bytes is None else min(starts, free_bytes // START_BYTES)
 
 
+def at_once(groups: int, size: int) -> int:
+    """Return how many of so many groups of processes start together, if each process is to have a core and memory."""
+    processes = min(len(procfs.affinity_cores()), room(groups * size))
+    return max(1, min(groups, processes // size))
+
+
 class Visits:
     """Plans the further starts of a run whose first start has ended."""
 

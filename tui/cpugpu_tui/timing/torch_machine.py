@@ -98,11 +98,10 @@ class TorchMachine:
 
     def open(self) -> None:
         """Create the contexts of all GPUs. One that fails fails again in the first case, which reports it."""
-        for device in self.devices:
-            if not device.is_cpu:
-                self._touched.add(device.name)
-                with suppress(RuntimeError):
-                    CudaEvents(device)
+        for device in (each for each in self.devices if not each.is_cpu):
+            self._touched.add(device.name)
+            with suppress(RuntimeError):
+                CudaEvents(device)
 
     def timer(self, device: str) -> Timer:
         """Return the timer of a device, created on first use."""

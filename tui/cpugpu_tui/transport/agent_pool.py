@@ -147,7 +147,7 @@ def print_once(text: str) -> None:
 
 
 class Agents:
-    """Starts agents, and keeps one on standby so that a run begins at once."""
+    """Starts agents, and keeps some on standby so that a run begins at once."""
 
     def __init__(
         self, python: str | None = None, worker: str = "process", *, simulated: bool = False, own: Sequence[str] = (),
@@ -169,25 +169,30 @@ class Agents:
         self._simulated, self._own = simulated, tuple(own)
         self._host, self._hello_limit_s = host, hello_limit_s
         self._lock = threading.Lock()
-        self._standby: AgentProcess | AgentThread | None = None
+        self._standby: list[AgentProcess | AgentThread] = []
         self._live: list[AgentProcess] = []
         self._threads: list[AgentThread] = []
         self._closed = False
 
-    def prepare(self) -> None:
-        """Start the standby agent if there is none; returns at once.
+    def prepare(self, count: int = 1) -> None:
+        """Start agents until so many are on standby; returns at once.
 
         Raises:
             UsageError: the interpreter does not exist.
         """
         with self._lock:
-            if self._standby is None and not self._closed:
-                self._standby = self._start()
+            while len(self._standby) < count and not self._closed:
+                self._standby.append(self._start())
 
     @property
     def is_standby_ready(self) -> bool:
         """Whether an agent on standby has said hello, so that a run begins at once."""
-        return isinstance(self._standby, AgentProcess) and self._standby.is_ready
+        return any(isinstance(agent, AgentProcess) and agent.is_ready for agent in self._standby[:1])
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether some agent that lives has not said hello: nothing should be timed beside it."""
+        return any(agent.alive and not agent.is_ready for agent in self._live)
 
     def use(self, own: Sequence[str]) -> None:
         """Start agents with these arguments from now on; a standby agent with other ones is ended."""
@@ -195,9 +200,9 @@ class Agents:
             if self._own == tuple(own):
                 return
             self._own = tuple(own)
-            unfit, self._standby = self._standby, None
-        if unfit is not None:
-            unfit.end(at_once=True)
+            unfit, self._standby = self._standby, []
+        for agent in unfit:
+            agent.end(at_once=True)
 
     def greet(self) -> Hello:
         """Start the standby agent and return its hello.
@@ -221,10 +226,11 @@ class Agents:
             UsageError: the interpreter does not exist.
         """
         with self._lock:
-            agent, self._standby = self._standby, None
-            if isinstance(agent, AgentProcess) and not agent.alive:
-                agent = None
-            return agent or self._start()
+            while self._standby:
+                agent = self._standby.pop(0)
+                if agent.alive or isinstance(agent, AgentThread):
+                    return agent
+            return self._start()
 
     def _start(self) -> AgentProcess | AgentThread:
         if self.worker == "thread":
@@ -284,7 +290,7 @@ class Agents:
         """
         with self._lock:
             self._closed = True
-            self._standby = None
+            self._standby.clear()
             for at_once, patience_s in ((False, TERMINATED_S), (True, KILLED_S)):
                 left = [agent for agent in self._live if agent.alive]
                 for agent in left:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
+from cpugpu_tui.analysis.compare import DUET_BANDS, FIRST_LOOK, LOOKS, MOST_PAIRS, TOO_FEW, UNDECIDED, VISITS, Judged
 from cpugpu_tui.cli.options import Given, refuse_beside
 from cpugpu_tui.cli.output.printing import failure_as_event, print_json, print_lines
 from cpugpu_tui.cli.running import one_run
@@ -33,7 +33,7 @@ from cpugpu_tui.errors import (
     print_notice,
 )  # fmt: skip
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, OwnCode, Plan, RunFinished
+from cpugpu_tui.model import DEVICE, DUET, LATENCY, CaseFailed, Event, EventClock, OwnCode, Plan, RunFinished
 from cpugpu_tui.model.quantities import count_of, duration
 from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import with_gpu_names
@@ -41,7 +41,8 @@ from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
 from cpugpu_tui.session.resume import Unfinished, unfinished
-from cpugpu_tui.session.session import Session
+from cpugpu_tui.session.session import POLL_S, Session
+from cpugpu_tui.session.visits import at_once
 from cpugpu_tui.state.folding import measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_store
@@ -84,6 +85,8 @@ class Played:
     """Pairs of agents, also those that were stopped."""
     failed: set[str] = field(default_factory=set)
     """Keys of cases that failed on a side."""
+    clocks: tuple[EventClock, ...] = ()
+    """Event clocks that the first pair of agents has checked."""
     is_over: bool = False
     """Whether it was stopped, or a side cannot run."""
 
@@ -141,7 +144,7 @@ def play(
         Series(side.name, ()) for side in (*sides, sides[0])
     ]  # fmt: skip
     played, sides = Played(tuple(series), placebo), (*sides, sides[0])
-    series_ids = [new_id() for _ in sides]
+    series_ids, ready = [new_id() for _ in sides], 0
     with ExitStack() as stack:
         agents = [Agents(each.python, simulated=plan.simulation is not None, own=request.own.words())
                   for each in sides]  # fmt: skip
@@ -150,6 +153,10 @@ def play(
         for number in range(1, MOST_PAIRS + 1):
             if sys.stderr.isatty():
                 print_notice(f"{plan.name}: pair {number} of at most {MOST_PAIRS}")
+            ready = ready or at_once(next(look for look in LOOKS if look > played.pairs) - played.pairs, len(sides))
+            for each in agents:
+                each.prepare(ready)
+            ready -= 1
             sessions = [
                 Session(_part(plan, number, index, sides), each, outbox if index < len(series) else None,
                         series_ids[index], request.case_timeout_s,
@@ -159,7 +166,8 @@ def play(
             _run_pair(Duet(sessions, plan.cases, is_flipped=number % 2 == 0), plan, agents, played, see)
             played.start_up_s = time.monotonic() - started_s - played.visits_s
             left = _open(played, judge, plan)
-            plan = replace(plan, cases=tuple(case for case in plan.cases if case.key in left))
+            cases = tuple(case for case in plan.cases if case.key in left)
+            plan = replace(plan, cases=cases, is_repeat=True, clocks=played.clocks)
             is_late = time.monotonic() - started_s >= (request.max_seconds or math.inf)
             if played.is_over or not plan.cases or is_late:
                 break
@@ -193,6 +201,8 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
         one_run.signals_stop(duet),
         one_run.telemetry(duet.sessions, plan, lambda: {pid for each in agents for pid in each.pids()}),
     ):
+        while any(each.is_starting for each in agents) and not duet.stopping:
+            time.sleep(POLL_S)  # no process starts while another one is timed
         ended = duet.run(deliver)
     progress.clear()
     for each in events[:-1]:  # one run after the other, so that the events of a run stay together
@@ -202,6 +212,7 @@ def _run_pair(duet: Duet, plan: Plan, agents: Sequence[Agents], played: Played, 
             see(state, event)
     played.pairs += 1
     played.visits_s += duet.visits_s
+    played.clocks = tuple(states[0].clocks.values())
     names = [series.name for series in played.series] if plan.is_of_two_codes else [""] * len(agents)
     played.exit_code = max(played.exit_code, _exit_code(duet, ended, names))
     played.is_over = duet.stopping or any(each.status != "done" for each in ended)
