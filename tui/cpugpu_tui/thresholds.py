@@ -74,6 +74,9 @@ class Threshold(NamedTuple):
     """Where a device costs at most 10 % more than the other at the timed sizes, which are at most 2.5× apart."""
     equal: tuple[Span, ...]
     """Where either device does. In all other sizes the file names no device."""
+    compared: tuple[tuple[Any, ...], ...] = ()
+    """What was found at each of `timed`, so that sizes can be added: speedup, both ends of its interval, rounds,
+    verdict, starts and degrees of freedom. Empty in files that only name devices."""
 
     @property
     def answered(self) -> tuple[Part, ...]:
@@ -231,7 +234,26 @@ def _entry(data: Mapping[str, Any]) -> Threshold:
     if [type(value) for value in (threads, resident, best)] != [int, bool, bool] or threads < 0:
         raise ValueError("invalid form")
     axis = _shown(data.get("axis", ""))
-    return Threshold(operation, variant, dtype, threads, resident, best, axis, timed, faster, equal)
+    compared = tuple(map(_compared, data.get("compared", ())))
+    if compared and len(compared) != len(timed):
+        raise ValueError("invalid comparisons")
+    return Threshold(operation, variant, dtype, threads, resident, best, axis, timed, faster, equal, compared)
+
+
+def _compared(row: list[Any]) -> tuple[Any, ...]:
+    """Return one of `Threshold.compared`.
+
+    Raises:
+        TypeError, ValueError: it is not valid.
+    """
+    speedup, low, high, rounds, verdict, starts, degrees = row
+    ends = [speedup] if low is None and high is None else [low, speedup, high]
+    are_numbers = all(type(each) in (int, float) and 0 < each < 1e300 for each in ends) and ends == sorted(ends)
+    if not are_numbers or type(verdict) is not str or len(verdict) > 60:
+        raise ValueError("invalid comparison")
+    if not all(type(count) is int and 0 <= count <= MOST for count in (rounds, starts, degrees)):
+        raise ValueError("invalid comparison")
+    return tuple(row)
 
 
 def _dtype_name(dtype: Any) -> str:

@@ -157,6 +157,16 @@ NOISE = {
 }  # fmt: skip
 """Standard deviation of ln(cpu/gpu) from round to round, the median of the sizes of each workload."""
 
+CPU_SCALE, GPU_NOISE = 0.203, 0.085
+"""Loud rounds, those of an H100 server: scale of Student's t with 3 degrees of freedom for ln(time) of the CPU, whose
+robust standard deviation is then 0.23, and standard deviation of that of the GPU."""
+
+SLOW_MODE, SLOW_SHARE, SLOW_US = 3.0, 0.2, 300.0
+"""Loud calls of the CPU that move memory, from this length on, µs: how many times as long they take in the slow one
+of two modes, and the share of the rounds in it."""
+
+MOVES_MEMORY = ("elementwise", "softmax", "layernorm", "embedding", "random")
+
 ROUND_RHO, BLOCK_NOISE = 0.3, 0.01
 """Correlation of successive rounds, and standard deviation of ln(time) from block to block."""
 
@@ -203,15 +213,16 @@ class _Timer(SimulatedTimer):
 
     def _mean(self, op: SimulatedOperation, calls: int, *, moved: bool = False) -> float:
         log = self._machine.random.gauss(0.0, BLOCK_NOISE) + self._logs.get(op.case.size, 0.0)
-        found = 1e3 * self._us(op.case, moved=moved) * math.exp(log)
+        found = 1e3 * self._us(op.case, moved=moved) * self._mode * math.exp(log)
         self._clock.advance(found * calls)
         return found
 
     def ready(self, op: SimulatedOperation, calls: int) -> Readiness:
-        fresh = self._machine.random.gauss(0.0, NOISE[op.case.workload] / math.sqrt(2))
+        fresh = self._machine.fresh_log(op.case, is_cpu=self.device.is_cpu)
         before = self._logs.get(op.case.size)
         mixed = fresh if before is None else ROUND_RHO * before + math.sqrt(1 - ROUND_RHO**2) * fresh
         self._logs[op.case.size] = mixed
+        self._mode = SLOW_MODE if self.device.is_cpu and self._machine.is_slow(op.case, self._us(op.case)) else 1.0
         self._clock.advance(PAUSE_NS[self.device.is_cpu])
         if self.device.is_cpu:
             return Readiness()
@@ -225,6 +236,7 @@ class _Timer(SimulatedTimer):
 
     _last_sweep: Any = None
     _logs: dict[int, float]
+    _mode = 1.0
 
     def latency_block(self, op: SimulatedOperation, calls: int) -> float:
         return self._mean(op, calls)
@@ -260,9 +272,10 @@ class CountedWatch(PlantedWatch):
 class SurveyedMachine(SimulatedMachine):
     """A CPU and a GPU with the times of the recorded survey, in one start of the process."""
 
-    def __init__(self, plan: Plan, start: int | None = None) -> None:
-        """`start` is the seed of what this start changes; None changes nothing."""
+    def __init__(self, plan: Plan, start: int | None = None, *, is_loud: bool = False) -> None:
+        """`start` is the seed of what this start changes; None changes nothing. `is_loud`: rounds of an H100 server."""
         super().__init__(plan)
+        self._is_loud = is_loud
         draw = random.Random(start)
         self.start_logs = {
             (name, is_cpu): draw.gauss(0.0, sd) if start is not None else 0.0
@@ -271,6 +284,20 @@ class SurveyedMachine(SimulatedMachine):
         self._timers = {device.name: _Timer(device, self) for device in self.found}
         self.watch = self.counted = CountedWatch(self.simulation, self.clock)
         self.inputs_made = 0
+
+    def fresh_log(self, case: Case, *, is_cpu: bool) -> float:
+        """Return what a round adds to ln(time) of a device, before correlation."""
+        draw = self.random
+        if not self._is_loud:
+            return draw.gauss(0.0, NOISE[case.workload] / math.sqrt(2))
+        if not is_cpu:
+            return draw.gauss(0.0, GPU_NOISE)
+        return CPU_SCALE * draw.gauss(0.0, 1.0) / math.sqrt(draw.gammavariate(1.5, 2.0) / 3)
+
+    def is_slow(self, case: Case, us: float) -> bool:
+        """Return whether calls of the CPU that take so many µs are in the slow mode in the next round."""
+        is_possible = self._is_loud and case.workload in MOVES_MEMORY and us >= SLOW_US
+        return is_possible and self.random.random() < SLOW_SHARE
 
     def make_inputs(self, case: Case) -> None:
         super().make_inputs(case)
@@ -292,9 +319,9 @@ def surveyed(monkeypatch: pytest.MonkeyPatch, seed: int) -> Surveyed:
     return timed(monkeypatch, plan)
 
 
-def timed(monkeypatch: pytest.MonkeyPatch, plan: Plan, start: int | None = None) -> Surveyed:
+def timed(monkeypatch: pytest.MonkeyPatch, plan: Plan, start: int | None = None, *, is_loud: bool = False) -> Surveyed:
     """Run a plan in the virtual time of the machine."""
-    machine = SurveyedMachine(plan, start)
+    machine = SurveyedMachine(plan, start, is_loud=is_loud)
 
     class Watch:
         def __init__(self) -> None:

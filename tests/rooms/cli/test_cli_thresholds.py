@@ -158,7 +158,7 @@ def test_a_failed_size_is_the_exit_code_but_not_the_end_of_the_file(cpugpu: Comm
     done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "drift=0,oom_size=2048", "-o", path)
     assert done.code == EXIT_CASES_FAILED
     assert done.err.startswith("matmul 2,048 failed: Needs ")
-    assert {each.faster[-1][2] for each in entries(path).entries} == {1000}
+    assert all(1000 <= each.faster[-1][2] < 2048 for each in entries(path).entries)
 
 
 def test_sizes_in_a_list_are_timed_as_they_are(cpugpu: CommandLine, tmp_path: Path) -> None:
@@ -272,12 +272,13 @@ def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: Golden
     done = cpugpu.here("thresholds", "verify", *STEADY)
     assert done.code == EXIT_OK, done.err
     words([*done.out.splitlines()[-1:], done.err])
+    before = entries(file).entries[2:]
     done = cpugpu.here("thresholds", "verify", "thresholds.json", *GEMM, *STEADY, "--json")
     assert done.code == EXIT_OK, done.err
     *found, whole = done.objects
     assert [each["operation"] for each in found] == ["gemm", "gemm"]
     assert whole["kept"]
-    for each, threshold in zip(found, entries(file).entries[2:], strict=True):
+    for each, threshold in zip(found, before, strict=True):
         sizes = sorted(choice["size"] for choice in each["choices"])
         assert len(sizes) > 5
         assert not set(sizes) & set(threshold.timed)
@@ -287,10 +288,12 @@ def test_verify_prints_the_regret(file: Path, cpugpu: CommandLine, words: Golden
 
 
 def test_verify_fails_a_file_that_chooses_wrongly(file: Path, cpugpu: CommandLine, words: GoldenWords) -> None:
+    text = file.read_text()
     rewritten(file, faster=[["cuda", 16, 2048]], equal=[])
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
     assert done.code == EXIT_CASES_FAILED
     assert done.out.splitlines()[-1].endswith("not passed.")
+    file.write_text(text)
     rewritten(file, faster=[["cpu", 16, 17], ["cuda", 1024, 2048]])
     done = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY, "--json")
     assert done.code == EXIT_CASES_FAILED
@@ -302,8 +305,7 @@ def test_verify_passes_a_search_of_a_narrow_range(cpugpu: CommandLine, tmp_path:
     file = tmp_path / "narrow.json"
     assert cpugpu.here("thresholds", "make", "matmul", "--n", "150:200", *STEADY, "-o", file).code == EXIT_OK
     assert any(len(each.faster) > 1 for each in load(file, {}).entries)
-    done = cpugpu.here("thresholds", "verify", file, *STEADY)
-    assert (done.code, done.err) == (EXIT_OK, "")
+    assert cpugpu.here("thresholds", "verify", file, *STEADY).code == EXIT_OK
 
 
 def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(
@@ -317,10 +319,13 @@ def test_a_threshold_that_failed_is_made_again_and_the_others_are_kept(
     failed = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
     assert failed.code == EXIT_CASES_FAILED
     (command,) = {*re.findall(r"`cpugpu-tui (.*?)`", failed.err)}
+    verified = {*entries(file).entries[1].timed}
+    assert verified > {*before["matmul"].timed}, "the sizes of the verification are in the file"
     assert cpugpu.here(*command.split(), *STEADY).code == EXIT_OK
     after = entries(file).entries
-    assert [each.operation for each in after] == ["gemm", "gemm", "matmul", "matmul"]
+    assert [each.operation for each in after] == ["matmul", "matmul", "gemm", "gemm"]
     assert before["gemm"] in after
+    assert {*after[1].timed} >= verified
     assert cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY).code == EXIT_OK
     for wrong in (("-o", "missing.json"), ("-o", "new.env")):
         refused = cpugpu.here("thresholds", "make", "matmul", "--add", *wrong, *STEADY)
@@ -336,7 +341,7 @@ def test_verify_refuses_other_machines_and_unknown_operations(
     code = cpugpu.here("thresholds", "verify", "thresholds.json", "gemm", *STEADY)
     rewritten(file, variant="quick")
     variant = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
-    rewritten(file, variant="default", faster=[["cpu", 16, 16]], equal=[], timed=[16])
+    rewritten(file, variant="default", faster=[["cpu", 16, 16]], equal=[], timed=[16], compared=[])
     narrow = cpugpu.here("thresholds", "verify", "thresholds.json", "matmul", *STEADY)
     assert [each.code for each in (machine, unknown, code, variant, narrow)] == [EXIT_UNFIT, *4 * [EXIT_USAGE]]
     words([each.err for each in (machine, unknown, code, variant, narrow)])

@@ -20,7 +20,7 @@ from cpugpu_tui.decide.comparison import (
     UNDECIDED,
     Comparison,
     SweepPoint,
-    cheap_together,
+    cheap_between,
 )
 from cpugpu_tui.decide.crossover import changes_of, judged
 from cpugpu_tui.decide.next_size import (
@@ -184,12 +184,22 @@ def test_a_gap_is_judged_by_both_of_its_sizes() -> None:
         return SweepPoint(size, Comparison(speedup, low, high, 36, UNDECIDED))
 
     noisy = [compared(707, 1.0, 0.9, 1.12), compared(1000, 0.98, 0.9, 1.05)]  # like cholesky with copies, on an H100
-    assert cheap_together(*(each.comparison for each in noisy)) == {CPU_WINS, GPU_WINS}
+    assert cheap_between(noisy) == [{CPU_WINS, GPU_WINS}]
     wide, narrow = compared(1, 1.07, 0.7, 1.6), compared(2, 0.96, 0.82, 1.05)
-    assert cheap_together(wide.comparison, narrow.comparison) == set()
+    assert cheap_between([wide, narrow]) == [set()]
     assert unsure_sizes([wide, narrow]) == [1], "at 2 the CPU alone is cheap"
-    apart = [compared(185, 0.8, 0.75, 1.08).comparison, compared(200, 1.25, 0.93, 1.33).comparison]
-    assert cheap_together(*apart) == set(), "each was observed to cost 25 %, and their mean says nothing"
+    apart = [compared(185, 0.8, 0.75, 1.08), compared(200, 1.25, 0.93, 1.33)]
+    assert cheap_between(apart) == [set()], "each was observed to cost 25 %, and their mean says nothing"
+
+
+def test_a_gap_is_judged_by_the_sizes_around_it_too() -> None:
+    """Of simulated files 98 % were answered, and 90 % when sizes were added to them where both devices are equal."""
+    sizes = [SweepPoint(size, Comparison(1.0, 0.86, 1.16, 36, UNDECIDED)) for size in (200, 250, 316, 400)]
+    assert [cheap_between(sizes[:2]), cheap_between(sizes)[1]] == [[set()], {CPU_WINS, GPU_WINS}]
+    far = [sizes[0]._replace(size=80), *sizes[1:]]
+    assert cheap_between(far)[1] == set(), "80 and 400 are too far apart"
+    faster = [sizes[0], *(each._replace(comparison=Comparison(1.3, 1.15, 1.5, 36, GPU_WINS)) for each in sizes[1:])]
+    assert cheap_between(faster)[1] == {GPU_WINS}
 
 
 @pytest.mark.parametrize(("low", "high"), [(100, 110), (1, 2), (1000, 1001)])

@@ -6,6 +6,7 @@ Rooms above the report take these types and codes, and leave the judging to the 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 EQUIVALENCE = 0.02
@@ -91,6 +92,13 @@ class Comparison(NamedTuple):
         """Whether an interval decided."""
         return self.verdict in (GPU_WINS, CPU_WINS, TIE)
 
+    @property
+    def cheap(self) -> set[str]:
+        """The winner, or else the devices that cost at most `MOST_COST` more."""
+        if self.winner is not None:
+            return {self.winner}
+        return {device for device in (CPU_WINS, GPU_WINS) if self.cost(device) <= MOST_COST}
+
     def cost(self, device: str) -> float:
         """Return the upper bound of what choosing `GPU` or `CPU` costs, as a share of the other's time.
 
@@ -101,21 +109,35 @@ class Comparison(NamedTuple):
         return max(0.0, (self.high if device == CPU_WINS else 1 / self.low) - 1)
 
 
-def cheap_together(low: Comparison | None, high: Comparison | None) -> set[str]:
-    """Return the devices that cost at most `MOST_COST` more between two neighbouring sizes, by both of them.
+def cheap_between(points: Sequence[SweepPoint]) -> list[set[str]]:
+    """Return, for each two neighbouring sizes, the devices that cost at most `MOST_COST` more between them, by several.
 
-    There ln(speedup) is taken as their mean, whose half-width is that of two independent values. Neither size may have
-    been observed to cost more. On an H100 server whose CPU rounds varied by 23 %, thresholds stayed open on 8 % of
-    their ranges, between sizes whose own intervals were ± 13 % around 1.
+    There ln(speedup) is taken as the mean of these two and of as many more on both sides as lie within `WIDEST_GAP`,
+    with the half-width of a mean of independent values. Neither of the two may have been observed to cost more. On an
+    H100 server whose CPU rounds varied by 23 %, thresholds stayed open on 8 % of their ranges, between sizes whose own
+    intervals were ± 13 % around 1.
     """
-    logs = [_logs(each) for each in (low, high) if each is not None]
-    if len(logs) < 2 or None in logs:
+    logs = [_logs(point.comparison) for point in points]
+    return [
+        set().union(*(
+            _cheap_together(logs[index - more : index + 2 + more], more)
+            for more in range(min(index + 1, len(points) - 1 - index))
+            if points[index + 1 + more].size <= WIDEST_GAP * points[index - more].size
+        ))
+        for index in range(len(points) - 1)
+    ]  # fmt: skip
+
+
+def _cheap_together(logs: Sequence[tuple[float, float, float] | None], more: int) -> set[str]:
+    """Return the devices that are cheap between the middle two of these sizes."""
+    known = [each for each in logs if each is not None]
+    if len(known) < len(logs):
         return set()
     most, found = math.log1p(MOST_COST), set()
     for device, sign, end in ((CPU_WINS, 1, 2), (GPU_WINS, -1, 0)):
-        costs = [sign * each[1] for each in logs if each]
-        above = math.hypot(*(each[end] - each[1] for each in logs if each)) / 2
-        if max(costs) <= most and sum(costs) / 2 + above <= most:
+        costs = [sign * each[1] for each in known]
+        above = math.hypot(*(each[end] - each[1] for each in known))
+        if max(costs[more : more + 2]) <= most and (sum(costs) + above) / len(costs) <= most:
             found.add(device)
     return found
 

@@ -15,7 +15,7 @@ from cpugpu_tui.decide.comparison import (
     Change,
     Comparison,
     SweepPoint,
-    cheap_together,
+    cheap_between,
 )
 from cpugpu_tui.decide.crossover import changes_of, judged
 from cpugpu_tui.decide.verdict import NARROW
@@ -163,7 +163,9 @@ def unanswered_size(points: Sequence[SweepPoint], tried: Collection[int], ratio:
 
 def open_gaps(points: Sequence[SweepPoint]) -> list[tuple[SweepPoint, SweepPoint]]:
     """Return the neighbouring sizes between which no device is known to cost little, the widest gap first."""
-    gaps = [(a, b) for a, b in pairwise(judged(points)) if b.size > WIDEST_GAP * a.size or not _cheap_between(a, b)]
+    known = judged(points)
+    gaps = [(a, b) for (a, b), several in zip(pairwise(known), cheap_between(known), strict=True)
+            if b.size > WIDEST_GAP * a.size or not (a.comparison.cheap & b.comparison.cheap or several)]  # fmt: skip
     return sorted(gaps, key=lambda gap: gap[0].size / gap[1].size)
 
 
@@ -172,19 +174,7 @@ def unsure_sizes(points: Sequence[SweepPoint]) -> list[int]:
 
     On an H100 sizes were added between such neighbours, each with 6 to 12 rounds, which decided nothing.
     """
-    return [end.size for gap in open_gaps(points) for end in gap if not _cheap(end.comparison)]
-
-
-def _cheap_between(low: SweepPoint, high: SweepPoint) -> set[str]:
-    one, other = low.comparison, high.comparison
-    return _cheap(one) & _cheap(other) or cheap_together(one, other)
-
-
-def _cheap(comparison: Comparison) -> set[str]:
-    """Return the winner, or else the devices that cost at most `MOST_COST` more."""
-    if comparison.winner is not None:
-        return {comparison.winner}
-    return {device for device in (CPU_WINS, GPU_WINS) if comparison.cost(device) <= MOST_COST}
+    return [end.size for gap in open_gaps(points) for end in gap if not end.comparison.cheap]
 
 
 def is_clear(comparison: Comparison | None) -> bool:

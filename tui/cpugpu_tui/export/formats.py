@@ -101,7 +101,7 @@ def rendered(name: str, runs: Sequence[ExportedRun], *, samples: bool = False) -
         from cpugpu_tui.export import thresholds
 
         first, *others = {run.started.series_id: run.state for run in runs}.values()  # of a series, the last run
-        found = reduce(thresholds.extended, others, thresholds.thresholds_of(first))
+        found = reduce(lambda file, run: thresholds.thresholds_of(run, file), others, thresholds.thresholds_of(first))
         return [thresholds.rendered("json", found).encode()]
     plain = {"json": json_document.json_document, "ndjson": ndjson, "markdown": markdown.markdown}
     return plain[name](runs)

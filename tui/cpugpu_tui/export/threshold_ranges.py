@@ -1,20 +1,26 @@
-"""The ranges of a file of thresholds: where the upper bound of what a choice costs is at most 10 %."""
+"""The ranges of a file of thresholds: where the upper bound of what a choice costs is at most 10 %.
+
+They are judged from all sizes of a file, those of the run that made it and those that were added.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from cpugpu_tui.decide.comparison import MOST_COST, WIDEST_GAP, cheap_together
-from cpugpu_tui.report.conditions import Condition
+from cpugpu_tui.decide.comparison import MOST_COST, TOO_FEW, WIDEST_GAP, Comparison, SweepPoint, cheap_between
+from cpugpu_tui.report.conditions import judged_sizes
 from cpugpu_tui.report.segments import CPU as CPU_WINS
 from cpugpu_tui.report.segments import GPU as GPU_WINS
 from cpugpu_tui.report.segments import UNKNOWN, Size
-from cpugpu_tui.thresholds import CPU, GPU, Part, Span
+from cpugpu_tui.thresholds import CPU, GPU, Part, Span, Threshold
 
 DEVICES = {CPU_WINS: CPU, GPU_WINS: GPU}
 EITHER = ""
+
+NOT_COMPARED = Comparison(1.0, None, None, 0, TOO_FEW)
+"""Of a size that failed."""
 
 
 class Ranges(NamedTuple):
@@ -26,13 +32,44 @@ class Ranges(NamedTuple):
     """Where either device does."""
 
 
-def ranges_of(found: Condition) -> Ranges:
-    """Return the ranges of a sweep under a condition.
+def points_of(threshold: Threshold) -> list[SweepPoint]:
+    """Return the sizes of a threshold with what was found there."""
+    return [SweepPoint(size, Comparison(*row)) for size, row in zip(threshold.timed, threshold.compared, strict=False)]
+
+
+def judged_again(threshold: Threshold, sizes: Sequence[Size]) -> Threshold:
+    """Return a threshold with further sizes, judged from all of them.
+
+    Of a size that was timed twice the comparison with most rounds counts. If no device can be named any more, or the
+    file does not say what it found, the threshold stays as it is.
+    """
+    new = [SweepPoint(size.size, size.comparison) for size in sizes if size.is_timed and size.comparison is not None]
+    if not new or not threshold.compared:
+        return threshold
+    found = with_sizes(threshold, judged_sizes([*points_of(threshold), *new]))
+    return found if found.answered else threshold
+
+
+def with_sizes(threshold: Threshold, sizes: Sequence[Size]) -> Threshold:
+    """Return a threshold that holds these sizes, in rising order, and the ranges that are judged from them."""
+    timed = [(size.size, size.comparison) for size in sizes if size.is_timed and size.comparison is not None]
+    compared = (
+        (*(end and float(f"{end:.5g}") for end in found[:3]), found.rounds, found.verdict, found.starts, found.degrees)
+        for _, found in timed
+    )
+    faster, equal = ranges_of(sizes)
+    return threshold._replace(
+        timed=tuple(size for size, _ in timed), faster=faster, equal=equal, compared=tuple(compared)
+    )
+
+
+def ranges_of(sizes: Sequence[Size]) -> Ranges:
+    """Return the ranges of the sizes of a sweep, which are in rising order.
 
     A device is named between two neighbouring sizes if it costs little at both, or by both together. A size with a
     winner names that device.
     """
-    known = [size for size in found.sizes if size.reason not in UNKNOWN]
+    known = [size for size in sizes if size.reason not in UNKNOWN]
     ranges = []
     for device, group in groupby(_pieces(known), lambda piece: piece[0]):
         spans = [piece[1:] for piece in group]
@@ -47,7 +84,8 @@ def _pieces(sizes: list[Size]) -> Iterator[tuple[str | None, int, int]]:
 
     A size that names none takes the only device of the gaps beside it, at which it was not observed to cost more.
     """
-    gaps = [_between(low, high) for low, high in pairwise(sizes)]
+    points = [SweepPoint(size.size, size.comparison or NOT_COMPARED) for size in sizes]
+    gaps = [_between(*pair, several) for pair, several in zip(pairwise(sizes), cheap_between(points), strict=True)]
     for index, size in enumerate(sizes):
         name, beside = _named(size), {*gaps[max(0, index - 1) : index + 1]} - {None}
         yield (beside.pop() if name is None and len(beside) == 1 else name), size.size, size.size
@@ -59,13 +97,13 @@ def _named(size: Size) -> str | None:
     return DEVICES[size.winner] if size.winner is not None else _only(_cheap(size))
 
 
-def _between(low: Size, high: Size) -> str | None:
+def _between(low: Size, high: Size, several: set[str]) -> str | None:
     if high.size > WIDEST_GAP * low.size:
         return None
     same = _named(low) if _named(low) == _named(high) else None
     if same or (both := _cheap(low) & _cheap(high)):
         return same or _only(both)
-    return _only({DEVICES[device] for device in cheap_together(low.comparison, high.comparison)})
+    return _only({DEVICES[device] for device in several})
 
 
 def _cheap(size: Size) -> set[str]:

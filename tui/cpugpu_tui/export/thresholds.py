@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
 from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
-from cpugpu_tui.export.threshold_ranges import Ranges, ranges_of
+from cpugpu_tui.export.threshold_ranges import judged_again, with_sizes
 from cpugpu_tui.model import OwnCode, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.report.report import SweepReport, sweep_report
+from cpugpu_tui.report.segments import Size
 from cpugpu_tui.state.condition import no_core_lines
 from cpugpu_tui.state.state import RunState, once
 from cpugpu_tui.thresholds import (
@@ -52,13 +54,12 @@ class Found:
     """A sweep of a run in which the choice of a device is known to cost little at some sizes."""
 
     report: SweepReport
-    resident: bool
-    ranges: Ranges
+    threshold: Threshold
 
     @cached_property
     def fastest_ns(self) -> dict[int, float]:
         """Size → time of the faster device."""
-        timed = self.report.under(RESIDENCE[self.resident]).timed
+        timed = self.report.under(RESIDENCE[self.threshold.resident]).timed
         return {size.size: min(size.cpu_ns, size.gpu_ns) for size in timed if size.cpu_ns and size.gpu_ns}
 
 
@@ -73,18 +74,31 @@ def checked_format(name: str) -> str:
     return name
 
 
-def thresholds_of(run: RunState) -> Thresholds:
+def thresholds_of(run: RunState, old: Thresholds | None = None) -> Thresholds:
     """Return the thresholds of a run: for each sweep the ranges in which a device, or either, costs little.
+
+    Those of an `old` file stay. Where the run timed further sizes of them, they are judged from all sizes.
 
     Raises:
         UsageError: a name of code is not allowed.
-        UnfitError: the run has no crossover and no winner at all.
+        UnfitError: neither has a crossover or a winner, or the old ones are of another machine.
     """
     assert run.run is not None
-    reports = [sweep_report(run, sweep) for sweep in run.sweeps]
-    found = [Found(each, resident, ranges) for each in reports for resident in RESIDENCE
-             if any(ranges := ranges_of(each.under(RESIDENCE[resident])))]  # fmt: skip
-    if not found:
+    if old is not None:
+        require_machine(old, machine_of(run))
+    names = operations(run.run.plan.codes, [sweep[0] for sweep in run.sweeps])
+    known = {each[:5]: each for each in (old.entries if old is not None else ())}
+    forms = {_form(each) for each in known.values()}
+    new = []
+    for report, resident in product((sweep_report(run, sweep) for sweep in run.sweeps), RESIDENCE):
+        workload, variant, dtype, threads = report.sweep
+        operation, sizes = names.get(workload, workload), report.under(RESIDENCE[resident]).sizes
+        empty = Threshold(operation, variant, dtype, threads, resident, False, report.axis, (), (), ())
+        if (before := known.get(empty[:5])) is not None and before.compared:
+            known[empty[:5]] = judged_again(before, sizes)
+        elif (threshold := with_sizes(empty, sizes)).answered:
+            new.append(Found(report, threshold))
+    if not known and not new:
         raise UnfitError(
             "No thresholds: no size has a clear winner.",
             run.no_gpu
@@ -92,21 +106,14 @@ def thresholds_of(run: RunState) -> Thresholds:
             or _out_of_time(run)
             or "Run a search on the CPU and a GPU, for example `cpugpu-tui run quick`.",
         )
-    sweeps = [each.report.sweep for each in found]
-    names, best = operations(run.run.plan.codes, [sweep[0] for sweep in sweeps]), _best_variants(found)
-    entries = [
-        Threshold(
-            names.get(sweep[0], sweep[0]),
-            *sweep[1:],
-            each.resident,
-            each in best,
-            each.report.axis,
-            tuple(size.size for size in each.report.under(RESIDENCE[each.resident]).timed),
-            *each.ranges,
+    best = _best_variants(new)
+    for each in new:
+        threshold = each.threshold
+        is_best = (
+            known[threshold[:5]].best if threshold[:5] in known else each in best and _form(threshold) not in forms
         )
-        for sweep, each in zip(sweeps, found, strict=True)
-    ]
-    return _thresholds(machine_of(run), utc(run.run.wall_ns), entries)
+        known[threshold[:5]] = threshold._replace(best=is_best)
+    return _thresholds(machine_of(run), utc(run.run.wall_ns), [*known.values()])
 
 
 def _out_of_time(run: RunState) -> str:
@@ -166,10 +173,9 @@ def _best_variants(found: Sequence[Found]) -> list[Found]:
 
     The first variant is the best one unless another is clearly faster, so that noise does not change it.
     """
-    forms: dict[tuple[object, ...], list[Found]] = {}
+    forms: dict[tuple[str, str, int, bool], list[Found]] = {}
     for each in found:
-        workload, _, dtype, threads = each.report.sweep
-        forms.setdefault((workload, dtype, threads, each.resident), []).append(each)
+        forms.setdefault(_form(each.threshold), []).append(each)
     best = []
     for variants in forms.values():
         first, shared = variants[0], set.intersection(*(set(each.fastest_ns) for each in variants))
@@ -244,29 +250,33 @@ def read(path: Path) -> Thresholds:
 
 
 def add_to(path: Path, run: RunState) -> None:
-    """Write the thresholds of a run to a file, which keeps those that the run did not measure.
+    """Write the thresholds of a run to a file, which keeps what it has.
 
     Raises:
         UsageError: the file cannot be read or written.
         UnfitError: the file is of another machine, the run has no winner, or the disk is full or read-only.
     """
     with target.locked(path):
-        thresholds = extended(read(path), run) if path.is_file() else thresholds_of(run)
+        thresholds = thresholds_of(run, read(path) if path.is_file() else None)
         target.write(path, [rendered("json", thresholds).encode()])
 
 
-def extended(old: Thresholds, run: RunState) -> Thresholds:
-    """Return the thresholds of a run, and the older ones that it did not measure.
+def add_sizes(path: Path, sizes: Mapping[tuple[Any, ...], Sequence[Size]]) -> Thresholds:
+    """Add sizes to the thresholds of a file, which are judged again from all of them; return its new content.
+
+    The keys of `sizes` are the first five fields of a threshold.
 
     Raises:
-        UnfitError: the older ones are of another machine, or the run has no winner.
+        UsageError: the file cannot be read.
+        UnfitError: it cannot be written.
     """
-    new = thresholds_of(run)
-    require_machine(old, machine_of(run))
-    measured = {_form(each) for each in new.entries}
-    return _thresholds(
-        new.machine, new.made, [*(each for each in old.entries if _form(each) not in measured), *new.entries]
-    )
+    with target.locked(path):
+        file = read(path)
+        entries = [judged_again(each, sizes.get(each[:5], ())) for each in file.entries]
+        new = _thresholds(file.machine, file.made, entries)
+        if new.entries != file.entries:
+            target.write(path, [rendered("json", new).encode()])
+    return new
 
 
 def _form(each: Threshold) -> tuple[str, str, int, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -150,6 +150,12 @@ def condition_of(key: str, rows: Sequence[Row]) -> Condition:
         sizes.append(_size(key, row, known, judgement, reason))
     changes = tuple(placed(change, points) for change in changes_of(points))
     return Condition(key, segments_of(sizes), changes, class_of(sizes), ordered, tuple(judgements))
+
+
+def judged_sizes(points: Iterable[SweepPoint]) -> list[Size]:
+    """Judge sizes of which only the comparisons are known."""
+    found = [(size, c, c.winner or (EQUAL if c.verdict == TIE else UNDECIDED)) for size, c in judged(points)]
+    return [Size(size, judgement, "", comparison) for size, comparison, judgement in found]
 
 
 def _comparison(key: str, row: Row) -> Comparison | None:

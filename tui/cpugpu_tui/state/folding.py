@@ -77,7 +77,7 @@ class Remaining:
             limit_s = max(LEAST_S, limit_s - elapsed_s)
         if search is not None:
             found = (_found(self._state, case) for case in self._cases if case.key in self.settled)
-            search = replace(search, found=tuple(chain.from_iterable(found)))
+            search = replace(search, found=(*search.found, *chain.from_iterable(found)))
             if search.limit_s is not None and self._state.devices:  # an agent has used it
                 search = replace(search, limit_s=max(LEAST_S, search.limit_s - elapsed_s))
         return replace(self._plan, cases=self.cases, max_seconds=limit_s, search=search)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 
 from cpugpu_tui.decide.comparison import SURE_RATIO, Comparison, SweepPoint
 from cpugpu_tui.decide.crossover import changes_of, judged, shared
@@ -26,6 +26,9 @@ with 16 threads, a crossover at 250 was bracketed as 215 to 234."""
 MOST_CHECKED = 2
 """Most sizes added above a crossover. On an H200 `solve` had a second change of the winner between the third and the
 fifth size above its first."""
+
+NARROW_GAP = 1.25
+"""Gaps up to this ratio get no size in their middle when nothing else is left to do."""
 
 WIDE = 0.05
 """Relative half-width of an interval from which a case waits for the spare seconds of a search."""
@@ -183,10 +186,35 @@ class SizeSearch:
         for way, sweep in product(ways, sweeps):
             size = way(sweep)
             if size is not None:
-                case = replace(next(iter(sweep.tried.values())), size=size)
-                sweep.tried[size] = case
-                return case
+                return self._added(sweep, size)
         return None
+
+    def middle_case(self) -> Case | None:
+        """Return the middle of the widest gap between two sizes of a full survey; None if all are narrow.
+
+        The winner may change twice in a gap: on an H100 a convolution of 141 images took the GPU twice as long as the
+        CPU, and half as long at 100 and 200. `thresholds verify` times these sizes next.
+        """
+        search = self._search
+        if not (search.is_survey and search.full):
+            return None
+        middles = (
+            (high / low, middle, sweep)
+            for sweep in self._sweeps.values() if len(sweep.tried) < search.most_cases and self._is_compared(sweep)
+            for low, high in pairwise(sorted(sweep.tried))
+            if high > NARROW_GAP * low and low < (middle := round(math.sqrt(low * high))) < high
+        )  # fmt: skip
+        _, size, widest = max(middles, key=lambda each: each[0], default=(0.0, 0, None))
+        return self._added(widest, size) if widest is not None else None
+
+    def _is_compared(self, sweep: _Tried) -> bool:
+        return bool(sweep.found) or any(each.comparisons for each in sweep.runs.values())
+
+    def _added(self, sweep: _Tried, size: int) -> Case:
+        """Return a case of a sweep with a new size, which now counts as tried."""
+        case = replace(next(iter(sweep.tried.values())), size=size)
+        sweep.tried[size] = case
+        return case
 
     def judge_again(self) -> None:
         """Judge every case again by what the others have shown since.

@@ -42,7 +42,7 @@ class MakeGiven(opt.Given):
         "FILE", "Fail if a threshold has moved out of its bracket in this older JSON file."
     )] = None  # fmt: skip
     add: Annotated[bool, opt.flag(
-        "--add", "Keep the thresholds of an existing file that are not measured now."
+        "--add", "Add to an existing file: the sizes that it has are not timed again, unless they decided nothing."
     )] = False  # fmt: skip
 
 
@@ -89,12 +89,12 @@ def make(given: MakeGiven) -> None:
         options = given.run_options(ceilings=False)
         for file in filter(None, (old, kept)):
             check_here(file, options, is_simulated=request.simulation is not None)
-        state, code = measured(request, options, words)
+        state, code = measured(request, options, words, kept)
     if code > 128:  # stopped by a key or a signal
         remedy = "" if no_save else " `cpugpu-tui thresholds make --run latest` takes what was measured."
         print_notice(f"Stopped: no file was written.{remedy}")
         raise typer.Exit(code)
-    made = thresholds.thresholds_of(state)
+    made = thresholds.thresholds_of(state, kept)
     text = thresholds.rendered(format_name, made)  # refuses names that no file can hold, before anything is written
     if old is not None:
         thresholds.require_machine(old, thresholds.machine_of(state))
@@ -104,7 +104,7 @@ def make(given: MakeGiven) -> None:
     else:
         try:
             with target.locked(path):
-                made = thresholds.extended(thresholds.read(path), state) if add else made
+                made = thresholds.thresholds_of(state, thresholds.read(path)) if add else made
                 target.write(path, [thresholds.rendered(format_name, made).encode()])
         except CpuGpuError as error:  # the disk was checked, but is full by now
             if given.of_run is None and not no_save and code != EXIT_UNFIT:

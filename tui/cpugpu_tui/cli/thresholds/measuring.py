@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -16,10 +17,12 @@ from cpugpu_tui.cli.running.saving import as_saved, save_rest, saving
 from cpugpu_tui.cli.time import typed_codes
 from cpugpu_tui.config.sizes import parse_sizes, search_ends
 from cpugpu_tui.decide.comparison import MOST_COST
+from cpugpu_tui.decide.next_size import unsure_sizes
 from cpugpu_tui.errors import UnfitError, UsageError, print_notice
-from cpugpu_tui.export.thresholds import named, operations, require_machine
+from cpugpu_tui.export.threshold_ranges import points_of
+from cpugpu_tui.export.thresholds import named, operation_of, operations, require_machine
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import typed_name, work_name
+from cpugpu_tui.model import Case, Found, typed_name, work_name
 from cpugpu_tui.model.quantities import share_text, size_text
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
@@ -31,13 +34,13 @@ from cpugpu_tui.transport.agent_pool import Agents
 from cpugpu_tui.workloads import presets
 
 if TYPE_CHECKING:
-    from cpugpu_tui.model import OwnCode, Plan
+    from cpugpu_tui.model import OwnCode, Plan, SweepKey
 
 DEVICES = ("cpu", "cuda:0")
 """A threshold needs both: without a GPU the run ends at once."""
 
-LIMIT_S = 460.0
-"""Time limit for all workloads: below 8 minutes with the start of the agent."""
+LIMIT_S, SWEEP_S = 460.0, 60.0
+"""Time limit for all workloads, below 8 minutes with the start of the agent, and for each sweep of a few."""
 
 BUDGET_S = 2.4
 """Time for a size of them on one device: twice that of a survey, because each size without a winner is an open one."""
@@ -68,10 +71,12 @@ def subjects(
     return words, codes
 
 
-def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) -> tuple[RunState, int]:
+def measured(
+    request: PlanRequest, options: RunOptions, names: Sequence[str], kept: Thresholds | None = None
+) -> tuple[RunState, int]:
     """Search the crossovers of these presets and workloads, and of the request's code; see `run_plan`.
 
-    Sizes in a list or in steps are timed as they are.
+    Sizes in a list or in steps are timed as they are. A search goes on from the sizes of the file that is `kept`.
 
     Raises:
         CpuGpuError: the request cannot be run.
@@ -88,9 +93,35 @@ def measured(request: PlanRequest, options: RunOptions, names: Sequence[str]) ->
         find_crossover=not is_list and ends is None,
     )  # fmt: skip
     plan = build_plan(request)
-    if plan.search is not None and plan.search.is_survey:
-        plan = replace(plan, budget_s=BUDGET_S, search=replace(plan.search, limit_s=request.max_seconds or LIMIT_S))
+    if plan.search is not None:
+        sweeps = {case.sweep for case in plan.cases}
+        limit_s = request.max_seconds or min(LIMIT_S, SWEEP_S * len(sweeps))
+        plan = replace(plan, budget_s=BUDGET_S, search=replace(plan.search, limit_s=limit_s))
+        plan = _going_on(plan, kept) if kept is not None else plan
     return run_plan(plan, own, options)
+
+
+def _going_on(plan: Plan, file: Thresholds) -> Plan:
+    """Return a search that knows the sizes of a file. Those that leave a gap open are timed again."""
+    assert plan.search is not None
+    names = {operation_of(code): code.name for code in plan.codes}
+    ends: dict[SweepKey, list[int]] = defaultdict(list)
+    for case in plan.cases:
+        ends[case.sweep].append(case.size)
+    known, again = [], set()
+    for each in file.entries:
+        workload, (variant, dtype, threads) = names.get(each.operation, each.operation), each[1:4]
+        sizes = ends.get((workload, variant, dtype, threads), [0])
+        points = [point for point in points_of(each) if min(sizes) <= point.size <= max(sizes)]
+        timed = {size: Case(workload, size, dtype, threads, variant) for size, _ in points}
+        again |= {timed[size] for size in unsure_sizes(points)}
+        known += [Found(timed[size], *own[:4], verdict=own.verdict, moved=not each.resident) for size, own in points]
+    found = tuple(each for each in known if each.case not in again)
+    settled = {each.case for each in found}
+    most = plan.search.most_cases + max(Counter(case.sweep for case in settled).values(), default=0)
+    cases = (*(case for case in plan.cases if case not in settled), *(again - {*plan.cases}))
+    search = replace(plan.search, most_cases=most, most_steps=most, found=found)
+    return replace(plan, cases=cases, window=max(plan.window, most), search=search)
 
 
 def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunState, int]:
