@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import hypothesis
 import pytest
@@ -83,6 +85,12 @@ def words(request: pytest.FixtureRequest) -> GoldenWords:
     folders = request.path.relative_to(Path(__file__).parent).parts
     room = folders[1] if folders[0] == "rooms" else folders[0]
     return GoldenWords(WORDS / f"{room}.txt", f"{request.path.name}::{request.node.name}")
+
+
+@pytest.fixture
+def limits_when_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `--max-seconds` of commands in this process begin when the agent is ready, which takes seconds if busy."""
+    monkeypatch.setattr("cpugpu_tui.__main__.time", SimpleNamespace(monotonic=lambda: math.inf))
 
 
 def virtual_environment(folder: Path) -> Path:

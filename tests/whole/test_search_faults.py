@@ -44,7 +44,7 @@ def test_run_show_and_json_say_the_same(cpugpu: CommandLine) -> None:
     )
 
 
-def test_the_time_limit_ends_a_search_with_what_it_has(cpugpu: CommandLine) -> None:
-    done = cpugpu(*SEARCH, "--simulate", f"{SLOW},pace=0.5", "--max-seconds", "1.5")
+def test_the_time_limit_ends_a_search_with_what_it_has(cpugpu: CommandLine, limits_when_ready: None) -> None:
+    done = cpugpu.here(*SEARCH, "--simulate", f"{SLOW},pace=0.5", "--max-seconds", "1.5")
     assert done.code == EXIT_OK
     assert "--max-seconds" in done.out

@@ -18,6 +18,7 @@ import io  # noqa: E402
 import os  # noqa: E402
 import signal  # noqa: E402
 import sys  # noqa: E402
+import time  # noqa: E402
 
 from cpugpu_tui import TYPE_CHECKING, errors  # noqa: E402
 
@@ -39,7 +40,7 @@ _REMEDIES = {
 def main() -> None:
     """Run the program. Each failure is one line on stderr and an exit code."""
     try:
-        _main()
+        _main(time.monotonic())
     except SystemExit as end:
         # Python resets signal handlers when it exits. Another ctrl+c would then replace the exit code.
         signal_watch = sys.modules.get("cpugpu_tui.transport.signal_watch")
@@ -48,7 +49,7 @@ def main() -> None:
         raise
 
 
-def _main() -> None:
+def _main(began_s: float) -> None:
     _open_streams()
     try:
         _check_surroundings()
@@ -58,7 +59,7 @@ def _main() -> None:
             sys.exit(open_as_configured())
         from cpugpu_tui.cli.commands import run_command
 
-        code = run_command()
+        code = run_command(began_s)
         sys.stdout.flush()
         sys.exit(code)
     except errors.CpuGpuError as error:

@@ -7,7 +7,9 @@ import os
 import pty
 import signal
 import threading
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,7 +176,18 @@ def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None
     assert "--case-timeout 0.5" in cpugpu.here("show").out  # "Again:"
 
 
-def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_the_time_limit_begins_with_the_program(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It began with the plan: a run with --max-seconds 4 took up to 8.8 s."""
+    earlier = SimpleNamespace(monotonic=lambda: time.monotonic() - 100)
+    monkeypatch.setattr("cpugpu_tui.__main__.time", earlier)
+    done = cpugpu.here("run", "--simulate", FAST, "--size", "64", "--max-seconds", "100", "--no-save")
+    assert done.code == EXIT_CASES_FAILED
+    assert "had not started" in done.err
+
+
+def test_what_time_does_not_reach_is_skipped_and_that_is_no_failure(
+    cpugpu: CommandLine, words: GoldenWords, limits_when_ready: None
+) -> None:
     sizes = ",".join(str(size) for size in range(64, 84))
     done = cpugpu.here("run", "--simulate", PACED, "--size", sizes, "--max-seconds", 0.8, "--json")
     kinds = list(statuses(done.events).values())

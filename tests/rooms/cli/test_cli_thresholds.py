@@ -387,9 +387,11 @@ def test_an_older_file_of_other_operations_leaves_the_target_as_it_is(file: Path
     assert Path("new.json").read_text() == file.read_text()
 
 
-def test_a_search_that_ran_out_of_time_says_so(cpugpu: CommandLine, words: GoldenWords) -> None:
+def test_a_search_that_ran_out_of_time_says_so(
+    cpugpu: CommandLine, words: GoldenWords, limits_when_ready: None
+) -> None:
     """It advised to run a search, which it was."""
-    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "pace=1", "--max-seconds", "0.2", "--no-save")
+    done = cpugpu.here("thresholds", "make", "matmul", "--simulate", "pace=1", "--max-seconds", "0.001", "--no-save")
     assert done.code == EXIT_UNFIT
     (needed_s,) = re.findall(r"allow (\d+) s", done.err)
     assert int(needed_s) >= 3, "1.5 s on each device, and the start of the agent, which takes longer on a busy machine"

@@ -99,7 +99,7 @@ def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu: Comman
     assert done.events[-1].remedy
 
 
-def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine) -> None:
+def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine, limits_when_ready: None) -> None:
     """What is resumed or replayed may come from a stranger: only the command that is typed again runs it."""
     first = cpugpu.here(*PRODUCT, "--n", "16,32", "--simulate", FAST, "--max-seconds", "1e-9")
     refused = cpugpu.here("run", "--resume")

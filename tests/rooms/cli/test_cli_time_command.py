@@ -116,7 +116,7 @@ def _command(pid: str) -> str:
 
 
 def test_a_command_is_ended_at_the_time_limit_which_says_what_it_would_have_needed(
-    cpugpu: CommandLine, tmp_path: Path, words: GoldenWords
+    cpugpu: CommandLine, tmp_path: Path, words: GoldenWords, limits_when_ready: None
 ) -> None:
     """Its call went on beyond the limit, and 3600 s on each device were asked for."""
     command = ("sh", "-c", f"sleep 20 && touch {tmp_path}/late")

@@ -12,6 +12,7 @@ A crash of native code ends a thread together with the app, and a thread cannot 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -247,7 +248,8 @@ def test_a_pause_before_the_plan_ends_with_a_stop(agents: Agents) -> None:
 
 
 def test_a_time_limit_skips_what_it_does_not_reach(agents: Agents) -> None:
-    events = run_and(agents, plan_of(64, 128, 256, simulation=ENDLESS, window=1, max_seconds=0.001), lambda *_: None)
+    plan = plan_of(64, 128, 256, simulation=ENDLESS, window=1, max_seconds=0.001)
+    events = run_and(agents, plan, lambda *_: None, began_s=math.inf)  # when the agent is ready
     assert kinds_of(events)[-1] == "skipped"
     last = events[-1]
     assert isinstance(last, RunFinished)

@@ -259,6 +259,11 @@ def test_what_was_asked_for_is_in_the_plan() -> None:
     assert plan.gaps
 
 
+def test_the_runs_of_a_series_share_its_time() -> None:
+    """Help said "of the whole run", and each of them had the whole limit."""
+    assert build_plan(PlanRequest(("matmul",), "32", repeat=3, max_seconds=60.0)).max_seconds == 20
+
+
 @pytest.mark.parametrize(
     ("field", "changes"),
     [

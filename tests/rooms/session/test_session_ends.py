@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -143,6 +145,37 @@ def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatc
     session.run(lambda event: None)
     limits = [agent.plan.max_seconds for agent in agents.agents if agent.plan and agent.plan.max_seconds]
     assert 9_000 > limits[0] > limits[1] > 0
+
+
+def test_the_time_before_a_run_counts_towards_its_limit() -> None:
+    """A run with --max-seconds 4 took up to 8.8 s: the limit began when the agent had its plan."""
+    session, agents = session_of(plan_of(64, max_seconds=60.0), well, began_s=time.monotonic() - 50)
+    session.run(lambda event: None)
+    plan = agents.agents[0].plan
+    assert plan is not None
+    assert plan.max_seconds is not None
+    assert 0 < plan.max_seconds <= 10
+
+
+def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words: GoldenWords) -> None:
+    session, agents = session_of(plan_of(64, max_seconds=0.01), ScriptedAgent(well, greeting=()))
+    finished = session.run(lambda event: None)
+    assert (finished.status, finished.exit_code) == ("failed", EXIT_CASES_FAILED)
+    assert agents.agents[0].ended == [False]
+    words(f"{finished.message} {finished.remedy}")
+
+
+def test_after_the_limit_no_other_process_is_waited_for() -> None:
+    def dying(plan: Plan) -> Any:
+        return dies_at(64)(replace(plan, max_seconds=None))
+
+    plan = replace(three_cases(), max_seconds=0.1)
+    session, _ = session_of(plan, dying, ScriptedAgent(well, greeting=()), began_s=math.inf)
+    events: list[Event] = []
+    finished = session.run(events.append)
+    assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
+    assert statuses(events) == ["skipped", "crashed", "skipped"]
+    assert "time limit of 0.1 s" in failures(events)[128].message
 
 
 # ------------------------------------------------------------------ stops

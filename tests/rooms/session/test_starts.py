@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
@@ -212,16 +213,18 @@ def test_memory_without_room_for_all_starts_times_fewer_and_says_so(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("cores", "first_s", "import_s", "count"),
+    ("cores", "first_s", "import_s", "left_s", "count"),
     [
-        (16, 12.0, 4.0, 4),  # 30 s on a server
-        (16, 29.0, 4.0, 4),  # half as long again
-        (2, 14.0, 3.0, 2),  # 1.5 times as long on two cores, at least three starts
-        (2, 60.0, 3.0, 4),
+        (16, 12.0, 4.0, math.inf, 4),  # 30 s on a server
+        (16, 29.0, 4.0, math.inf, 4),  # half as long again
+        (2, 14.0, 3.0, math.inf, 2),  # 1.5 times as long on two cores, at least three starts
+        (2, 60.0, 3.0, math.inf, 4),
+        (2, 60.0, 3.0, 8.0, 2),
+        (2, 60.0, 3.0, 5.0, 0),  # --max-seconds is over before torch is imported
     ],
 )
 def test_the_time_for_further_starts_decides_how_many_there_are(
-    cores: int, first_s: float, import_s: float, count: int, monkeypatch: pytest.MonkeyPatch
+    cores: int, first_s: float, import_s: float, left_s: float, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(procfs, "affinity_cores", lambda: range(cores))
     _, events = run(plan_of(16, 32, 64, 128, 256, 512), well)
@@ -229,7 +232,7 @@ def test_the_time_for_further_starts_decides_how_many_there_are(
     assert state.run is not None
     state = replace(state, run=replace(state.run, environment={"torch_import_s": import_s}))
     plan = replace(plan_of(16, 32, 64, 128, 256, 512), starts=5, simulation=None)
-    assert Visits(plan, state, first_s).count(4 if cores > 5 else 0) == count
+    assert Visits(plan, state, first_s, left_s).count(4 if cores > 5 else 0) == count
 
 
 def test_a_start_that_dies_takes_only_its_own_times_along() -> None:

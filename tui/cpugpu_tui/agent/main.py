@@ -273,7 +273,7 @@ def work(
         with quiet_interpreter():
             if plan.codes and not allows_code:
                 raise UsageError(*CODE_NOT_TYPED)
-            others = frozenset(children())
+            others, watch = frozenset(children()), Stopwatch()
             with importing_told(plan.codes, emit):
                 register(plan.codes)
             machine = _machine(plan, environment, emit, control)
@@ -288,8 +288,8 @@ def work(
                 machine.check_clocks()
             for checked in machine.clocks_checked():
                 emit(checked)
-            watch = Stopwatch()
-            status = "stopped" if control.stopping else Scheduler(plan, machine, emit, control).run()
+            timed = plan.limited((plan.max_seconds or 0.0) - watch.elapsed_s())
+            status = "stopped" if control.stopping else Scheduler(timed, machine, emit, control).run()
             machine.release()
             if plan.codes and "controller_pid" in environment:  # the process is an agent's alone
                 kill_children(others)

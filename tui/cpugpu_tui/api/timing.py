@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -167,7 +168,7 @@ def _plan_of(asked: Arguments, own: OwnWorkloads, sizes: str, *, find_crossover:
 
 
 def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
-    subject, save = asked.subject, asked.save
+    subject, save, began_s = asked.subject, asked.save, time.monotonic()
     own = OwnWorkloads(codes=(subject.code,))
     plan = _plan_of(asked, own, sizes, find_crossover=find_crossover)
     is_simulated = plan.simulation is not None
@@ -187,7 +188,7 @@ def _run_plan(asked: Arguments, sizes: str, *, find_crossover: bool) -> Result:
         worker = "process" if subject.own is None else "thread"
         agents = Agents(None, worker, simulated=is_simulated, own=own.words())
         stack.callback(_close, agents)
-        session = Session(plan, agents, outbox, facts=controller_facts(), ceilings=True)
+        session = Session(plan, agents, outbox, facts=controller_facts(), ceilings=True, began_s=began_s)
         if save:  # without a history nothing shows the readings
             stack.enter_context(telemetry((session,), plan, agents.pids))
         finished = session.run(see)

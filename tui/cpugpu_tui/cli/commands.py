@@ -113,8 +113,8 @@ def _refuse_options_before_command(context: typer.Context) -> None:
             )
 
 
-def run_command() -> int:
-    """Run the command that `sys.argv` holds and return its exit code.
+def run_command(began_s: float) -> int:
+    """Run the command that `sys.argv` holds and return its exit code. The program began at `began_s` (monotonic).
 
     Raises:
         BrokenPipeError: the reader of stdout has gone (`| head`).
@@ -122,7 +122,8 @@ def run_command() -> int:
         CpuGpuError, OSError, KeyboardInterrupt: raised by the command.
     """
     try:
-        return int(needed(sys.argv[1:])(standalone_mode=False, default_map=_defaults(sys.argv[1:])) or 0)
+        defaults = _defaults(sys.argv[1:])
+        return int(needed(sys.argv[1:])(standalone_mode=False, default_map=defaults, obj=began_s) or 0)
     except typer.Abort:
         return EXIT_INTERRUPTED
     except SystemExit:

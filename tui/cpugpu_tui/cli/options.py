@@ -185,7 +185,7 @@ class Given:
     )] = False  # fmt: skip
     repeat: Annotated[int, count_of("Repeat the whole run this many times.")] = 1
     max_seconds: Annotated[float | None, seconds(
-        "Time limit of the whole run. Cases not started by then are skipped.", usual="no limit"
+        "Time limit since the program began; runs of --repeat share it. Other cases are skipped.", usual="no limit"
     )] = None  # fmt: skip
     case_timeout: Annotated[float | None, seconds(
         "Fail a case that makes no progress for this long.", usual="no limit", env="CPUGPU_CASE_TIMEOUT"
@@ -363,9 +363,9 @@ class Given:
         """
         from cpugpu_tui.cli.running.options import RunOptions, found_python
 
-        python = self.python if self.several or not self.pythons else self.pythons[0]
         fields: dict[str, Any] = {
-            "worker": self.worker, "python": python, "database": self.database, "save": not self.no_save,
+            "worker": self.worker, "database": self.database, "save": not self.no_save, "began_s": self.context.obj,
+            "python": self.python if self.several or not self.pythons else self.pythons[0],
             "workloads": tuple(map(str, self.workloads or ())), "ceilings": self.ceilings, **more,
         }  # fmt: skip
         return RunOptions(**fields | {"python": found_python(fields["python"], self.worker, self.simulation)})

@@ -28,7 +28,7 @@ class SurveyGiven(opt.Given):
         "--resume", "Finish the newest interrupted survey. Sizes without a result are timed."
     )] = False  # fmt: skip
     max_seconds: Annotated[float | None, opt.seconds(
-        "Time limit of the whole survey. Sizes not started by then are skipped.",
+        "Time limit from the start of the program. The call in progress then ends, and other sizes are skipped.",
         usual="280 s after the agent has started, with --all 460 s; without a GPU 112 and 184 s",
     )] = None  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 
 from cpugpu_tui.model.devices import Ceilings, EventClock
@@ -11,6 +11,9 @@ from cpugpu_tui.model.simulation import Simulation
 
 PROTOCOL = 1
 """Version of the agent's line protocol; agent and controller must have the same."""
+
+LEAST_LEFT_S = 0.001
+"""What is left of a time limit at least, seconds: a limit of 0 would be none."""
 
 MAX_SIZE = 10**12
 """Largest size of a case; larger ones fit into no memory."""
@@ -226,7 +229,8 @@ class Plan:
     budget_s: float = 5.0
     """Time budget for one device in one case, seconds. A call that takes longer is timed once."""
     max_seconds: float | None = None
-    """Time limit of the run, seconds; remaining cases are then skipped. None for no limit."""
+    """Time limit of the run, seconds, of which starting the program is part; remaining cases are then skipped. None for
+    no limit."""
     cache: str = "cold"
     """`cold` or `warm`: state of the caches for kernel time (metric `device`)."""
     seed: int = 1
@@ -293,6 +297,10 @@ class Plan:
     def times_commands(self) -> bool:
         """Return whether a call is a whole process."""
         return any(code.argv for code in self.codes)
+
+    def limited(self, left_s: float) -> Plan:
+        """Return the plan with so many seconds left of its time limit; without a limit unchanged."""
+        return self if self.max_seconds is None else replace(self, max_seconds=max(LEAST_LEFT_S, left_s))
 
 
 def typed_name(workload: str, codes: Iterable[OwnCode]) -> str:

@@ -1,11 +1,18 @@
-"""How a run ends whose agent died: as a failure, or without what no result depends on."""
+"""How a run ends whose agent died, is late or lacks torch: as a failure, or without what no result depends on."""
 
 from __future__ import annotations
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import EXIT_OK, CpuGpuError
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, CpuGpuError, NoTorchError
 from cpugpu_tui.transport.agent_output import Gone
 from cpugpu_tui.transport.agent_process import no_agent
+
+
+def failed_by(error: CpuGpuError) -> model.RunFinished:
+    """Return the end of a run that an error ended."""
+    return model.RunFinished(
+        status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
+    )  # fmt: skip
 
 
 def without_ceilings(gone: Gone | None) -> model.RunFinished:
@@ -31,3 +38,28 @@ def given_up(plan: model.Plan, python: str | None, hello: model.Hello | Gone, go
         f"The agent {gone.manner} before its first case. {gone.last_words}".strip(),
         "Try `cpugpu-tui devices`, or another interpreter with --python.",
     )
+
+
+def late(plan: model.Plan, *, has_begun: bool) -> model.RunFinished:
+    """Return the end of a run whose time limit was over before a process had started, the first one or a later one."""
+    limit = f"the time limit of {plan.max_seconds:g} s (--max-seconds)"
+    if has_begun:
+        return model.RunFinished(status="done", message=f"No further process was started: {limit} was over.")
+    return model.RunFinished(
+        status="failed", message=f"The process that times had not started within {limit}.",
+        remedy="Importing torch takes most of this time. Allow several times as long.", exit_code=EXIT_CASES_FAILED,
+    )  # fmt: skip
+
+
+def require_torch(plan: model.Plan, hello: model.Hello) -> None:
+    """Raise an error if the interpreter of an agent lacks torch and the plan needs it.
+
+    Raises:
+        NoTorchError: it does.
+    """
+    facts = hello.environment
+    if plan.simulation is None and facts.get("torch") is None:
+        raise NoTorchError(
+            f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
+            "Install torch in this interpreter, or use --python auto to find one that has torch.",
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -189,7 +190,8 @@ class Fleet:
         self, plan: Plan, host: Host, agents: Agents, series_id: str, tell: Callable[[Told], None]
     ) -> HostChanged:
         facts = {**self._asked.facts, **facts_of(host, self.fleet_id)}
-        session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts)
+        session = Session(plan, agents, self._outbox, series_id, self._asked.case_timeout_s, facts,
+                          began_s=math.inf)  # fmt: skip
         with self._lock:
             self._live[host.host] = agents, session
         # A stop that came before the session was listed did not reach it.

@@ -27,11 +27,15 @@ class Listener(Protocol):
     def stopping(self) -> bool:
         """Whether a stop was requested."""
 
+    @property
+    def left_s(self) -> float:
+        """What is left of the time limit, seconds; infinite without one."""
+
     def use(self, agent: Agent) -> None:
         """Listen to this agent from now on."""
 
     def hello(self) -> model.Hello | Gone | None:
-        """Wait for its hello or its end; None if a stop was requested meanwhile."""
+        """Wait for its hello or its end; None after a stop and after the time limit."""
 
     def follow(self, plan: model.Plan) -> model.RunFinished | Gone:
         """Send it the plan, and hand its events to `take` until it is done or dead."""
@@ -79,14 +83,14 @@ class FurtherStarts:
 
     def run(self, finished: model.RunFinished, started_s: float) -> model.RunFinished:
         """Run all further starts and return the end of the run; `finished` is that of the first start."""
-        visits = Visits(self._plan, self._stream.left.state, time.monotonic() - started_s)
+        visits = Visits(self._plan, self._stream.left.state, time.monotonic() - started_s, self._session.left_s)
         count = visits.count(self._early.count if self._early is not None else 0) if visits.cases else 0
         at_once = 1 if self._plan.parallel else max(count, 1)  # a start of several agents is visited alone
         for first in range(1, count + 1, at_once):
             rotation = self._early or self._started(at_once, first)
             if rotation is None or self._session.stopping:
                 break
-            self._visit(rotation, count, visits.plan(time.monotonic() - started_s))
+            self._visit(rotation, count, visits)
         if self._session.stopping:
             return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
         if self._lost and not finished.message:
@@ -102,13 +106,13 @@ class FurtherStarts:
         agents = [claim_agent(self._plan, self._agents) for _ in range(fitting)]
         return Rotation(agents, first) if agents else None
 
-    def _visit(self, rotation: Rotation, count: int, plan: model.Plan) -> None:
+    def _visit(self, rotation: Rotation, count: int, visits: Visits) -> None:
         self._running = rotation
         self._session.use(rotation)
         try:
             if rotation is self._early or isinstance(self._session.hello(), model.Hello):
                 rotation.keep(count)
-                self._session.follow(drifting(plan, self._session.run_id))
+                self._session.follow(drifting(visits.plan(self._session.left_s), self._session.run_id))
                 self._stream.end_start()
         finally:
             self._lost += rotation.lost

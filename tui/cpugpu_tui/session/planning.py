@@ -40,6 +40,7 @@ class PlanRequest:
     devices: tuple[str, ...] = ("auto",)
     rounds: int | None = None
     max_seconds: float | None = None
+    """Time limit of all runs of the series, which share it equally."""
     case_timeout_s: float | None = None
     repeat: int = 1
     """Number of runs in the series."""
@@ -100,7 +101,7 @@ def build_plan(request: PlanRequest) -> model.Plan:
         window=max(model.Search.most_cases, search.most_cases) if search is not None else model.Plan.window,
         budget_s=_budget_s(request, presets, len(cases), searched=searched),
         search=search,
-        max_seconds=request.max_seconds,
+        max_seconds=request.max_seconds and request.max_seconds / request.repeat,
         starts=search_limits.starts_of(request.starts, search)
         if request.repeat == 1 and not request.own.has_commands
         else 1,

@@ -92,7 +92,7 @@ def out_of_time(
         why = f"A call takes {time_text(max(calls_ns))}"
     else:
         least_s, why = devices * plan.budget_s, f"A size takes up to {plan.budget_s:g} s on each device"
-    remedy = f"{why}: allow {elapsed_s + least_s:.0f} s."
+    remedy = f"{why}: allow {elapsed_s + least_s:.0f} s for a run."
     if not calls_ns and plan.times_commands:
         remedy = "The command's first run and the timing of its start-up did not end: allow several times as long."
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import threading
 import time
@@ -10,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui import model
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError, NoTorchError
-from cpugpu_tui.session.endings import given_up, without_ceilings
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK, CpuGpuError
+from cpugpu_tui.session.endings import failed_by, given_up, late, require_torch, without_ceilings
 from cpugpu_tui.session.event_stream import Deliver, EventStream, Saver, new_id
 from cpugpu_tui.session.further_starts import FurtherStarts
 from cpugpu_tui.session.parallel import claim_agent
@@ -49,6 +50,8 @@ STOP_LIMIT_S = 3.0
 KILL_AFTER_S = 1.0
 """A terminated agent is killed if it is still alive after this time."""
 
+_STOPPED = model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+
 ABANDON_AFTER_S = 1.2
 """A run ends this long after a kill even if its agent does not: a thread cannot be killed."""
 
@@ -59,14 +62,15 @@ class Session:
     def __init__(
         self, plan: model.Plan, agents: Agents, outbox: Outbox | None = None, series_id: str | None = None,
         case_timeout_s: float | None = None, facts: dict[str, Any] | None = None, *, ceilings: bool = False,
-        saved: Unfinished | None = None,
+        saved: Unfinished | None = None, began_s: float | None = None,
     ) -> None:  # fmt: skip
         """Prepare to run `plan`.
 
         With `ceilings`, peak rates that the history lacks are measured after the cases. With a `saved` run only its
-        missing cases are timed, see `resumed`.
+        missing cases are timed, see `resumed`. The time limit begins at `began_s` (monotonic; infinite: when the agent
+        is ready), or with `run`.
         """
-        self._saved = saved
+        self._saved, self._began_s = saved, began_s
         self._wants_ceilings = ceilings
         self._plan = plan
         self._agents = agents
@@ -96,7 +100,8 @@ class Session:
         self._further = FurtherStarts(self, self._stream, plan, agents)
 
     @classmethod
-    def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None) -> Session:
+    def resumed(cls, run: Unfinished, agents: Agents, outbox: Outbox, case_timeout_s: float | None,
+                began_s: float | None = None) -> Session:  # fmt: skip
         """Return a session for the missing cases of a saved run. It delivers the saved events first.
 
         Nothing is written before environment and devices are known to be the same.
@@ -105,7 +110,7 @@ class Session:
         settled = any(isinstance(event, model.CaseFinished | model.CaseFailed) for event in run.events)
         plan = replace(started.plan, calibrate=started.plan.calibrate and not settled)
         timeout_s = case_timeout_s or started.environment.get("case_timeout_s")
-        return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run)
+        return cls(plan, agents, outbox, started.series_id, timeout_s, saved=run, began_s=began_s)
 
     # ---------------------------------------------------------------- requests
 
@@ -141,6 +146,12 @@ class Session:
         return self._stop.is_set()
 
     @property
+    def left_s(self) -> float:
+        """What is left of the time limit, seconds; infinite without one."""
+        limit_s = self._plan.max_seconds
+        return math.inf if limit_s is None else limit_s + (self._began_s or 0.0) - time.monotonic()
+
+    @property
     def paused(self) -> bool:
         """Whether a pause was requested."""
         return self._paused
@@ -150,9 +161,8 @@ class Session:
         self._inbox.put(event)
 
     def _command(self, word: str) -> None:
-        agent = self._agent
-        # An agent would take an early command for its plan. `_follow` sends requests that came before the plan.
-        if agent is not None and self._plan_sent:
+        # An agent would take an early command for its plan. `follow` sends requests that came before the plan.
+        if (agent := self._agent) is not None and self._plan_sent:
             agent.command(word)
 
     # ---------------------------------------------------------------- the run
@@ -164,6 +174,7 @@ class Session:
         """
         self._stream.deliver = deliver
         started = time.monotonic()
+        self._began_s = self._began_s or started
         try:
             finished = self._run_agents(started)
             if finished.status == "done" and self._plan.starts > 1 and self._agents.worker != "thread":
@@ -172,20 +183,17 @@ class Session:
                 self._stream.add(earlier)
         except CpuGpuError as error:
             self.error = error
-            finished = model.RunFinished(
-                status="failed", message=error.message, remedy=error.remedy, exit_code=error.exit_code
-            )
+            finished = failed_by(error)
         finally:
             self._further.close()
-            agent = self._agent
-            if agent is not None:
+            if (agent := self._agent) is not None:
                 agent.end(at_once=False)
             self.on_live(False)
         self._stream.skip_rest(finished)
         if finished.status == "done" and self._stream.failed_cases:
             finished = replace(finished, exit_code=EXIT_CASES_FAILED)
         elif finished.status == "done" and self._plan.cases and not self._stream.timed_cases and self._saved is None:
-            finished = out_of_time(self._plan, finished, time.monotonic() - started, self._stream.left.state)
+            finished = out_of_time(self._plan, finished, time.monotonic() - self._began_s, self._stream.left.state)
         return self._stream.end(finished)
 
     def _run_agents(self, started: float) -> model.RunFinished:
@@ -195,7 +203,7 @@ class Session:
             settled_before = len(self._stream.left.settled)
             hello = self._start_agent()
             if hello is None:
-                return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+                return late(self._plan, has_begun=self._stream.has_begun) if not self.stopping else _STOPPED
             if isinstance(hello, Gone):
                 outcome: model.RunFinished | Gone = hello
             else:
@@ -217,7 +225,7 @@ class Session:
             if not fruitless and not self._stream.left.cases and self._plan.search is None:
                 return model.RunFinished(status="done", exit_code=EXIT_OK)
             if self._stop.is_set():
-                return model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)
+                return _STOPPED
 
     @property
     def _measures_ceilings(self) -> bool:
@@ -226,7 +234,7 @@ class Session:
         return bool(plan.cases) and not plan.calibrate and blame is not None and blame.phase == model.CALIBRATION
 
     def _start_agent(self) -> model.Hello | Gone | None:
-        """Take an agent and wait for its hello or its end; None if a stop was requested meanwhile.
+        """Take an agent and wait for its hello or its end; None after a stop and after the time limit.
 
         Raises:
             NoTorchError: its interpreter lacks torch, which the plan needs.
@@ -253,25 +261,17 @@ class Session:
                 old.put(early)  # of an agent that may be used again
 
     def hello(self) -> model.Hello | Gone | None:
-        """Wait for the hello of the agent in use or for its end; None if a stop was requested meanwhile."""
-        while not self._stop.is_set():
+        """Wait for the hello of the agent in use or for its end; None after a stop and after the time limit."""
+        while not self._stop.is_set() and self.left_s > 0:
             message = self._next(0.1)
             if isinstance(message, Gone):
                 if message.error is not None:
                     raise message.error
                 return message
             if isinstance(message, model.Hello):
-                self._require_torch(message)
+                require_torch(self._plan, message)
                 return message
         return None
-
-    def _require_torch(self, hello: model.Hello) -> None:
-        facts = hello.environment
-        if self._plan.simulation is None and facts.get("torch") is None:
-            raise NoTorchError(
-                f"{facts.get('interpreter')} cannot import torch: {str(facts.get('torch_error')).rstrip('.')}.",
-                "Install torch in this interpreter, or use --python auto to find one that has torch.",
-            )
 
     def _begin(self, hello: model.Hello) -> None:
         """Deliver the first event, or all events of the saved run.
@@ -290,13 +290,13 @@ class Session:
             told["case_timeout_s"] = self._case_timeout_s
         environment = {**hello.environment, **told, **self._facts}
         known = self.saver.known_ceilings(environment, simulated=self._plan.simulation is not None)
-        self._plan = replace(self._plan, ceilings=known)
+        self._plan, self._began_s = replace(self._plan, ceilings=known), min(self._began_s or 0.0, time.monotonic())
         self._stream.begin(
             model.RunStarted(run_id=self.run_id, series_id=self.series_id, plan=self._plan, environment=environment)
         )
 
     def _remaining(self, started: float) -> model.Plan:
-        plan = self._stream.left.plan(time.monotonic() - started)
+        plan = self._stream.left.plan(time.monotonic() - started).limited(self.left_s)
         # Without a writable history they would be measured after every run.
         is_wanted = self._wants_ceilings and self.saver.keeps_ceilings and not plan.parallel
         plan = replace(plan, ceilings_s=CEILINGS_S if is_wanted and self._plan.cases else None)

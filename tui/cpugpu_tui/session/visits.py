@@ -65,8 +65,8 @@ def at_once(groups: int, size: int) -> int:
 class Visits:
     """Plans the further starts of a run whose first start has ended."""
 
-    def __init__(self, plan: model.Plan, state: RunState, first_s: float) -> None:
-        """`first_s` is the time that the first start took."""
+    def __init__(self, plan: model.Plan, state: RunState, first_s: float, left_s: float) -> None:
+        """`first_s` is the time that the first start took; `left_s` is what is left of the time limit."""
         rounds = FIXED_ROUNDS if plan.search is None and len(plan.cases) > LEAST_STARTS * 2 else SEARCH_ROUNDS
         self._is_search = plan.search is not None
         self._plan = replace(
@@ -77,6 +77,7 @@ class Visits:
         self._cores = len(procfs.affinity_cores())
         least_s = LEAST_S - first_s if has_cores(plan.starts) else 0.0
         self._extra_s = max(MORE_TIME * first_s, least_s)
+        self._left_s = left_s
         if plan.simulation is not None and not plan.simulation.pace:  # whose time is virtual
             self._extra_s = math.inf
         self.cases: tuple[model.Case, ...] = tuple(row.case for row in self._rows(state))
@@ -85,21 +86,24 @@ class Visits:
         self._import_s = float(state.facts.get("torch_import_s") or 0.0)
 
     def count(self, ready: int) -> int:
-        """Return the number of further starts that fit into the time for them: at least two, at most as planned.
+        """Return the number of further starts that fit into the time for them, at most as planned.
+
+        At least two, or none if the time limit of the run would be over before.
 
         So many processes are `ready`; others have to import torch first.
         """
-        planned, least = self._plan.starts - 1, LEAST_STARTS - 1
-        for count in range(planned, least, -1):
+        planned = self._plan.starts - 1
+        least = min(planned, LEAST_STARTS - 1)
+        for count in range(planned, least - 1, -1):
             missing = max(0, count - ready)
-            if count * self._visit_s + self._import_s * math.ceil(missing / self._cores) <= self._extra_s:
+            needed_s = count * self._visit_s + self._import_s * math.ceil(missing / self._cores)
+            if needed_s <= self._left_s and (needed_s <= self._extra_s or count == least):
                 return count
-        return min(planned, least)
+        return 0
 
-    def plan(self, elapsed_s: float) -> model.Plan:
-        """Return the plan of all further starts, seconds after the begin of the run."""
-        left_s = None if self._plan.max_seconds is None else max(0.001, self._plan.max_seconds - elapsed_s)
-        return replace(self._plan, cases=self.cases, max_seconds=left_s, starts=1)
+    def plan(self, left_s: float) -> model.Plan:
+        """Return the plan of all further starts, with what is left of the time limit."""
+        return replace(self._plan.limited(left_s), cases=self.cases, starts=1)
 
     def _rows(self, state: RunState) -> Iterator[Row]:
         for rows in state.sweeps.values():

@@ -35,10 +35,6 @@ def folded(events: Iterable[model.Event], state: RunState | None = None) -> RunS
 # ------------------------------------------------------------------ cases left after an agent died
 
 
-LEAST_S = 0.001
-"""What is left of a time limit at least: a limit of 0 would be none."""
-
-
 class Remaining:
     """Tracks the cases left to run. Events of a search are folded, because the next agent needs its findings."""
 
@@ -71,16 +67,14 @@ class Remaining:
         return tuple(case for case in self._cases if case.key not in self.settled)
 
     def plan(self, elapsed_s: float) -> model.Plan:
-        """Return the plan for the next agent, with the limits that are left after so many seconds."""
-        search, limit_s = self._plan.search, self._plan.max_seconds
-        if limit_s is not None:
-            limit_s = max(LEAST_S, limit_s - elapsed_s)
+        """Return the plan for the next agent, so many seconds after the run began, with what is left to search."""
+        search = self._plan.search
         if search is not None:
             found = (_found(self._state, case) for case in self._cases if case.key in self.settled)
             search = replace(search, found=(*search.found, *chain.from_iterable(found)))
             if search.limit_s is not None and self._state.devices:  # an agent has used it
-                search = replace(search, limit_s=max(LEAST_S, search.limit_s - elapsed_s))
-        return replace(self._plan, cases=self.cases, max_seconds=limit_s, search=search)
+                search = replace(search, limit_s=max(model.LEAST_LEFT_S, search.limit_s - elapsed_s))
+        return replace(self._plan, cases=self.cases, search=search)
 
 
 def _found(state: RunState, case: model.Case) -> list[model.Found]:

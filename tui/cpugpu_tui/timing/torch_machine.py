@@ -8,7 +8,6 @@ import re
 import tempfile
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
@@ -325,6 +324,7 @@ class CommandMachine(TorchMachine):
         super().__init__(plan, environment)
         self._codes = {code.name: code for code in plan.codes}
         self._max_seconds = plan.max_seconds
+        self._watch = Stopwatch()
         self._emit = emit
         self._control = control
         self._folder = ""
@@ -341,13 +341,13 @@ class CommandMachine(TorchMachine):
             found = next(each for each in self.devices if each.name == device)
             self._timers[device] = CommandTimer(
                 found, self._codes, self._folder, self._probes, self._threads,
-                partial(self._is_over, Stopwatch()), self._announce,
+                self._is_over, self._announce,
             )  # fmt: skip
         return self._timers[device]
 
-    def _is_over(self, watch: Stopwatch) -> bool:
+    def _is_over(self) -> bool:
         """Return whether a process is to be killed: after a stop, and at the end of the run's time."""
-        return self._control.stopping or watch.elapsed_s() >= (self._max_seconds or math.inf)
+        return self._control.stopping or self._watch.elapsed_s() >= (self._max_seconds or math.inf)
 
     def _announce(self, case: Case, device: str, phase: str) -> None:
         self._emit(Progressed(case=case.key, device=device, phase=phase))

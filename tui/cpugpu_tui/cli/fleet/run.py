@@ -32,6 +32,10 @@ class FleetGiven(opt.Given):
     node_mnist: Annotated[str | None, opt.option(
         "DIR", "Folder on the hosts with your own MNIST idx files.", "--mnist"
     )] = None  # fmt: skip
+    max_seconds: Annotated[float | None, opt.seconds(
+        "Time limit of each host, from the moment when its agent is ready. The call in progress then ends, and cases"
+        " without a complete round are skipped. The runs of --repeat get equal shares of the time.", usual="no limit",
+    )] = None  # fmt: skip
     tui: Annotated[bool, opt.flag(
         "--tui", "Show the hosts live in the app, and print the tables at the end."
     )] = False  # fmt: skip

@@ -134,9 +134,9 @@ def duet_plan(request: PlanRequest, sides: Sequence[Side], worker: str) -> Plan:
 
 def play(
     request: PlanRequest, plan: Plan, sides: Sequence[Side], outbox: Outbox | None, judge: Judge,
-    see: one_run.See = lambda _state, _event: None,
+    see: one_run.See = lambda _state, _event: None, began_s: float | None = None,
 ) -> Played:  # fmt: skip
-    """Run pairs of agents until every case is decided, and return their runs.
+    """Run pairs of agents until every case is decided or the time limit, since `began_s` or now, is over.
 
     A further agent of the first side is the placebo. It is the last of a round, or the first.
     """
@@ -168,7 +168,7 @@ def play(
             left = _open(played, judge, plan)
             cases = tuple(case for case in plan.cases if case.key in left)
             plan = replace(plan, cases=cases, is_repeat=True, clocks=played.clocks)
-            is_late = time.monotonic() - started_s >= (request.max_seconds or math.inf)
+            is_late = time.monotonic() - (began_s or started_s) >= (request.max_seconds or math.inf)
             if played.is_over or not plan.cases or is_late:
                 break
     return played
@@ -278,7 +278,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
                 each = nth_plan(plan, number)
                 session = Session(
                     each, agents, outbox, series_id, request.case_timeout_s, one_run.controller_facts(),
-                    ceilings=options.ceilings,
+                    ceilings=options.ceilings, began_s=options.began_s if number == 1 else None,
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
                 code = max(code, one_run.run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
@@ -309,7 +309,7 @@ def run_in_turn(
         return [each for found in compared(series) for each in found.judged]
 
     with saving(options) as outbox:
-        played = play(request, plan, sides, outbox, judge, one_run.seen_by(outputs, as_json=as_json))
+        played = play(request, plan, sides, outbox, judge, one_run.seen_by(outputs, as_json=as_json), options.began_s)
         say_remark(outbox)
         for line in outputs.write():
             print_notice(line)
@@ -375,7 +375,7 @@ def resume_run(given: Given, preset: str | None = None) -> int:
         worker = str(run.started.environment.get("worker") or "process")
         python = found_python(named_python, worker, plan.simulation)
         with closing(Agents(python, worker, simulated=plan.simulation is not None, own=own)) as agents:
-            session = Session.resumed(run, agents, outbox, given.case_timeout)
+            session = Session.resumed(run, agents, outbox, given.case_timeout, given.context.obj)
             code = one_run.run_once(session, agents, plan, store.remark, as_json=as_json, outputs=outputs)
         return save_rest(outbox, code or outputs.exit_code)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,6 +131,8 @@ class RunOptions:
     """Files with the user's own workloads."""
     ceilings: bool = True
     """Whether a run may measure peak rates for `limited by`, if the history has none."""
+    began_s: float = field(default_factory=time.monotonic)
+    """When the program began, by the monotonic clock: its time limit counts from here."""
 
     def __post_init__(self) -> None:
         if self.worker not in ("process", "thread"):

@@ -133,7 +133,8 @@ def run_plan(plan: Plan, own: OwnWorkloads, options: RunOptions) -> tuple[RunSta
     agents = Agents(options.python, options.worker, simulated=plan.simulation is not None, own=own.words())
     with saving(options) as outbox:
         try:
-            session = Session(plan, agents, outbox, new_id(), None, controller_facts(), ceilings=options.ceilings)
+            session = Session(plan, agents, outbox, new_id(), None, controller_facts(), ceilings=options.ceilings,
+                              began_s=options.began_s)  # fmt: skip
             state, finished = watched(session, agents, plan, lambda *_: None)
         finally:
             agents.close()

@@ -66,7 +66,7 @@ FIELDS: dict[str, tuple[str, str, Parse]] = {
     "starts": ("starts", "processes that time it in turn: times differ from start to start",
                lambda field, text: _whole(field, text) or 1),
     "rounds": ("rounds", "auto: {rounds}, until ± is small; or an exact number", _whole),
-    "max_seconds": ("time limit", "seconds for the whole run, or none", _seconds),
+    "max_seconds": ("time limit", "seconds for all runs of the series, or none", _seconds),
     "scale": ("scale", "small ends in seconds instead of minutes", lambda _, text: text or "full"),
 }  # fmt: skip
 """Field of `PlanRequest` → label, hint, and how its text is read."""
