@@ -1,16 +1,14 @@
 """Which step of the protocol makes a short CPU call read longer here than in `torch.utils.benchmark`.
 
-Product of two 64×64 matrices. All ways alternate in one process, in random order; one line per way, as its ratio to the
-Timer. BENCH_SECONDS limits the time of each number of threads (default 25): one thread, and four.
+Product of two 64×64 matrices. Each way alternates with the Timer in one process, the most important ways first; a row
+is printed as soon as it is known. BENCH_SECONDS limits the time (default 100) of one thread and of four together.
 """
 
 from __future__ import annotations
 
 import gc
-import random
 import time
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from statistics import fmean
@@ -23,13 +21,15 @@ from cpugpu_tui.agent.main import facts, make_machine, work
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.model import LATENCY, Case, DeviceSampled, Event, Plan
 from cpugpu_tui.timing.channel import CallEmitter, Control
-from cpugpu_tui.timing.timers import Machine
+from cpugpu_tui.timing.timers import Machine, Stopwatch
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.timing.warm_up import block_calls
 
 SIZE = 64
-CAP_S = cap_seconds(25.0)
+CAP_S = cap_seconds(100.0)
 THEIRS = "Timer.blocked_autorange, 50 ms"
+LEAST_PAIRS, MOST_SHARES = 8, 4.0
+"""Pairs of a way, unless they take so many shares of the time: an interval needs eight."""
 BUSY_S = 0.02
 """Length of other work before a block, seconds: about that of a half-round."""
 
@@ -38,26 +38,36 @@ Way = Callable[[], float]
 
 def main() -> None:
     """Print one table per number of threads."""
-    environment = facts(simulated=False)
-    for count in sorted({1, min(4, int(environment["threads"]))}):
+    environment, watch = facts(simulated=False), Stopwatch()
+    counts = sorted({1, min(4, int(environment["threads"]))})
+    for place, count in enumerate(counts):
         machine = make_machine(Plan("small calls", (), ("auto",)), environment)
         ways = Ways(machine, environment, count).all()
-        seen: dict[str, list[float]] = defaultdict(list)
-        drawn, ends = random.Random(0), time.monotonic() + CAP_S
-        while time.monotonic() < ends or len(seen[THEIRS]) < 8:
-            order = list(ways)
-            drawn.shuffle(order)
+        left_s = (CAP_S - watch.elapsed_s()) / (len(counts) - place)
+        table(
+            f"matmul {SIZE}, {count} threads: ratio to the Timer, alternated with it",
+            ("way", "us", "ratio to the Timer"),
+            rows(ways, left_s),
+        )
+
+
+def rows(ways: dict[str, Way], most_s: float) -> Iterator[tuple[str, ...]]:
+    """Yield the row of each way as soon as its share of the time is over. One that is not reached has no row."""
+    watch, theirs = Stopwatch(), ways[THEIRS]
+    for place, (name, way) in enumerate(ways.items()):
+        share_s = (most_s - watch.elapsed_s()) / (len(ways) - place)
+        if share_s <= 0:
+            return
+        own, seen = Stopwatch(), list[tuple[float, float]]()
+        while own.elapsed_s() < share_s or (len(seen) < LEAST_PAIRS and own.elapsed_s() < MOST_SHARES * share_s):
             gc.collect()
             gc.disable()
-            for name in order:
-                seen[name].append(ways[name]())
+            both = [way, theirs] if len(seen) % 2 else [theirs, way]
+            found = {each: each() for each in both}
+            seen.append((found[way], found[theirs]))
             gc.enable()
-        table(
-            f"matmul {SIZE}, {count} threads: ratio to the Timer in the same visit",
-            ("way", "us", "ratio to the Timer"),
-            ((name, f"{median(seen[name]):.3f}", ratio_of(zip(seen[name], seen[THEIRS], strict=True)).text())
-             for name in ways),
-        )  # fmt: skip
+        ratio, few = ratio_of(seen), f"{len(seen)} pairs, too few for an interval"
+        yield name, f"{median([ours for ours, _ in seen]):.3f}", ratio.text() if len(seen) >= LEAST_PAIRS else few
 
 
 class Ways:
@@ -88,8 +98,11 @@ class Ways:
         self._calls = block_calls(estimates[-1])
 
     def all(self) -> dict[str, Way]:
-        """Return all ways by name; the first is the Timer."""
+        """Return all ways by name, the most important first."""
         ways: dict[str, Way] = {
+            "a whole run, CPU alone": lambda: self._run(("cpu",)),
+            "half-round: a discarded block, median of 5 of 2 ms": lambda: self._blocks(5),
+            "plain loop of torch.matmul(a, b)": self._plain,
             THEIRS: lambda: self._theirs.blocked_autorange(min_run_time=0.05).median * 1e6,
             "the same again": lambda: self._theirs.blocked_autorange(min_run_time=0.05).median * 1e6,
             "Timer, 200 ms": lambda: self._theirs.blocked_autorange(min_run_time=0.2).median * 1e6,
@@ -99,7 +112,6 @@ class Ways:
             "Timer in another thread": lambda: in_thread(
                 lambda: self._theirs.blocked_autorange(min_run_time=0.05).median * 1e6
             ),
-            "half-round: a discarded block, median of 5 of 2 ms": lambda: self._blocks(5),
             "median of 25 blocks": lambda: self._blocks(25),
             "mean of 25 blocks": lambda: self._blocks(25, fmean),
             "the same without a discarded block": lambda: self._blocks(5, discarded=0),
@@ -109,10 +121,8 @@ class Ways:
             "half-round after flushing the caches": lambda: self._after(self._flushed),
             "half-round after a product of 1024": lambda: self._after(self._large),
             "half-round on new inputs": self._new_inputs,
-            "plain loop of torch.matmul(a, b)": self._plain,
             "plain loop of step(*inputs)": self._plain_step,
             "plain loop of a Python function that calls a.matmul(b)": self._plain_function,
-            "a whole run, CPU alone": lambda: self._run(("cpu",)),
             "a whole run in another thread": lambda: in_thread(lambda: self._run(("cpu",))),
         }
         if self._gpus:

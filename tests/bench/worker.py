@@ -49,6 +49,8 @@ def main() -> None:
         began = time.monotonic()
         starts.append(one_start(late))
         took_s = time.monotonic() - began
+        for case, ratio in pooled(starts).items():
+            print(f"After {len(starts)} pairs of apps, {case}: {ratio.text()}", flush=True)
         if all(ratio.half_width_pct <= KNOWN_PCT for ratio in pooled(starts).values()):
             break
     table(

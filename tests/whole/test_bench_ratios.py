@@ -8,11 +8,13 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from tests.bench import aa, small_calls
 from tests.helpers.bench.figures import record
 from tests.helpers.bench.nvbench import TAG, cold_of
 from tests.helpers.bench.plant import measured, require_plant
@@ -32,6 +34,8 @@ from tests.helpers.command_line import PATIENCE_S
 from tests.readme.blocks import PAGES, ROOT
 from tests.readme.figures import code_since, figures
 from tests.whole.test_docs_commands import command_of
+
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 
 
 def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[float, float]]:
@@ -195,6 +199,44 @@ def test_every_place_is_counted() -> None:
 def lasting(ns: float, noise: float = 0.0, seed: int = 1) -> Callable[[], float]:
     draw = random.Random(seed)
     return lambda: ns * math.exp(draw.gauss(0, noise))
+
+
+def test_equal_lanes_whose_starts_differ_need_several_starts() -> None:
+    """Rounds as noisy as on a GPU server, 12 %; twelve of them in a start are certain of what only that start shows."""
+    draw = random.Random(5)
+
+    def rounds() -> dict[int, float]:
+        return {index: 1e6 * math.exp(draw.gauss(0, 0.12 * 0.5)) for index in range(1, 41)}
+
+    trials = [(rounds(), rounds()) for _ in range(100)]
+    shares = {}
+    for starts in aa.STARTS:
+        words = aa.start_words(trials, starts, slow_share=0.0)
+        shares[starts] = (words[CPU_WINS] + words[GPU_WINS]) / words.total()
+    assert shares[1] > 0.5
+    assert shares[5] <= aa.MOST_WRONG
+    slow = aa.start_words(trials, 1, aa.SLOW_SHARE)
+    assert min(slow[CPU_WINS], slow[GPU_WINS]) > 0.3 * slow.total(), "equal over all starts"
+
+
+def test_a_bench_prints_the_rows_that_its_time_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`small_calls` printed nothing within 60 s, for each of 25 rows waited for the last one."""
+    clock = [0.0]
+
+    def lasting_s(seconds: float) -> Callable[[], float]:
+        def call() -> float:
+            clock[0] += seconds
+            return 1.0 + seconds
+
+        return call
+
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    ways = {"run": lasting_s(4.0), small_calls.THEIRS: lasting_s(0.1), "loop": lasting_s(0.1)}
+    found = {name: text for name, _, text in small_calls.rows(ways, 60.0)}
+    assert list(found) == list(ways)
+    assert "(8 pairs)" in found["run"]
+    assert clock[0] < 61.0
+    assert "too few" in {name: text for name, _, text in small_calls.rows(ways, 3.0)}["run"]
 
 
 def test_the_planted_work_is_in_proportion_to_the_plan() -> None:
