@@ -278,7 +278,7 @@ def run_headless(request: PlanRequest, options: RunOptions, *, as_json: bool, ou
                 each = nth_plan(plan, number)
                 session = Session(
                     each, agents, outbox, series_id, request.case_timeout_s, one_run.controller_facts(),
-                    ceilings=options.ceilings, began_s=options.began_s if number == 1 else None,
+                    ceilings=options.ceilings, began_s=options.began_s + (number - 1) * (plan.max_seconds or 0.0),
                 )  # fmt: skip
                 remark = remark_of(outbox) if number == 1 else None
                 code = max(code, one_run.run_once(session, agents, each, remark, as_json=as_json, outputs=outputs))
