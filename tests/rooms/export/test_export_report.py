@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.server
 import os
 import re
@@ -15,6 +16,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.helpers.command_line import ROOT
 from tests.helpers.runs import export_runs
 from tests.helpers.runs.golden_runs import events_of
 from textual.color import Color
@@ -29,6 +31,7 @@ from cpugpu_tui.export.chart_looks import VARIABLES
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.model import OwnCode, RunStarted
+from cpugpu_tui.transport.wire import decode
 from cpugpu_tui.ui.themes import contrast
 
 LOADS = {"src", "href", "xlink:href", "data", "action", "poster", "srcset", "background"}
@@ -155,6 +158,59 @@ def test_both_themes_have_every_colour_and_can_be_read() -> None:
         name: colour for colour, name in VARIABLES.items()
     }, "pictures have the colours of the light theme"
     assert "@media print" in text
+
+
+class Tables(HTMLParser):
+    """The tables of a page: class of each and of the `div` about it, and the cells of its rows."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tables: list[tuple[str, list[list[str]]]] = []
+        self._divs = [""]
+        self._is_cell = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        name = dict(attrs).get("class") or ""
+        self._is_cell = tag in ("td", "th", "i") and bool(self.tables)
+        if tag == "div":
+            self._divs.append(name)
+        elif tag == "table":
+            self.tables.append((f"{self._divs[-1]} {name}", []))
+        elif tag == "tr":
+            self.tables[-1][1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][1][-1].append("\n" if tag == "th" else "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_cell = self._is_cell and tag not in ("td", "th", "table")
+        if tag == "div":
+            self._divs.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._is_cell:
+            self.tables[-1][1][-1][-1] += data
+
+
+def test_the_tables_of_a_survey_fit_a_page_of_1000_pixels() -> None:
+    """Judged by the style and 0.6 em a character, without a browser. A wider table would scroll inside the page."""
+    lines = gzip.decompress((ROOT / "tests" / "golden" / "h200-survey.ndjson.gz").read_bytes()).splitlines()
+    text = html(exported([event for line in lines if (event := decode(line)) is not None]))
+    narrow = text.partition("@media screen and (max-width: 70rem)")[2].partition("@media")[0]
+    assert "table { font-size: .85rem; }" in narrow
+    assert "th, td { padding: .2rem .3rem; }" in narrow
+    assert ".all th, .all td:first-child { white-space: normal;" in narrow
+    tables = Tables(text).tables
+    assert {"scroll all ", "scroll wrap", "scroll breakdown "} <= {name for name, _ in tables}
+    for name, rows in tables:
+        assert name.startswith("scroll"), "what is wider moves inside the page, not the page"
+        columns = [[row[place] for row in rows if place < len(row)] for place in range(max(map(len, rows)))]
+        width_px = 0.0
+        for place, cells in enumerate(columns):
+            wraps = "wrap" in name or ("all" in name and place in (0, len(columns) - 1))
+            parts = (part for cell in cells for part in (cell.split() if wraps or "\n" in cell else [cell]))
+            width_px += max(map(len, parts), default=0) * 0.6 * 0.85 * 16 + 0.6 * 16
+        assert width_px <= 1000 - 2 * 30, name
 
 
 def test_the_same_run_gives_the_same_bytes() -> None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import gzip
 
+import pytest
 from tests.helpers.command_line import ROOT
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.planted_report import planted, with_copies
 
 from cpugpu_tui.model import work_name
 from cpugpu_tui.model.quantities import size_text
-from cpugpu_tui.render.sentences import below_table
+from cpugpu_tui.render.sentences import below_table, table_lines
 from cpugpu_tui.render.survey_sentences import survey_sentences
 from cpugpu_tui.render.sweep_words import where, who_wins
 from cpugpu_tui.state.folding import folded
+from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.wire import decode
+
+
+def h200() -> RunState:
+    """A survey of an H200, with eight workloads."""
+    data = gzip.decompress((ROOT / "tests" / "golden" / "h200-survey.ndjson.gz").read_bytes())
+    return folded(event for line in data.splitlines() if (event := decode(line)) is not None)
 
 
 def test_two_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
@@ -41,8 +49,7 @@ def test_a_device_that_wins_at_both_ends_wins_from_one_to_the_other() -> None:
 
 def test_explain_names_the_rows_that_a_survey_distrusts_and_gives_the_reasons() -> None:
     """A survey has no table of its rows, so a count of page faults told nobody which time to distrust."""
-    data = gzip.decompress((ROOT / "tests" / "golden" / "h200-survey.ndjson.gz").read_bytes())
-    run = folded(event for line in data.splitlines() if (event := decode(line)) is not None)
+    run = h200()
     brief, full = (below_table(run, has_answers=True, in_full=in_full) for in_full in (False, True))
     told = {line.partition(" in ")[0]: line for line in full}
     marked = [(mark, row) for row in run.rows.values() for times in row.times.values() for mark in times.marks
@@ -55,3 +62,13 @@ def test_explain_names_the_rows_that_a_survey_distrusts_and_gives_the_reasons() 
     assert sum("timed rows (named by --explain): " in line for line in brief) == 3
     assert any(line.startswith("matmul: The GPU wins from") and "launch overhead takes" in line for line in full)
     assert not any("launch overhead takes" in line for line in brief)
+
+
+@pytest.mark.parametrize("width", [34, 40, 60, 100])
+def test_a_survey_is_cut_between_words(width: int) -> None:
+    """At 40 cells `from ≈ 185 token` and `from ≈ 95,400 nu` stood there."""
+    whole = {word.rstrip(",") for line in table_lines(h200(), 300) for word in line.split()}
+    for line in table_lines(h200(), width)[1:]:
+        assert len(line) <= width
+        words = {word.rstrip(",") for word in line.partition(" (1–")[0].removesuffix("…").split()}
+        assert {word for word in words if word[0] not in "░▓█?·"} <= whole

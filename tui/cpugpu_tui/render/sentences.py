@@ -279,16 +279,24 @@ def table_lines(run: RunState, width: int, spell: Callable[[str], str] = str) ->
         return ()
     names, picture = _fitting(rows, width), PICTURE
     room = width - sum(max(len(row[name]) for row in rows) + GAP for name in (NAME, SIZES, WHERE) if name in rows[0])
-    if PICTURE in rows[0] and PICTURE not in names and room >= LEAST_PICTURE:
-        names, picture = [NAME, PICTURE, SIZES, WHERE], NARROW_PICTURE
+    if PICTURE in rows[0] and PICTURE not in names:
+        if is_drawn := room >= LEAST_PICTURE:
+            names, picture = [NAME, PICTURE, SIZES, WHERE], NARROW_PICTURE
         for row, answer in zip(rows, leading_answers(run), strict=True):
-            row[PICTURE] = spell(_picture(answer, room))
+            name, text = (PICTURE, _picture(answer, room)) if is_drawn else (WHERE, where(answer.report.resident))
+            row[name] = spell(text)
     live = ", so far" if run.status == "running" else ""
     heads = {name: spell(name) for name in names} | {PICTURE: spell(picture), NAME: NAME + live}
     widths = {name: max(len(heads[name]), *(len(row[name]) for row in rows)) for name in names}
     lines = (_line(row, widths) for row in (heads, *rows))
-    # The range of `at every size timed (1–1,024)` goes as a whole, because a cut number misleads.
-    return tuple(line if len(line) <= width else line.partition(" (")[0][:width] for line in lines)
+    return tuple(_within(line, width, spell("…")) for line in lines)
+
+
+def _within(line: str, width: int, more: str) -> str:
+    """Return at most `width` cells of a line, cut between words, because a cut number misleads."""
+    # The range of `at every size timed (1–1,024)` goes first, as a whole.
+    short = line if len(line) <= width else line.partition(" (")[0]
+    return short if len(short) <= width else f"{short[: width + 1 - len(more)].rpartition(' ')[0]}{more}"
 
 
 def answer_cells(run: RunState) -> list[dict[str, str]]:

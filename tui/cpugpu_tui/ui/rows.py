@@ -48,14 +48,14 @@ BARS = "CPU left, GPU right; tall is slow"
 
 LESS_CERTAIN = "less certain ({open} shows why)"
 
-NO_WINNER_MOVED = "no winner with copies"
+NO_WINNER_MOVED = "unclear with copies"
 FASTER_THAN_PEAK = "paper's time is too short for this GPU"
 """Meanings of signs before the speedup with copies and the paper's error, which the pane omits without the column."""
 
 MEANINGS: tuple[tuple[str, str, Callable[[RunState, Row, str], bool]], ...] = (
     (ODD, LESS_CERTAIN,
      lambda _, row, __: row.status != "mismatch" and any(is_odd(row, times) for times in row.times.values())),
-    (OPEN, "no winner", lambda _, __, verdict: verdict in (UNDECIDED, TOO_FEW)),
+    (OPEN, "unclear", lambda _, __, verdict: verdict in (UNDECIDED, TOO_FEW)),
     (OPEN, NO_WINNER_MOVED, lambda run, row, _: bool(judged(run, row, END_TO_END).reason)),
     (BAD, "threads waited for a core", lambda _, row, __: row.is_starved),
     (BAD, "slower than equal GPUs",
@@ -75,13 +75,13 @@ def signs_of(run: RunState, row: Row) -> frozenset[str]:
 
 
 def legend(meanings: Collection[str], width: int, keymap: Keymap) -> Spans:
-    """Return `~ less certain, enter says why  ? no winner`: those of `meanings` that fit."""
+    """Return `~ less certain, enter says why  ? unclear`: those of `meanings` that fit."""
     spans: list[tuple[str, str]] = []
     signs_so_far: list[str] = []
     for drawn, words, _ in MEANINGS:
         if words not in meanings:
             continue
-        # A sign with two meanings is written once: `? no winner or no winner with copies`.
+        # A sign with two meanings is written once: `? unclear or unclear with copies`.
         words = keymap.with_keys(words)
         is_again = signs_so_far[-1:] == [drawn]
         text = f" or {words}" if is_again else f"{'   ' if signs_so_far else ''}{drawn} {words}"

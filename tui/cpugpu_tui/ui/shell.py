@@ -11,6 +11,7 @@ from textual import events, on
 from textual.await_complete import AwaitComplete
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.scrollbar import ScrollBarRender
 from textual.timer import Timer
 from textual.types import CSSPathType
 from textual.worker import Worker, WorkerState
@@ -66,6 +67,7 @@ class Shell(WatchedApp[Result]):
             UsageError: the theme is unknown.
         """
         super().__init__(driver_class=driver_class)
+        ScrollBarRender.VERTICAL_BARS = [" "]  # beside the rounds, an end of the bar in eighths reads as a round
         self.animation_level = "none"
         self.glyphs, self.state = glyphs, state
         self.routes: dict[type[Report], tuple[Callable[[Any], object], ...]] = {}
