@@ -27,9 +27,10 @@ GATE = ("gate", "matmul-square")
 
 @pytest.fixture(scope="module")
 def pythons(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """This interpreter under two names."""
+    """This interpreter under two names. It runs the agent from here: each start compiles a zip anew, 0.2 s of CPU."""
     folder = tmp_path_factory.mktemp("pythons")
-    old, new = (interpreter(folder / name, f'exec {sys.executable} "$@"') for name in ("old", "new"))
+    agent = f'shift; exec {sys.executable} -P -m cpugpu_tui.agent "$@"'
+    old, new = (interpreter(folder / name, agent) for name in ("old", "new"))
     return old, new
 
 
@@ -70,23 +71,20 @@ def test_time_with_two_interpreters_is_a_duet_too(
     assert (refused.code, refused.out) == (EXIT_USAGE, "")
 
 
-def test_equal_interpreters_are_called_the_same_and_the_table_says_how_long_it_took(
-    cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
-) -> None:
-    done = cpugpu.here(*RUN, "--simulate", SIMULATED, *both)
-    assert (done.code, done.err) == (EXIT_OK, "")
-    assert done.out.count("SAME") == 4, "three verdicts, and the sentence that explains them"
-    assert re.search(r"5 pairs +SAME", done.out)
-    words(re.sub(r"\d+:\d\d", "TIME", done.out.splitlines()[-1]))
-    words(next(line for line in done.out.splitlines() if line.startswith("SAME means")))
+@pytest.fixture(scope="module")
+def told_of_2_percent(pythons: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[CommandLine, Outcome]:
+    """A history with a duet that differs by 2 %, and what `--json` said of it."""
+    cpugpu = CommandLine(tmp_path_factory.mktemp("duet") / "history.db")
+    return cpugpu, cpugpu.here(*RUN, "--simulate", SLOWER, "--python", pythons[0], "--python", pythons[1], "--json")
 
 
-def test_two_percent_are_found_and_every_run_is_in_the_history(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
-    done = cpugpu.here(*RUN, "--simulate", SLOWER, *both, "--json")
+def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent: tuple[CommandLine, Outcome]) -> None:
+    cpugpu, done = told_of_2_percent
     told = comparison(done)
     assert done.code == EXIT_OK, done.err
     assert words_of(told) == {"CPU latency": "SAME", "GPU latency": "SLOWER", "GPU device": "SLOWER"}
     assert told["bands"] == {"latency": 0.007, "device": 0.005}
+    assert told["placebo"]["moved"] is False  # type: ignore[index]
     duet = told["duet"]
     assert isinstance(duet, dict)
     assert duet["start_up_s"] > duet["timing_s"] > 0
@@ -104,10 +102,9 @@ def test_two_percent_are_found_and_every_run_is_in_the_history(cpugpu: CommandLi
     assert saved["verdicts"] == told["verdicts"]
 
 
-def test_the_events_of_a_run_stay_together(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
-    events = cpugpu.here(*RUN, "--simulate", SIMULATED, *both, "--json", "--no-save").events
+def test_the_events_of_a_run_stay_together(told_of_2_percent: tuple[CommandLine, Outcome]) -> None:
     runs, numbers = 0, list[int]()
-    for event in events:
+    for event in told_of_2_percent[1].events:
         runs += isinstance(event, RunStarted)
         numbers.append(event.seq)
         if isinstance(event, RunFinished):
@@ -119,7 +116,7 @@ def test_the_events_of_a_run_stay_together(cpugpu: CommandLine, both: tuple[str,
     assert checked == [True] * 2 + [False] * 8
 
 
-def test_a_case_that_kills_its_agent_is_said_once_and_not_tried_again(
+def test_equal_cases_are_the_same_and_one_that_kills_its_agent_is_said_once_and_not_tried_again(
     cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
 ) -> None:
     simulated = f"{SIMULATED},crash_size=64"
@@ -127,7 +124,10 @@ def test_a_case_that_kills_its_agent_is_said_once_and_not_tried_again(
     assert done.code == EXIT_CASES_FAILED
     assert done.err.count("matmul/default/64/") == 2, "once for each side"
     assert "NOT COMPARABLE: crashed in the base series and crashed in the new series" in done.out
-    assert done.out.count("SAME") == 4
+    assert done.out.count("SAME") == 4, "three verdicts, and the sentence that explains them"
+    assert re.search(r"5 pairs +SAME", done.out)
+    words(re.sub(r"\d+:\d\d", "TIME", done.out.splitlines()[-1]))
+    words(next(line for line in done.out.splitlines() if line.startswith("SAME means")))
     only = cpugpu.here("run", "matmul", "--size", "64", "--simulate", simulated, *both)
     assert only.code == EXIT_CASES_FAILED
     words(re.sub(r"/\S+/(old|new)( \(run \d+\))?", r"\1", only.err))
@@ -155,19 +155,18 @@ def test_an_option_that_a_duet_cannot_follow_is_refused(
     words(done.err)
 
 
-def test_a_band_is_for_comparisons_only(cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords) -> None:
+def test_a_band_is_for_comparisons_only(cpugpu: CommandLine, words: GoldenWords) -> None:
     alone = cpugpu.here(*RUN, "--simulate", SIMULATED, "--band", "1%")
     assert alone.code == EXIT_USAGE
     words(alone.err)
-    told = comparison(cpugpu.here(*RUN, "--simulate", SLOWER, *both, "--band", "latency=4%", "--json", "--no-save"))
-    assert words_of(told)["GPU latency"] == "SAME"
 
 
 def test_max_seconds_ends_it_after_a_pair(cpugpu: CommandLine, both: tuple[str, ...]) -> None:
-    done = cpugpu.here(*RUN, "--simulate", SIMULATED, *both, "--max-seconds", "0.01", "--json")
-    told = comparison(done)
+    limits = ("--max-seconds", "0.01", "--band", "latency=4%")
+    told = comparison(cpugpu.here(*RUN, "--simulate", SIMULATED, *both, *limits, "--json"))
     assert set(words_of(told).values()) == {"TOO FEW RUNS"}
     assert told["duet"]["pairs"] == 1  # type: ignore[index]
+    assert told["bands"] == {"latency": 0.04, "device": 0.005}
 
 
 def test_ctrl_c_stops_both_and_one_side_is_not_resumed(
@@ -197,18 +196,13 @@ def test_ctrl_c_stops_both_and_one_side_is_not_resumed(
 def test_a_side_that_differs_from_itself_takes_every_word_back(
     cpugpu: CommandLine, both: tuple[str, ...], words: GoldenWords
 ) -> None:
-    quiet = comparison(cpugpu.here(*RUN, "--simulate", SLOWER, *both, "--json", "--no-save"))
-    assert quiet["placebo"]["moved"] is False  # type: ignore[index]
-    done = cpugpu.here(*RUN, "--simulate", RESTLESS, *both, "--json")
-    told = comparison(done)
-    assert done.code == EXIT_UNFIT
-    assert told["placebo"]["moved"] is True  # type: ignore[index]
-    assert set(words_of(told).values()) == {"UNDECIDED"}
-    assert {event.plan.turns for event in done.events if isinstance(event, RunStarted)} == {3, 2}, "it is not saved"
-    printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both, "--no-save")
+    printed = cpugpu.here(*RUN, "--simulate", RESTLESS, *both)
     assert printed.code == EXIT_UNFIT
+    assert printed.out.count("UNDECIDED") == 4, "three verdicts, and the sentence that explains them"
     for line in printed.out.splitlines()[-3:-1]:
         words(line)
+    with cpugpu.store() as store:
+        assert len(store.runs(20)) == 10, "the placebo is not saved"
 
 
 # ------------------------------------------------------------------ gate
@@ -224,29 +218,22 @@ def test_a_gate_whose_placebo_moved_neither_passes_nor_fails(
     words(done.out.splitlines()[-2])
 
 
-def test_a_gate_against_another_interpreter_passes_and_writes_its_reports(
+def test_a_gate_that_is_exceeded_is_1_and_writes_its_reports(
     cpugpu: CommandLine, pythons: tuple[str, str], tmp_path: Path
 ) -> None:
     old, new = pythons
     files = ("--junit", tmp_path / "gate.xml", "--summary", tmp_path / "gate.md")
-    done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", SLOWER, *files)
-    assert done.code == EXIT_OK, done.err
-    assert f"{old} (runs" in done.out.splitlines()[0]
-    assert "PASSED" in done.out
-    tests = ElementTree.parse(tmp_path / "gate.xml").getroot()
-    assert int(tests.get("failures", "-1")) == 0
-    assert "5 pairs" in (tmp_path / "gate.md").read_text()
-
-
-def test_a_gate_that_is_exceeded_is_1_and_json_has_the_seconds(cpugpu: CommandLine, pythons: tuple[str, str]) -> None:
-    old, new = pythons
     limit = ("--max-slowdown", "latency=50%,kernel-time=1%", "--json", "--no-save")
-    done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", SLOWER, *limit)
+    done = cpugpu.here("gate", "matmul", "--against", old, "--python", new, "--simulate", SLOWER, *limit, *files)
     assert done.code == EXIT_CHECK_FAILED
     (told,) = done.objects
     assert (told["event"], told["verdict"]) == ("Gate", "SLOWER")
     assert {each["verdict"] for each in told["verdicts"] if each["metric"] == "latency"} == {"PASSED"}
     assert told["duet"]["start_up_s"] > 0
+    tests = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert int(tests.get("failures", "-1")) == sum(each["verdict"] == "SLOWER" for each in told["verdicts"]) > 0
+    assert f"{old} against {new}" in (summary := (tmp_path / "gate.md").read_text())
+    assert "5 pairs" in summary
 
 
 def test_a_gate_with_a_case_that_fails_on_both_sides_does_not_pass(
