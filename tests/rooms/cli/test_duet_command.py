@@ -72,7 +72,9 @@ def test_time_with_two_interpreters_is_a_duet_too(
 
 
 @pytest.fixture(scope="module")
-def told_of_2_percent(pythons: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[CommandLine, Outcome]:
+def told_of_2_percent(
+    pythons: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[CommandLine, Outcome]:
     """A history with a duet that differs by 2 %, and what `--json` said of it."""
     cpugpu = CommandLine(tmp_path_factory.mktemp("duet") / "history.db")
     return cpugpu, cpugpu.here(*RUN, "--simulate", SLOWER, "--python", pythons[0], "--python", pythons[1], "--json")
@@ -103,8 +105,9 @@ def test_two_percent_are_found_and_every_run_is_in_the_history(told_of_2_percent
 
 
 def test_the_events_of_a_run_stay_together(told_of_2_percent: tuple[CommandLine, Outcome]) -> None:
+    events = told_of_2_percent[1].events
     runs, numbers = 0, list[int]()
-    for event in told_of_2_percent[1].events:
+    for event in events:
         runs += isinstance(event, RunStarted)
         numbers.append(event.seq)
         if isinstance(event, RunFinished):
