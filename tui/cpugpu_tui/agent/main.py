@@ -36,7 +36,7 @@ from cpugpu_tui.timing.channel import ALIVE, BEAT, CODE, FILE, INSTALLED, REACHE
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
-from cpugpu_tui.workloads import catalogue
+from cpugpu_tui.workloads import catalogue, outline
 from cpugpu_tui.workloads.caller_code import CALLER
 from cpugpu_tui.workloads.code_workload import register
 from cpugpu_tui.workloads.own_files import Loaded, load, running_line
@@ -280,7 +280,10 @@ def work(
             emit(model.DevicesFound(devices=machine.devices, no_gpu=machine.no_gpu))
             emit.flush()
             if plan.turns and not plan.times_commands:
-                machine.open()  # at once with the other agents, because nothing is timed before all wait for a turn
+                # At once with the other agents, because nothing is timed before all wait for a turn.
+                machine.open()
+                if plan.codes and plan.simulation is None:
+                    outline.prepare()
             for device in machine.devices if plan.calibrate else ():
                 if not control.stopping:  # a gauge of a GPU takes its context
                     calibrate(machine.gauge(device.name), machine.watch, environment, emit, control, gaps=plan.gaps)
