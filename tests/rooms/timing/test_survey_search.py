@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
+from tests.helpers.bench.two_surveys import shared
 from tests.helpers.runs.crossovers import Crossover, crossover
-from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed
+from tests.helpers.runs.surveyed_machine import Surveyed, crossings, surveyed, timed
 
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.comparison import TIE, SweepPoint
 from cpugpu_tui.decide.crossover import changes_of
 from cpugpu_tui.decide.stats import percentile
+from cpugpu_tui.model import Simulation
 from cpugpu_tui.render.verdicts import open_marks
 from cpugpu_tui.report.report import report
 from cpugpu_tui.report.segments import NONE_TIMED
+from cpugpu_tui.session.planning import PlanRequest, build_plan
 
 SEEDS = (1, 2)
 
@@ -85,3 +89,17 @@ def test_each_row_without_a_winner_says_why(surveys: list[Surveyed]) -> None:
             found = row.own_comparison
             if row.status == "ok" and found is not None and found.faster is None and found.verdict != TIE:
                 assert open_marks(survey.state, row), row.case
+
+
+def test_two_surveys_tell_the_spread_between_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU of a start differs by 14 %, the GPU by 10 %."""
+    asked = PlanRequest(("survey",), only=("svd", "knn", "solve"), simulation=Simulation(seed=1))
+    plan = build_plan(asked)
+    assert plan.search is not None
+    plan = replace(plan, search=replace(plan.search, limit_s=40.0))
+    first, again = (timed(monkeypatch, plan, start).state for start in (1, 2))
+    assert all(each.spread == 0 and not each.differs for each in shared(first, first))
+    found = list(shared(first, again))
+    assert any(each.is_decided for each in found)
+    assert 0.02 < max(each.spread for each in found) < 0.5
+    assert all((each.one.winner != each.other.winner) == each.differs for each in found if each.is_decided)
