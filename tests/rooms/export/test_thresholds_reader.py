@@ -168,6 +168,24 @@ def test_a_wrong_file_is_refused_with_a_sentence(
     words(str(raised.value))
 
 
+GOOD = [0.5, 0.4, 0.6, 8, "CPU", 1, 0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [[], [*GOOD, 1], [0, *GOOD[1:]], [0.5, 0.6, 0.4, *GOOD[3:]], [0.5, None, 0.6, *GOOD[3:]], ["0.5", *GOOD[1:]],
+     [*GOOD[:3], -1, *GOOD[4:]], [*GOOD[:3], True, *GOOD[4:]], [*GOOD[:4], 1, 1, 0], [1e999, *GOOD[1:]]],
+    ids=repr,
+)  # fmt: skip
+def test_wrong_comparisons_are_refused(row: list[Any]) -> None:
+    first, *rest = DOCUMENT["thresholds"]
+    rows = [GOOD for _ in first["timed"]]
+    assert Thresholds({**DOCUMENT, "thresholds": [{**first, "compared": rows}, *rest]}, HERE).entries[0].compared
+    for wrong in ([row, *rows[1:]], rows[1:]):
+        with pytest.raises(ThresholdsError):
+            Thresholds({**DOCUMENT, "thresholds": [{**first, "compared": wrong}, *rest]}, HERE)
+
+
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
 def test_what_is_no_regular_file_is_not_waited_for(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: GoldenWords
