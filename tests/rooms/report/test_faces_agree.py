@@ -111,7 +111,7 @@ def _in_segments(data: dict[str, Any], size: int) -> str | None:
 
 
 def _in_file(found: Condition, size: int) -> str | None:
-    return next((device for device, first, last in ranges_of(found).faster if first <= size <= last), None)
+    return next((device for device, first, last in ranges_of(found.sizes).faster if first <= size <= last), None)
 
 
 def _in_bar(found: SweepReport, size: int) -> str | None:
