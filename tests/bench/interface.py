@@ -34,8 +34,8 @@ PACE = 2.0
 IDLE_TRACE = Path(__file__).parents[1] / "traces" / "idle.ndjson"
 LIVE = re.compile(r" \d+ of (at most )?\d+ cases")
 """The status line of a live run: finished cases of all."""
-FINISHED = re.compile(r" [1-9]\d* of (at most )?\d+ cases")
-"""The same with a finished case."""
+FINISHED = re.compile(r"^(?!.*\b(stopped|done)\b).* [1-9]\d* of (at most )?\d+ cases")
+"""The same with a finished case, and not of the run before, which has ended."""
 LIVE_B, IDLE_B, PAUSED_B = 1400.0, 500.0, 0.0
 CPU_PCT, KEY_MS, BURNING_KEY_MS, AGAIN_MS = 3.0, 50.0, 100.0, 150.0
 
