@@ -176,6 +176,11 @@ def test_a_case_that_hangs_costs_its_own_time_limit(cpugpu: CommandLine) -> None
     assert "--case-timeout 0.5" in cpugpu.here("show").out  # "Again:"
 
 
+def test_sizes_are_given_by_the_option_of_time_as_well(cpugpu: CommandLine) -> None:
+    """`run matmul --n 64` was refused with "Possible options: --band, --json, --mnist"."""
+    assert statuses(cpugpu.here("run", "matmul", "--n", "64", "--simulate", FAST, "--json").events) == {64: "ok"}
+
+
 def test_the_time_limit_begins_with_the_program(cpugpu: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     """It began with the plan: a run with --max-seconds 4 took up to 8.8 s."""
     earlier = SimpleNamespace(monotonic=lambda: time.monotonic() - 100)

@@ -210,6 +210,18 @@ def test_code_that_changes_the_shape_of_its_inputs_is_refused_as_that(
     assert "shape of its inputs" in next(event.message for event in done.events if isinstance(event, CaseFailed))
 
 
+def test_a_file_without_a_function_is_refused_with_what_to_write(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`time f.py` timed the expression `f.py`, and with --simulate it had a winner; `f:forward` was to be installed."""
+    (tmp_path / "f.py").write_text("def forward(n): return n\n")
+    monkeypatch.chdir(tmp_path)
+    refused = cpugpu.here("time", "f.py", "--simulate", FAST)
+    assert refused.code == EXIT_USAGE
+    assert "f.py:FUNCTION" in refused.err
+    assert "f.py:forward" in cpugpu.here("time", "f:forward", "--simulate", FAST, "--no-save").out
+
+
 def test_a_run_without_an_answer_is_no_success(cpugpu: CommandLine) -> None:
     """`--max-seconds 0.1` skipped every row, and the exit code was 0."""
     words = ("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "64,128", "--simulate", "pace=1")

@@ -148,7 +148,7 @@ class Given:
 
     names: Annotated[list[str] | None, names_of("quick")] = None
     size: Annotated[str | None, option(
-        "SIZES", "Sizes: 16,32,64, steps such as 1:10000:50, or a search such as 16:10M.", usual="the workload's",
+        "SIZES", "Sizes: 16,32,64, steps: 1:10000:50, or a search: 16:10M.", "--size", "--n", usual="the workload's"
     )] = None  # fmt: skip
     dtype: Annotated[str | None, dtype_of(DTYPES, usual="float32, if the preset sets none")] = None
     threads: Annotated[str | None, threads_of(usual="all, if the preset sets none")] = None

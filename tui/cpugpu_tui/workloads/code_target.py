@@ -38,7 +38,11 @@ def load_target(module: str, name: str) -> tuple[Any, Any]:
     try:
         found: Any = _module_of_file(module) if path else importlib.import_module(module)
     except BaseException as error:  # noqa: BLE001 - a file may raise anything while it is imported, SystemExit included
-        raise UsageError(*described(error, module, path)) from None
+        message, remedy = described(error, module, path)
+        file = f"{module.replace('.', '/')}.py"
+        if isinstance(error, ModuleNotFoundError) and path is None and os.path.isfile(file):
+            remedy = f"To time the file, write {file}:{name}."
+        raise UsageError(message, remedy) from None
     inputs = getattr(found, "inputs", None)
     for part in name.split("."):
         if not hasattr(found, part):

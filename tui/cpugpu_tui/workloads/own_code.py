@@ -55,6 +55,8 @@ def own_code(
     lines = tuple(line.expandtabs(4).rstrip() for line in setup.strip("\n").splitlines())
     statement = statement.strip()
     target = target or parse_target(statement)
+    if target is None and statement.endswith(".py") and os.path.isfile(os.path.expanduser(statement)):
+        raise UsageError(f"{quote(statement)} is a file.", f"Name a function that it defines: {statement}:FUNCTION.")
     sha256 = ""
     if target and target[0].endswith(".py"):
         path = os.path.abspath(os.path.expanduser(target[0]))
