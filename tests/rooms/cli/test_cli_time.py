@@ -13,7 +13,10 @@ from cpugpu_tui.model import CaseFailed, CodeTraced, DeviceSampled, LinesProfile
 from cpugpu_tui.session.typed_code import parameters
 
 PRODUCT = ("time", "x @ x", "--setup", "x = torch.rand(n, n)")
-HERE = ("--device", "cpu", "--rounds", "1", "--no-ceilings")
+CPU = ("--device", "cpu", "--rounds", "1", "--no-ceilings")
+THREAD = ("--worker", "thread")
+HERE = (*CPU, *THREAD)
+"""In this process, which has imported torch: each agent takes 1.5 s of CPU for that."""
 
 
 def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: CommandLine) -> None:
@@ -26,7 +29,7 @@ def test_a_range_searches_the_crossover_and_the_command_repeats_it(cpugpu: Comma
 
 
 def test_the_history_lists_and_finds_typed_code_as_it_was_typed(cpugpu: CommandLine) -> None:
-    cpugpu.here(*PRODUCT, "--n", "64", "--simulate", FAST)
+    cpugpu.here(*PRODUCT, "--n", "64", "--simulate", FAST, *THREAD)
     assert " x @ x " in cpugpu.here("history", "--filter", "@").out
     cpugpu.here("run", "matmul", "--size", "64", "--simulate", FAST)
     assert " matmul " in cpugpu.here("history").out
@@ -76,7 +79,7 @@ def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(
     """Its shapes are learnt before the case begins, which runs it already."""
     file = tmp_path / "own.py"
     file.write_text(f"import os, torch\ndef inputs(n): return torch.rand(n)\ndef f(x):\n    {body}\n")
-    done = cpugpu("time", f"{file}:f", "--n", "8", *HERE, "--json", *(["--case-timeout", "3"] * (kind == "timeout")))
+    done = cpugpu("time", f"{file}:f", "--n", "8", *CPU, "--json", *(["--case-timeout", "3"] * (kind == "timeout")))
     assert done.code == EXIT_CASES_FAILED
     assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == [kind]
 
@@ -84,7 +87,7 @@ def test_a_function_that_ends_or_holds_up_its_process_costs_its_row(
 def test_a_file_that_ends_the_process_is_named_as_the_cause(cpugpu: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text("import os\nos._exit(5)\ndef f(): ...\n")
-    done = cpugpu("time", f"{file}:f", *HERE)
+    done = cpugpu("time", f"{file}:f", *CPU)
     assert done.code == EXIT_CASES_FAILED
     assert "your code" in " ".join(done.out.split())
 
@@ -101,7 +104,7 @@ def test_a_file_that_never_ends_its_import_is_named_with_its_line(cpugpu: Comman
 
 def test_code_in_a_plan_is_not_run_again_by_itself(cpugpu: CommandLine, limits_when_ready: None) -> None:
     """What is resumed or replayed may come from a stranger: only the command that is typed again runs it."""
-    first = cpugpu.here(*PRODUCT, "--n", "16,32", "--simulate", FAST, "--max-seconds", "1e-9")
+    first = cpugpu.here(*PRODUCT, "--n", "16,32", "--simulate", FAST, "--max-seconds", "1e-9", *THREAD)
     refused = cpugpu.here("run", "--resume")
     assert first.code in (EXIT_OK, EXIT_CASES_FAILED)
     assert refused.code == EXIT_USAGE
@@ -132,7 +135,7 @@ def test_an_agent_runs_no_code_that_its_command_line_does_not_allow(cpugpu: Comm
 def test_a_function_of_a_file_is_timed_with_what_inputs_returns(cpugpu: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "my_model.py"
     file.write_text("import torch\ndef inputs(n):\n    return torch.rand(n)\ndef double(x):\n    return x * 2\n")
-    done = cpugpu("time", f"{file}:double", "--n", "8,16", *HERE)
+    done = cpugpu("time", f"{file}:double", "--n", "8,16", *CPU)
     assert done.code == EXIT_OK, done.err
     assert f"{file}:double" in done.out
 
@@ -163,14 +166,14 @@ def test_every_combination_of_values_is_timed() -> None:
 
 
 def test_a_simulated_run_says_that_the_code_was_not_run_and_has_no_receipt(cpugpu: CommandLine) -> None:
-    done = cpugpu.here("time", "undefined_thing(n)", "--n", "16,32", "--simulate", FAST)
+    done = cpugpu.here("time", "undefined_thing(n)", "--n", "16,32", "--simulate", FAST, *THREAD)
     assert "your code was not run" in done.out.splitlines()[0]
     assert "Where it ran" not in done.out
 
 
 def test_without_numpy_the_code_is_told_and_torch_does_not_warn(cpugpu: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')\n")
-    words = ("time", "np.zeros(3) if n == 16 else torch.ones(n)", "--n", "16", "--worker", "thread", *HERE)
+    words = ("time", "np.zeros(3) if n == 16 else torch.ones(n)", "--n", "16", *HERE)
     done = cpugpu(*words, PYTHONPATH=str(tmp_path))
     assert "The code uses np, but this Python has no NumPy." in done.out
     assert "initialize NumPy" not in done.out + done.err
@@ -194,7 +197,7 @@ def test_a_daemon_of_the_code_is_refused_and_killed(cpugpu: CommandLine, tmp_pat
     """Two forks and setsid left 23 processes behind, and the run was a success."""
     pids, file = tmp_path / "pids", tmp_path / "own.py"
     file.write_text(DAEMON.format(pids=str(pids)))
-    done = cpugpu("time", f"{file}:leaves", *HERE, "--json")
+    done = cpugpu("time", f"{file}:leaves", *CPU, "--json")
     assert done.code == EXIT_CASES_FAILED
     assert [event.kind for event in done.events if isinstance(event, CaseFailed)] == ["refused"]
     assert not [pid for pid in pids.read_text().split() if Path(f"/proc/{pid}").exists()]
@@ -225,7 +228,7 @@ def test_a_file_without_a_function_is_refused_with_what_to_write(
 def test_a_run_without_an_answer_is_no_success(cpugpu: CommandLine) -> None:
     """`--max-seconds 0.1` skipped every row, and the exit code was 0."""
     words = ("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "64,128", "--simulate", "pace=1")
-    done = cpugpu(*words, "--max-seconds", "0.05", "--json")
+    done = cpugpu(*words, "--max-seconds", "0.05", "--json", *THREAD)
     assert done.code == EXIT_CASES_FAILED
     assert isinstance(done.events[-1], RunFinished)
     assert "0.05 s" in done.events[-1].message

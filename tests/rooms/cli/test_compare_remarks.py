@@ -13,7 +13,9 @@ from cpugpu_tui.compare.series import free_cores_remedy
 def test_code_that_was_edited_between_two_series_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / "mine.py").write_text(f"import torch\n\ndef forward(n):\n    return torch.ones(n) * {number}\n")
-        done = cpugpu.here("time", f"{tmp_path}/mine.py:forward", "--n", "16,32", "--simulate", FAST)
+        done = cpugpu.here(
+            "time", f"{tmp_path}/mine.py:forward", "--n", "16,32", "--simulate", FAST, "--worker", "thread"
+        )
         assert done.code == 0, done.err
     (found,) = cpugpu.here("compare", "1", "2", "--json").objects
     (code,) = (each for each in found["differences"] if each["what"] == "code")
