@@ -29,7 +29,7 @@ from tests.helpers.bench.ratios import (
     spread_of,
     table,
 )
-from tests.helpers.bench.size import code_lines, counted
+from tests.helpers.bench.size import code_lines
 from tests.helpers.command_line import PATIENCE_S
 from tests.readme.blocks import PAGES, ROOT
 from tests.readme.figures import code_since, figures
@@ -187,13 +187,6 @@ def test_every_part_of_the_bench_and_every_gpu_test_can_be_imported() -> None:
 )
 def test_only_code_counts(source: str, lines: int) -> None:
     assert code_lines(source) == lines
-
-
-def test_every_place_is_counted() -> None:
-    assert all(files > 10 and lines > 1_000 for _, files, lines in counted())
-
-
-# ------------------------------------------------------------------ plants
 
 
 def lasting(ns: float, noise: float = 0.0, seed: int = 1) -> Callable[[], float]:

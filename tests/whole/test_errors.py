@@ -132,6 +132,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "run PRESET|WORKLOAD": SIMULATE,
     "time STATEMENT | -- COMMAND": ("--n", "8", *SIMULATE),
     "time": ("x @ x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
+    "time --db": ("1 + 1", "--worker", "thread", *SIMULATE),
     **dict.fromkeys(
         ("time --band", "time --against-setup"),
         ("x @ x", "--against", "x * x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
@@ -150,7 +151,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "telemetry": ("--count", "1", *SIMULATE),
     "telemetry --replay": ("--count", "1"),
     "history prune": ("--keep", "5"),
-    "noise": SIMULATE,
+    "noise": ("--repeat", "2", *SIMULATE),
     "gate": ("--max-slowdown", "5%"),
     "gate --against": ("matmul", *SIMULATE),
     "run --band": ("--python", "python3", "--python", "python3", *SIMULATE),

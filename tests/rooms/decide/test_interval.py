@@ -122,7 +122,7 @@ def test_a_case_counts_once_in_the_pool_of_its_run() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("rho", [RHOS[0], RHOS[-1]])
 @pytest.mark.parametrize("together", [1, 20])
 def test_93_percent_of_intervals_cover_the_truth_when_rounds_end(shape: str, rho: float, together: int) -> None:
     """200 cases, seeded. The interval of a case's own correlation covered 70 to 79 % at a correlation of 0.8.
