@@ -176,7 +176,7 @@ def _part_text(verdict: str, part: Sequence[compare.Judged], *, is_all: bool) ->
 def mean_text(label: str, mean: Change) -> str:
     """Return the geometric mean of a device in words."""
     interval = f" (95 % interval {interval_text(mean)})" if mean.low is not None else ""
-    return f"{label}, geometric mean of all cases: {percent_text(mean.ratio)}{interval}"
+    return f"{label}, geometric mean of the cases compared: {percent_text(mean.ratio)}{interval}"
 
 
 def bands_text(bands: Mapping[str, float]) -> str:

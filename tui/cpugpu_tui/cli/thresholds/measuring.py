@@ -23,7 +23,7 @@ from cpugpu_tui.export.threshold_ranges import points_of
 from cpugpu_tui.export.thresholds import named, operation_of, operations, require_machine
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Case, Found, typed_name, work_name
-from cpugpu_tui.model.quantities import share_text, size_text
+from cpugpu_tui.model.quantities import joined, share_text, size_text
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -46,7 +46,7 @@ BUDGET_S = 2.4
 """Time for a size of them on one device: twice that of a survey, because each size without a winner is an open one."""
 
 MOST_FAILURES = 5
-"""Failed sizes that are named."""
+"""Failed sizes, and thresholds with much left open, that are named."""
 
 _WORKLOAD = re.compile(r"[\w.-]+")
 """Other words are code."""
@@ -208,8 +208,9 @@ def coverage(thresholds: Thresholds) -> str:
     most = share_text(LEAST_ANSWERED)
     if not low:
         return f"Every threshold answers at least {most} of its range."
-    names = ", ".join(f"{named(each)} {share_text(shares[each])}" for each in low)
-    return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {names}."
+    names = [f"{named(each)} {share_text(shares[each])}" for each in low[:MOST_FAILURES]]
+    names += [f"{len(low) - MOST_FAILURES} more"] if len(low) > MOST_FAILURES else []
+    return f"{len(low)} of {len(shares)} thresholds answer less than {most} of their range: {joined(names)}."
 
 
 def print_machine(thresholds: Thresholds) -> None:
