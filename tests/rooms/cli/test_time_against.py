@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,67 @@ def test_what_two_codes_cannot_follow_is_refused(
     done = cpugpu.here(*PAIR, "--n", "64", "--simulate", SIMULATED, *more)
     assert (done.code, done.out) == (EXIT_USAGE, "")
     words(done.err)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository whose only commit, `first`, has other code than its files have now."""
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "beside.py").write_text("FACTOR = 3.0\n")
+    (folder / "src" / "mine.py").write_text("import beside, torch\ndef inputs(n):\n    return torch.ones(n)\n"
+                                            "def scaled(x):\n    return x * beside.FACTOR\n")  # fmt: skip
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"],
+                  ["tag", "first"]):  # fmt: skip
+        subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
+    (folder / "src" / "beside.py").write_text("FACTOR = 2.0\n")
+    return folder
+
+
+def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(
+    cpugpu: CommandLine, repository: Path
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in repository.rglob("*") if path.is_file()}
+    mine = repository / "src" / "mine.py"
+    done = cpugpu.here("time", f"{mine}:scaled", "--rev", "first", "--n", "64", "--device", "cpu", "--threads", "1",
+                       "--json")  # fmt: skip
+    assert done.code == EXIT_CASES_FAILED, done.err
+    assert "different results" in done.err, "3 then, 2 now"
+    assert "only files that it imports can differ" in done.err
+    old = next(event for event in done.events if isinstance(event, RunStarted)).plan.codes[0]
+    assert old.statement.startswith(f"{mine}:scaled of ")
+    assert not Path(old.target[0]).exists(), "the folder is gone"
+    again = cpugpu.here("show", "latest").out.split("Again: cpugpu-tui ")[1]
+    assert shlex.split(again)[:4] == ["time", f"{mine}:scaled", "--rev", old.statement[-12:]]
+    after = {path: path.stat().st_mtime_ns for path in repository.rglob("*") if path.is_file()}
+    assert {path: time for path, time in after.items() if "__pycache__" not in path.parts} == before
+
+
+@pytest.mark.parametrize(
+    ("code", "more"),
+    [
+        ("src/mine.py:scaled", ("--rev", "second")),
+        ("src/new.py:scaled", ("--rev", "first")),
+        ("src/mine.py:later", ("--rev", "first")),
+        ("../alone.py:scaled", ("--rev", "first")),
+        ("x @ x", ("--rev", "first")),
+        ("src/mine.py:scaled", ("--rev", "first", "--against", "src/mine.py:scaled")),
+    ],
+)
+def test_what_cannot_be_compared_with_a_revision_is_refused_in_one_sentence(
+    cpugpu: CommandLine, repository: Path, monkeypatch: pytest.MonkeyPatch, code: str, more: tuple[str, ...],
+    words: GoldenWords,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(repository)
+    mine = (repository / "src" / "mine.py").read_text()
+    for path in ("src/mine.py", "src/new.py", "../alone.py"):
+        Path(path).write_text(f"{mine}def later(x):\n    return x\n")
+    done = cpugpu.here("time", code, "--n", "64", "--device", "cpu", *more)
+    assert (done.code, done.out) == (EXIT_USAGE, "")
+    words(done.err.replace(str(repository), "PROJECT").replace(rev_of(repository), "COMMIT"))
+
+
+def rev_of(repository: Path) -> str:
+    """Return the commit `first`, 12 digits."""
+    done = subprocess.run(["git", "-C", str(repository), "rev-parse", "first"], check=True, capture_output=True)
+    return done.stdout.decode()[:12]

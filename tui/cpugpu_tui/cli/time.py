@@ -47,6 +47,10 @@ class TimeGiven(opt.Given):
     against_setup: Annotated[list[str] | None, opt.option(
         "CODE", "Set-up of the code in --against. Repeat for more lines.", usual="that of --setup"
     )] = None  # fmt: skip
+    rev: Annotated[str | None, opt.option(
+        "REVISION", "Compare FILE.py:FUNCTION with what it was in this revision of its git repository, for example "
+        "HEAD. Files beside it are those of the revision, too.",
+    )] = None  # fmt: skip
     dtype: Annotated[str | None, opt.dtype_of(opt.DTYPES, usual="float32")] = None
     threads: Annotated[str | None, opt.threads_of(usual="all")] = None
     variant: Annotated[str | None, opt.option(
@@ -56,7 +60,7 @@ class TimeGiven(opt.Given):
 
 @opt.takes(
     commands.command(cls=TimeCommand), TimeGiven,
-    "statement against setup against_setup n let in_place startup device parallel dtype threads variant "
+    "statement against rev setup against_setup n let in_place startup device parallel dtype threads variant "
     "find_crossover full rounds "
     "starts repeat max_seconds case_timeout energy cache explain json database no_save worker pythons band simulate "
     "export ceilings",
@@ -74,6 +78,8 @@ def time(given: TimeGiven) -> None:
     size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
     cpugpu-tui-output-*.
     """
+    from tempfile import TemporaryDirectory
+
     from cpugpu_tui.cli.running.modes import Side, run_headless, run_in_turn
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.errors import UsageError
@@ -94,22 +100,23 @@ def time(given: TimeGiven) -> None:
     else:
         setup = "\n".join(given.setup or ())
         codes = typed_codes(given.statement, setup, given.let or (), given.startup, in_place=given.in_place)
-    old = other_codes(given, is_command=words is not None)
-    pair = pair_words(given, codes, old) if old else ()
-    codes, old = with_names_of_both(codes, old) if old else (codes, old)
-    request = given.request(
-        names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes),
-        pair=pair,
-    )  # fmt: skip
-    options = given.run_options(ceilings=given.ceilings and words is None)
-    outputs = Outputs.of(given)
-    if old or given.several:
-        sides = [Side(python, python) for python in given.several]
-        if old:
-            sides = [Side(f"{name} {each[0].statement}", options.python, each)
-                     for name, each in (("OLD", old), ("NEW", codes))]  # fmt: skip
-        raise typer.Exit(run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
-    raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
+    with TemporaryDirectory(prefix="cpugpu-tui-revision-") as folder:
+        old = codes_of_revision(given, folder) if given.rev else other_codes(given, is_command=words is not None)
+        pair = pair_words(given, codes, old) if old else ()
+        codes, old = with_names_of_both(codes, old) if old else (codes, old)
+        request = given.request(
+            names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes),
+            pair=pair,
+        )  # fmt: skip
+        options = given.run_options(ceilings=given.ceilings and words is None)
+        outputs = Outputs.of(given)
+        if old or given.several:
+            sides = [Side(python, python) for python in given.several]
+            if old:
+                sides = [Side(f"{name} {each[0].statement}", options.python, each)
+                         for name, each in (("OLD", old), ("NEW", codes))]  # fmt: skip
+            raise typer.Exit(run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
+        raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
 
 
 def check_pair(given: TimeGiven) -> None:
@@ -120,13 +127,16 @@ def check_pair(given: TimeGiven) -> None:
     """
     from cpugpu_tui.errors import UsageError
 
-    if given.against is None:
+    if given.against is not None and given.rev is not None:
+        raise UsageError("--against cannot be combined with --rev.", "Name the other code with one of them.")
+    if given.against is None and given.rev is None:
         if given.against_setup:
             raise UsageError("--against-setup works only with --against.", "Add --against CODE, or use --setup.")
         if not given.several and "band" in opt.typed(given.context):
             raise UsageError("--band needs two sides to compare.", "Add --against CODE, or repeat --python.")
     elif given.several:
-        raise UsageError("--against cannot be combined with several --python.", "Compare one pair at a time.")
+        option = "--rev" if given.against is None else "--against"
+        raise UsageError(f"{option} cannot be combined with several --python.", "Compare one pair at a time.")
 
 
 def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
@@ -151,6 +161,31 @@ def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
     return typed_commands(words, given.let or (), given.startup, ())
 
 
+def codes_of_revision(given: TimeGiven, folder: str) -> tuple[OwnCode, ...]:
+    """Return the function of --rev, once for each combination of parameters; its file is written to `folder`.
+
+    Raises:
+        UsageError: no function of a file is timed, or the revision does not have it.
+    """
+    from dataclasses import replace
+    from pathlib import Path
+
+    from cpugpu_tui.errors import UsageError
+    from cpugpu_tui.session.revisions import file_of_revision
+    from cpugpu_tui.workloads.code_target import parse_target
+
+    file, name = parse_target(given.statement or "") or ("", "")
+    if not file.endswith(".py") or given.rev is None:
+        raise UsageError("--rev works only with FILE.py:FUNCTION.", "Name the other code with --against.")
+    path, commit = file_of_revision(file, given.rev, Path(folder))
+    setup = "\n".join(given.against_setup or given.setup or ())
+    try:
+        codes = typed_codes(f"{path}:{name}", setup, given.let or (), None, in_place=given.in_place)
+    except UsageError as error:
+        raise UsageError(error.message.replace(f"{folder}/", f"{commit}:"), error.remedy) from None
+    return tuple(replace(code, statement=f"{file}:{name} of {commit}") for code in codes)
+
+
 def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode]) -> tuple[str, ...]:
     """Return `time` and the words that name both codes. Say if they are equal."""
     from dataclasses import replace
@@ -158,10 +193,14 @@ def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode])
     from cpugpu_tui.errors import print_notice
     from cpugpu_tui.session.repeat import code_words, option_words
 
+    if given.rev is not None and new[0].sha256 == old[0].sha256 and new[0].setup == old[0].setup:
+        print_notice(f"{new[0].target[0]} is the same in {given.rev}: only files that it imports can differ.")
     if [replace(code, name="") for code in new] == [replace(code, name="") for code in old]:
         what = f", sha256 {new[0].sha256[:12]}" if new[0].sha256 else ""
         print_notice(f"NEW and OLD are the same code{what}: this shows what the machine can tell apart.")
-    more = {"--against": given.against, "--against-setup": given.against_setup, "--max-seconds": given.max_seconds}
+    commit = old[0].statement.rpartition(" of ")[2] if given.rev is not None else None
+    more = {"--against": given.against, "--rev": commit, "--against-setup": given.against_setup,
+            "--max-seconds": given.max_seconds}  # fmt: skip
     return (
         "time", *code_words(new), *option_words(more), *(["--", *new[0].argv] if new[0].argv else [])
     )  # fmt: skip
@@ -175,7 +214,7 @@ def with_names_of_both(
 
     from cpugpu_tui.workloads.own_code import name_of
 
-    names = [name_of(one.statement, repr((replace(one, sha256=""), replace(other, sha256=""))), "")
+    names = [name_of(one.statement, repr([replace(each, sha256="", target=()) for each in (one, other)]), "")
              for one, other in zip(new, old, strict=True)]  # fmt: skip
     renamed = ([replace(code, name=name) for code, name in zip(codes, names, strict=True)] for codes in (new, old))
     first, second = map(tuple, renamed)
