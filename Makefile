@@ -15,7 +15,7 @@ run: $(VENV)/.for-run
 	@$(BIN)/cpugpu-tui
 
 test: $(VENV)/.for-test
-	@$(BIN)/python -m pytest -n 6 --dist worksteal
+	@$(BIN)/python -m pytest -n 4 --dist worksteal
 
 thorough: $(VENV)/.for-test
 	@$(BIN)/python -m pytest -n 6 --dist worksteal -m 'not gpu'

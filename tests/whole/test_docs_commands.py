@@ -52,6 +52,7 @@ NOT_RUN = {
             "cpugpu-tui run jacobian --max-seconds 540",
             "cpugpu-tui survey --export survey.html --export survey.svg",
             "cpugpu-tui survey --all",
+            "cpugpu-tui run transfer --scale small",
             "cpugpu-tui survey",
             "cpugpu-tui thresholds make -o thresholds.json",
             "cpugpu-tui thresholds verify thresholds.json",

@@ -49,8 +49,12 @@ needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ 
 
 @pytest.fixture(autouse=True)
 def _without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """torch traces and guards as always, and runs its own operators in place of compiled code."""
+    """torch traces and guards as always, and runs its own operators in place of compiled code.
+
+    Nor are the CPU's instructions tried, which took 8 s of CPU in each worker. Slow tests have a real compiler do it.
+    """
     monkeypatch.setattr(compiling, "BACKEND", "eager")
+    monkeypatch.setattr(compiling, "_try_instructions", lambda _folder: None)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     before = torch.get_num_threads()
     yield
