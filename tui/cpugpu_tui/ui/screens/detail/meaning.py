@@ -266,7 +266,7 @@ def world_lines(run: RunState, row: Row, width: int, glyphs: Glyphs) -> list[Spa
 def winner_sentence(found: Judged) -> str:
     """Return the winner, or why none is known."""
     known = VERDICT_SENTENCES.get(found.comparison.verdict) if found.comparison is not None else None
-    return known or f"unclear: {why_open(found.reason, found.comparison)}"
+    return known or f"unclear ({why_open(found.reason, found.comparison)})"
 
 
 def _verdict(found: Judged, glyphs: Glyphs, *, is_wide: bool) -> tuple[str, str]:
