@@ -17,7 +17,7 @@ from cpugpu_tui.compare.gate import PLACEBO_MOVED, FleetGate, GateReport
 from cpugpu_tui.compare.series import Series, numbers_text
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import DEVICE, LATENCY, typed_name, work_name
-from cpugpu_tui.model.quantities import factor, size_text, time_text
+from cpugpu_tui.model.quantities import count_of, factor, size_text, time_text
 from cpugpu_tui.render.columns import NONE
 
 VERDICT_WORDS = {
@@ -125,7 +125,7 @@ def cells(each: compare.Judged) -> dict[str, str]:
         found[BASE], found[NEW] = (time_text(geometric_mean(side.values())) for side in sides)
     found |= {CHANGE: percent_text(each.change.ratio), INTERVAL: interval_text(each.change)}
     count = f"{each.change.base_runs} vs {each.change.new_runs}"
-    found |= {RUNS: f"{each.change.base_runs} pairs" if each.change.is_duet else count}
+    found |= {RUNS: count_of(each.change.base_runs, "pair") if each.change.is_duet else count}
     if each.change.low is not None and each.change.high is not None:
         found |= {AT_LEAST: percent_text(each.change.low), AT_MOST: percent_text(each.change.high)}
     return found
@@ -233,6 +233,8 @@ def summary(found: SeriesComparison) -> list[str]:
             f"Too few runs for {counts[compare.TOO_FEW]} of {len(found.judged)} verdicts: {needed} are needed{better}. "
             "This does not mean `no change`."
         )
+    if found.is_duet:  # of other series each run says it
+        lines += dict.fromkeys(filter(None, map(left_out, (found.base, found.new))))
     if any(each.change is not None and each.change.is_copied for each in found.judged):
         lines.append(COPIED)
     if counts[compare.UNDECIDED] and not found.is_duet:
