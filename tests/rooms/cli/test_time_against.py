@@ -99,6 +99,7 @@ def test_a_file_is_compared_with_what_it_and_its_neighbours_were_in_a_revision(
     ("code", "more"),
     [
         ("src/mine.py:scaled", ("--rev", "second")),
+        ("src/mine.py:scaled", ("--rev", "")),
         ("src/new.py:scaled", ("--rev", "first")),
         ("src/mine.py:later", ("--rev", "first")),
         ("../alone.py:scaled", ("--rev", "first")),

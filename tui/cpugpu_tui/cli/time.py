@@ -101,7 +101,8 @@ def time(given: TimeGiven) -> None:
         setup = "\n".join(given.setup or ())
         codes = typed_codes(given.statement, setup, given.let or (), given.startup, in_place=given.in_place)
     with TemporaryDirectory(prefix="cpugpu-tui-revision-") as folder:
-        old = codes_of_revision(given, folder) if given.rev else other_codes(given, is_command=words is not None)
+        is_command = words is not None
+        old = other_codes(given, is_command=is_command) if given.rev is None else codes_of_revision(given, folder)
         pair = pair_words(given, codes, old) if old else ()
         codes, old = with_names_of_both(codes, old) if old else (codes, old)
         request = given.request(
