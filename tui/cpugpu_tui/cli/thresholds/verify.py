@@ -13,7 +13,7 @@ from cpugpu_tui.cli import options as opt
 from cpugpu_tui.cli.output.printing import plain, print_json
 from cpugpu_tui.cli.thresholds.make import FileGiven
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, CpuGpuError, UsageError, print_notice
-from cpugpu_tui.model.quantities import share_text, size_text
+from cpugpu_tui.model.quantities import factor, share_text, size_text
 
 if TYPE_CHECKING:
     from cpugpu_tui.analysis.regret import Regret
@@ -31,6 +31,9 @@ BUDGET_S, LEAST_BUDGET_S = 1.0, 0.1
 
 BESIDE_S = 0.25
 """Time for a size on one device beside its budget: set-up and pauses, in a survey on an H100."""
+
+REGRET = ("Regret is how much longer the named device takes than the faster one. Its mean is over the range, by "
+          "logarithm. A threshold fails if its mean is certainly above 5 %; a single size may be above.")  # fmt: skip
 
 commands = typer.Typer()
 
@@ -138,11 +141,11 @@ def _failure(threshold: Threshold, found: Regret) -> str:
 
     worst = found.worst
     assert worst is not None
-    share = f"{share_text(worst.regret)} (at least {share_text(worst.least)})"
-    mean = f"{share_text(found.mean, 1)} (at least {share_text(found.least, 1)})"
+    mean = f"{share_text(found.mean, 1)}, certainly more than {share_text(found.least, 1)}"
     where = {"": "the slower device", "cpu": "the CPU"}.get(worst.device, "the GPU")
-    at = size_text(worst.size)
-    return f"{named(threshold)} failed: its mean regret is {mean}. At {at} {where} takes {share} longer."
+    longer = f"{factor(1 + worst.regret)} as long (certainly more than {factor(1 + worst.least)})"
+    at = f"At size {size_text(worst.size)} {where} takes {longer}."
+    return f"{named(threshold)} failed: its mean regret is {mean}. {at}"
 
 
 def _wanted(thresholds: Thresholds, operations: Sequence[str]) -> list[Threshold]:
@@ -274,10 +277,11 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
         ))  # fmt: skip
     headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "")
     console().print(table_of([(heading, heading in ("threshold", "")) for heading in headings], rows))
+    console().print(plain(REGRET), soft_wrap=True)
+    count = f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed (asked: none)"
+    answered = f"{share_text(whole.answered, 1)} of the range answered (asked: {share_text(LEAST_ANSWERED)})"
     text = (
-        f"Mean regret {share_text(whole.mean, 1)} (at most {share_text(MOST_MEAN)}) at {len(whole.choices):,} sizes, "
-        f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed; "
-        f"{share_text(whole.answered, 1)} of the range answered (at least {share_text(LEAST_ANSWERED)}): "
-        f"{'passed' if is_kept else 'not passed'}."
+        f"Mean regret {share_text(whole.mean, 1)} (asked: at most {share_text(MOST_MEAN)}) at {len(whole.choices):,} "
+        f"sizes, {count}; {answered}: {'passed' if is_kept else 'not passed'}."
     )
     console().print(plain(text), soft_wrap=True)
