@@ -192,8 +192,8 @@ class SizeSearch:
     def middle_case(self) -> Case | None:
         """Return the middle of the widest gap between two sizes of a full survey; None if all are narrow.
 
-        The winner may change twice in a gap: on an H100 a convolution of 141×141 pixels took the GPU twice as long as the
-        CPU, and half as long at 100 and 200. `thresholds verify` times these sizes next.
+        The winner may change twice in a gap: on an H100 a convolution of 141×141 pixels took the GPU twice as long as
+        the CPU, and half as long at 100 and 200. `thresholds verify` times these sizes next.
         """
         search = self._search
         if not (search.is_survey and search.full):
