@@ -365,8 +365,8 @@ def report(
         shortest, longest = (end(ours[label] for label in both) for end in (min, max))
         record(
             "GPU time against NVBench in the same process, short kernels",
-            f"{min(percents):+.1f} to {max(percents):+.1f} %, "
-            f"{len(both)} kernels of {shortest:.0f} to {longest:.0f} µs",
+            f"{min(percents):+.1f} to {max(percents):+.1f} %, ".replace("-", "−")
+            + f"{len(both)} kernels of {shortest:.0f} to {longest:.0f} µs",
         )
 
 
