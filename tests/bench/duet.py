@@ -80,8 +80,8 @@ def main() -> None:
         f"{sum(bool({SLOWER, FASTER} & each) for each in judged)} of {len(judged)}",
     )
     record(
-        f"Duets with +{PERCENT:g} % of work with a word SLOWER",
-        f"{sum(SLOWER in each for each in found)} of {len(found)}",
+        "Duets that call a side with more work SLOWER",
+        f"{sum(SLOWER in each for each in found)} of {len(found)} with +{PERCENT:g} %",
     )
 
 

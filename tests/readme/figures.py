@@ -22,7 +22,7 @@ IN_README = (
     "CPU latency against `torch.utils.benchmark`: matmul of n = 64 to 1,024, all threads",
     "Brackets of five starts that hold the crossover, where starts differ by 14 and 10 %",
     "Intervals there that hold the next run's speedup, of five starts",
-    "Duets with +2 % of work with a word SLOWER",
+    "Duets that call a side with more work SLOWER",
 )
 
 PARTS = {

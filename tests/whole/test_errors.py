@@ -77,6 +77,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--setup": ("x = (",),
     "time --against": ("x +", "no_such.py:f"),
     "--against-setup": ("x = (",),
+    "--rev": ("no-such-revision", ""),
     "--simulate": ("speed=9", "noise=loud", "pace=-1"),
     "--size": ("0", "10:1:2", "1:2:3:4", "16,x", "16,"),
     "--start-timeout": NOT_SECONDS,

@@ -177,7 +177,9 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[OwnCode, ...]:
 
     file, name = parse_target(given.statement or "") or ("", "")
     if not file.endswith(".py") or given.rev is None:
-        raise UsageError("--rev works only with FILE.py:FUNCTION.", "Name the other code with --against.")
+        raise UsageError(
+            f"--rev {given.rev} needs FILE.py:FUNCTION, whose file is in git.", "Name the other code with --against."
+        )
     path, commit = file_of_revision(file, given.rev, Path(folder))
     setup = "\n".join(given.against_setup or given.setup or ())
     try:
