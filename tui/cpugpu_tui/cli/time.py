@@ -78,6 +78,7 @@ def time(given: TimeGiven) -> None:
     size, and {k} by the value of --let k=VALUE. The output of the command is kept in a temporary folder,
     cpugpu-tui-output-*.
     """
+    from contextlib import nullcontext
     from tempfile import TemporaryDirectory
 
     from cpugpu_tui.cli.running.modes import Side, run_headless, run_in_turn
@@ -100,10 +101,13 @@ def time(given: TimeGiven) -> None:
     else:
         setup = "\n".join(given.setup or ())
         codes = typed_codes(given.statement, setup, given.let or (), given.startup, in_place=given.in_place)
-    with TemporaryDirectory(prefix="cpugpu-tui-revision-") as folder:
-        is_command = words is not None
-        old = other_codes(given, is_command=is_command) if given.rev is None else codes_of_revision(given, folder)
-        pair = pair_words(given, codes, old) if old else ()
+    with nullcontext("") if given.rev is None else TemporaryDirectory(prefix="cpugpu-tui-revision-") as folder:
+        commit = None
+        if given.rev is None:
+            old = other_codes(given, is_command=words is not None)
+        else:
+            old, commit = codes_of_revision(given, folder)
+        pair = pair_words(given, codes, old, commit) if old else ()
         codes, old = with_names_of_both(codes, old) if old else (codes, old)
         request = given.request(
             names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes),
@@ -162,8 +166,10 @@ def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
     return typed_commands(words, given.let or (), given.startup, ())
 
 
-def codes_of_revision(given: TimeGiven, folder: str) -> tuple[OwnCode, ...]:
-    """Return the function of --rev, once for each combination of parameters; its file is written to `folder`.
+def codes_of_revision(given: TimeGiven, folder: str) -> tuple[tuple[OwnCode, ...], str]:
+    """Return the function of --rev, once for each combination of parameters, and the commit.
+
+    All files of the commit are written to `folder`.
 
     Raises:
         UsageError: no function of a file is timed, or the revision does not have it.
@@ -186,10 +192,10 @@ def codes_of_revision(given: TimeGiven, folder: str) -> tuple[OwnCode, ...]:
         codes = typed_codes(f"{path}:{name}", setup, given.let or (), None, in_place=given.in_place)
     except UsageError as error:
         raise UsageError(error.message.replace(f"{folder}/", f"{commit}:"), error.remedy) from None
-    return tuple(replace(code, statement=f"{file}:{name} of {commit}") for code in codes)
+    return tuple(replace(code, statement=f"{file}:{name} of {commit}") for code in codes), commit
 
 
-def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode]) -> tuple[str, ...]:
+def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode], commit: str | None) -> tuple[str, ...]:
     """Return `time` and the words that name both codes. Say if they are equal."""
     from dataclasses import replace
 
@@ -201,7 +207,6 @@ def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode])
     if [replace(code, name="") for code in new] == [replace(code, name="") for code in old]:
         what = f", sha256 {new[0].sha256[:12]}" if new[0].sha256 else ""
         print_notice(f"NEW and OLD are the same code{what}: this shows what the machine can tell apart.")
-    commit = old[0].statement.rpartition(" of ")[2] if given.rev is not None else None
     more = {"--against": given.against, "--rev": commit, "--against-setup": given.against_setup,
             "--max-seconds": given.max_seconds}  # fmt: skip
     return (

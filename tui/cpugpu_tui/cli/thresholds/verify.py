@@ -32,9 +32,6 @@ BUDGET_S, LEAST_BUDGET_S = 1.0, 0.1
 BESIDE_S = 0.25
 """Time for a size on one device beside its budget: set-up and pauses, in a survey on an H100."""
 
-REGRET = ("Regret is how much longer the named device takes than the faster one. Its mean is over the range, by "
-          "logarithm. A threshold fails if its mean is certainly above 5 %; a single size may be above.")  # fmt: skip
-
 commands = typer.Typer()
 
 
@@ -256,7 +253,7 @@ def _telling(each: Threshold, rows: Sequence[Row]) -> list[Size]:
 
 def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_json: bool) -> None:
     """Print the regret of each threshold and of all."""
-    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN
+    from cpugpu_tui.analysis.regret import LEAST_ANSWERED, MOST_MEAN, MOST_OF_ONE
     from cpugpu_tui.cli.output.table_style import console, table_of
     from cpugpu_tui.export.thresholds import named
 
@@ -277,7 +274,12 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
         ))  # fmt: skip
     headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "")
     console().print(table_of([(heading, heading in ("threshold", "")) for heading in headings], rows))
-    console().print(plain(REGRET), soft_wrap=True)
+    meaning = (
+        "Regret is how much longer the named device takes than the faster one. Its mean is over the range, by "
+        f"logarithm. A threshold fails if its mean is certainly above {share_text(MOST_OF_ONE)}; a single size may be "
+        "above."
+    )
+    console().print(plain(meaning), soft_wrap=True)
     count = f"{sum(each.is_failed for each in found.values())} of {len(found)} thresholds failed (asked: none)"
     answered = f"{share_text(whole.answered, 1)} of the range answered (asked: {share_text(LEAST_ANSWERED)})"
     text = (
