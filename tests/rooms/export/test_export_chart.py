@@ -215,7 +215,7 @@ def test_without_matplotlib_the_command_names_the_extra(
         chart_module.need()
     done = cpugpu.here("export", "-o", f"{tmp_path}/x.png")
     assert done.code == EXIT_UNFIT
-    assert install_command("report") in done.err
+    assert install_command("plot") in done.err
 
 
 def test_a_png_is_not_written_into_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

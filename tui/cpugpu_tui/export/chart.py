@@ -57,7 +57,7 @@ def need() -> None:
     except ImportError as error:
         raise UnfitError(
             f"Charts need the package {error.name}, which is not installed.",
-            install_remedy("report"),
+            install_remedy("plot"),
         ) from error
     finally:
         if chosen is not None:
