@@ -1,21 +1,22 @@
 """Finds values that no working agent sends: negative or absurd times, numbers that overflow, endless lists.
 
+`LIMITS` holds the limits of each field.
+
 Exports come from strangers too. `FACTS` holds the type of each fact of an environment that the program computes with
 or prints in parts. Other facts may have any type.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import msgspec
 
 from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
-from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.model.line_costs import LINE_REASONS, MOST_LINES
 
 LONGEST_NS = 1e17
@@ -51,6 +52,27 @@ NAMES = ("hostname", "cpu", "kernel", "python", "torch", "driver", "version")
 
 _DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
+Limits = tuple[float, float]
+"""Least and most of a number; least and most characters of a text."""
+ANY: Limits = (-LARGEST, LARGEST)
+_TIME: Limits = (0, LONGEST_NS)
+_COUNT: Limits = (0, MOST)
+_NAME: Limits = (0, LONGEST_NAME)
+_BY_FIELDS: tuple[tuple[Limits, str], ...] = (
+    # Readings of a wrong event clock, such as `pair_ns`, may be anything.
+    (_TIME, "elapsed_ns estimate_ns tick_ns latencies_ns starts profiled_ns unprofiled_ns device_ns startup_ns"
+            " launch_ns synchronize_ns round_trip_ns step_ns wall_least_ns wall_most_ns limit_ns"),
+    (_COUNT, "calls count epoch epochs steps size_bytes operators copies_to_gpu bytes_to_gpu copies_to_host"
+             " bytes_to_host on_cpu synchronisations peak_bytes peak_host_bytes line visits operations"
+             " checked_wall_ns"),
+    ((0, 1e9), "calls_per_block blocks rounds threads max_rounds"),
+    ((0, LARGEST), "flops bytes_moved share copy_bytes_per_s bytes_per_s"),
+    ((0, 100), "utilisation_pct"),
+    (_NAME, "label uuid driver torch boot_id fault file source_line variant gpu_reason"),
+)  # fmt: skip
+LIMITS = {name: limits for limits, names in _BY_FIELDS for name in names.split()}
+"""Field of an event, and of what it holds → limits of its numbers and texts; others have those of all numbers."""
+
 
 def fault(event: model.Event, plan: model.Plan | None) -> str | None:
     """Return what is impossible in an event, as the end of a sentence; None if it is plausible."""
@@ -62,25 +84,20 @@ def fault(event: model.Event, plan: model.Plan | None) -> str | None:
         case model.Progressed():
             return _of_progress(event)
         case model.Gap():
-            return None if _is_time(event.duration_ms * 1e6) else "with an impossible length"
-    try:
-        odd = _odd(to_plain(event))
-    except RecursionError:
-        odd = "nested too deeply"
+            return None if 0 <= event.duration_ms * 1e6 <= LONGEST_NS else "with an impossible length"
+    odd = _odd(event, ANY)
     if odd is not None:
         return odd
     match event:
         case model.Hello():
-            return _of_hello(event)
+            wrong = wrong_fact(event.environment)
+            if wrong is None:
+                wrong = next((name for name in NAMES if len(str(event.environment.get(name))) > LONGEST_NAME), None)
+            return None if wrong is None else f"with an impossible {wrong}"
         case model.DevicesFound():
-            return _of_devices(event)
-        case model.CaseStarted():
-            wrong = min(event.flops, event.bytes_moved, event.operations) < 0
-            return "with a negative amount of work" if wrong else None
-        case model.Calibrated():
-            counts = event.calls_per_block, event.blocks, event.rounds, event.threads, event.max_rounds
-            fits = _is_time(event.estimate_ns) and all(0 <= count <= 10**9 for count in counts)
-            return None if fits else "with an impossible estimate"
+            names = {device.name for device in event.devices}
+            fits = len(event.devices) <= MOST_DEVICES and len(names) == len(event.devices)
+            return None if fits and _are_devices(*event.devices) else "with impossible devices"
         case model.CaseFailed():
             return None if event.kind in model.FAILURES else "of an unknown kind"
         case model.RunFinished():
@@ -88,64 +105,21 @@ def fault(event: model.Event, plan: model.Plan | None) -> str | None:
             right = event.exit_code in EXIT_CODES or event.status != "failed"
             return None if known and right else "with an unknown status or exit code"
         case model.CeilingsMeasured():
-            return _of_ceilings(event.ceilings)
+            found, links = event.ceilings, [each.bytes_per_s for each in event.ceilings.transfers.values()]
+            fits = min(found.copy_bytes_per_s, *found.flops.values(), *links) > 0
+            fits = fits and (found.clock is None or _is_clock(found.clock))
+            return None if fits else "with impossible rates"
         case model.ClockChecked():
             return None if _is_clock(event.clock) else "with impossible times"
-    return None if _times_fit(event) else "with an impossible time"
-
-
-def _times_fit(event: model.Event) -> bool:
-    match event:
         case model.CodeTraced():
-            counts = (
-                event.operators, event.copies_to_gpu, event.bytes_to_gpu, event.copies_to_host, event.bytes_to_host,
-                event.synchronisations, event.peak_bytes or 0, event.peak_host_bytes or 0,
-            )  # fmt: skip
-            fits = len(event.on_cpu) <= MOST_METRICS and _is_use(event.used)
-            return fits and all(0 <= count <= MOST for count in counts)
+            fits = len(event.on_cpu) <= MOST_METRICS and (event.used is None or event.used.processes > 0)
+            return None if fits else "with impossible counts"
         case model.LinesProfiled():
-            times = event.profiled_ns, event.unprofiled_ns
-            return all(map(_is_time, times)) and len(event.lines) <= MOST_LINES and all(map(_is_line, event.lines))
-        case model.CodeCompiled():
-            return _is_time(event.elapsed_ns) and len(event.variant) <= LONGEST_NAME
-        case model.KernelsProfiled():
-            return _is_time(event.elapsed_ns) and event.count >= 0
-        case model.EpochFinished():
-            return _is_time(event.elapsed_ns) and min(event.epoch, event.epochs, event.steps) >= 0
-        case model.EarlierTimed():
-            return all(_is_time(ns) for metrics in event.starts for ns in metrics.values())
-        case model.EnergyMeasured():
-            return _is_time(event.elapsed_ns) and _is_time(event.tick_ns) and event.calls >= 0
-        case model.MachineRead():
-            return _is_time(event.elapsed_ns)
+            fits = len(event.lines) <= MOST_LINES and all(each.reason in LINE_REASONS for each in event.lines)
+            return None if fits else "with impossible lines"
         case model.PeerMeasured():
-            if not _are_devices(event.source, event.target):
-                return False
-            return event.size_bytes >= 0 and all(map(_is_time, (*event.latencies_ns, *event.elapsed_ns)))
-    return True
-
-
-def _is_line(cost: model.LineCost) -> bool:
-    """Whether the cost of a line is possible; its text is a line of a stranger's file."""
-    counts = cost.line, cost.visits, cost.operators, cost.on_cpu, cost.synchronisations
-    fits = all(0 <= count <= MOST for count in (*counts, cost.bytes_to_gpu, cost.bytes_to_host)) and all(
-        map(_is_time, (cost.elapsed_ns, cost.device_ns))
-    )
-    is_short = max(len(cost.file), len(cost.source_line)) <= LONGEST_NAME
-    return fits and is_short and 0 <= cost.share <= LARGEST and cost.reason in LINE_REASONS
-
-
-def _is_use(use: model.CommandUse | None) -> bool:
-    if use is None:
-        return True
-    is_share = 0 <= (use.utilisation_pct or 0) <= 100
-    return (
-        use.processes > 0 and is_share and _is_time(use.startup_ns or 0) and len(use.gpu_reason or "") <= LONGEST_NAME
-    )
-
-
-def _is_time(elapsed_ns: float) -> bool:
-    return 0 <= elapsed_ns <= LONGEST_NS
+            return None if _are_devices(event.source, event.target) else "with impossible devices"
+    return None
 
 
 def _of_half_round(event: model.DeviceSampled, plan: model.Plan | None) -> str | None:
@@ -176,61 +150,35 @@ def _of_progress(event: model.Progressed) -> str | None:
     return None if fits else "with an impossible time"
 
 
-def _of_hello(event: model.Hello) -> str | None:
-    wrong = wrong_fact(event.environment)
-    if wrong is None:
-        wrong = next((name for name in NAMES if len(str(event.environment.get(name))) > LONGEST_NAME), None)
-    return None if wrong is None else f"with an impossible {wrong}"
-
-
-def _of_devices(event: model.DevicesFound) -> str | None:
-    names = {device.name for device in event.devices}
-    fits = len(event.devices) <= MOST_DEVICES and len(names) == len(event.devices) and _are_devices(*event.devices)
-    return None if fits else "with impossible devices"
-
-
 def _are_devices(*devices: model.Device) -> bool:
-    return all(
-        _DEVICE.fullmatch(device.name) and max(len(device.label), len(device.uuid or "")) <= LONGEST_NAME
-        for device in devices
-    )
-
-
-def _of_ceilings(found: model.Ceilings) -> str | None:
-    rates = [found.copy_bytes_per_s, *found.flops.values(), *map(_rate, found.transfers.values())]
-    times = found.launch_ns, found.synchronize_ns or 0.0, found.round_trip_ns or 0.0
-    fits = all(rate > 0 for rate in rates) and all(map(_is_time, times)) and found.threads >= 0
-    fits = fits and (found.clock is None or _is_clock(found.clock))
-    return None if fits and max(map(len, (found.device, found.label))) <= LONGEST_NAME else "with impossible rates"
+    return all(_DEVICE.fullmatch(device.name) for device in devices)
 
 
 def _is_clock(found: model.EventClock) -> bool:
-    """Whether a check is possible; readings of a wrong clock may be anything."""
-    times = found.step_ns or 0, found.wall_least_ns or 0, found.wall_most_ns or 0, found.limit_ns or 0, found.elapsed_ns
-    texts = found.fault, found.uuid or "", found.driver or "", found.torch, found.boot_id
-    fits = all(map(_is_time, times)) and 0 <= found.checked_wall_ns <= MOST and max(map(len, texts)) <= LONGEST_NAME
+    """Whether the outcome of a check fits its times."""
     has_times = found.pair_ns is not None and found.block_ns is not None and found.step_ns is not None
-    return fits and (has_times if found.is_sound else found.fault in model.CLOCK_FAULTS)
+    return has_times if found.is_sound else found.fault in model.CLOCK_FAULTS
 
 
-def _rate(line: model.Line) -> float:
-    return line.bytes_per_s
-
-
-def _odd(value: Any, depth: int = 0) -> str | None:
-    """Return what is wrong with a number, or with the length of a list, in plain data."""
+def _odd(value: Any, limits: Limits, name: str = "number", depth: int = 0) -> str | None:
+    """Return what is wrong in an event, or in what it holds: a number, or the length of a text or a list."""
     if depth > DEEPEST:
         return "nested too deeply"
-    if isinstance(value, float):
-        return None if math.isfinite(value) and abs(value) <= LARGEST else "with an impossible number"
-    if isinstance(value, int):
-        return None if abs(value) <= MOST else "with an impossible number"
-    if isinstance(value, (list, dict)):
+    if value is None:
+        return None
+    low, high = limits
+    if isinstance(value, str):
+        return f"with a {name} that is too long" if limits is _NAME and len(value) > high else None
+    if isinstance(value, (int, float)):
+        most = MOST if isinstance(value, int) else LARGEST
+        return None if max(low, -most) <= value <= min(high, most) else f"with an impossible {name}"
+    if isinstance(value, (list, tuple, dict)):
         if len(value) > MOST_ITEMS:
             return f"with a list of over {MOST_ITEMS:,} items"
-        items = value.values() if isinstance(value, dict) else value
-        return next((odd for item in items if (odd := _odd(item, depth + 1)) is not None), None)
-    return None
+        items = [(name, limits, item) for item in (value.values() if isinstance(value, dict) else value)]
+    else:
+        items = [(each.name, LIMITS.get(each.name, ANY), getattr(value, each.name)) for each in fields(value)]
+    return next((odd for name, limits, item in items if (odd := _odd(item, limits, name, depth + 1)) is not None), None)
 
 
 # ------------------------------------------------------------------ facts of an environment
