@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cpugpu_tui.workloads import Setting, Workload, find
-from cpugpu_tui.workloads.families.drawing import layers
+from cpugpu_tui.workloads.contract import layers
 from cpugpu_tui.workloads.mnist import data
-from cpugpu_tui.workloads.mnist.network import Network, evaluate, fit
+from cpugpu_tui.workloads.mnist.mlp import Network, evaluate, fit
 
 pytestmark = pytest.mark.gpu
 GPU = "cuda:0"

@@ -11,7 +11,7 @@ import pytest
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.model import TURN, Case, Event, Progressed, RunFinished
 from cpugpu_tui.session.duet import Duet
-from cpugpu_tui.session.visits import START_BYTES, at_once
+from cpugpu_tui.session.further_starts import START_BYTES, at_once
 
 PATIENCE_S = 60.0
 CASES = (Case("matmul", 64), Case("matmul", 128))

@@ -36,9 +36,9 @@ from cpugpu_tui.render.columns import COLUMNS, Key
 from cpugpu_tui.render.sentences import starts_sentence
 from cpugpu_tui.render.verdicts import row_marks
 from cpugpu_tui.report.report import report
+from cpugpu_tui.session.further_starts import START_BYTES, Visits
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
-from cpugpu_tui.session.visits import START_BYTES, Visits
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store

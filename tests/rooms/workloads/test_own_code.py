@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.workloads import plain_imports
+from cpugpu_tui.workloads import outline
 from cpugpu_tui.workloads.code_workload import CodeInputs, CodeWorkload
 from cpugpu_tui.workloads.containers import combined, doubled, numbers
 from cpugpu_tui.workloads.own_code import LONGEST, LONGEST_FILE, info_of, own_code, place_of
@@ -149,7 +149,7 @@ def test_constants_of_a_module_that_the_setup_imports_are_plain(
     (tmp_path / "own_constants.py").write_text("import torch\nTABLE = torch.tensor([1.0, 2.0])\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "meta_path", sys.meta_path.copy())
-    plain_imports.install()
+    outline.install_plain_imports()
     workload = CodeWorkload(own_code("x * TABLE", "from own_constants import TABLE\nx = torch.rand(2)"))
     workload.costs("default", 2, 8)
     inputs = workload.inputs(2, torch.float64, torch.Generator().manual_seed(1))
@@ -160,11 +160,11 @@ def test_constants_of_a_module_that_the_setup_imports_are_plain(
 
 def test_what_torch_imports_loads_as_always(monkeypatch: pytest.MonkeyPatch) -> None:
     """A simulated run imports torch only when it counts FLOPs, after the finder was installed."""
-    found = plain_imports.PlainImports().find_spec("colorsys", None)
+    found = outline.PlainImports().find_spec("colorsys", None)
     assert found is not None
-    assert isinstance(found.loader, plain_imports.PlainLoader)
+    assert isinstance(found.loader, outline.PlainLoader)
     monkeypatch.setattr(torch.__spec__, "_initializing", True)
-    assert plain_imports.PlainImports().find_spec("colorsys", None) is None
+    assert outline.PlainImports().find_spec("colorsys", None) is None
 
 
 @pytest.mark.parametrize(

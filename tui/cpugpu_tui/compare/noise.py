@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist, fmean
 from typing import NamedTuple
 
-from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS
-from cpugpu_tui.analysis.moderation import Variance, moderated
+from cpugpu_tui.analysis.compare import FALSE_WORDS, MIN_RUNS, Variance, moderated
 from cpugpu_tui.analysis.pairs import SINGLE
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.decide.stats import quantile

@@ -19,9 +19,8 @@ from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.decide.comparison import EQUIVALENCE
 from cpugpu_tui.errors import CpuGpuError, UnfitError, UsageError
 from cpugpu_tui.export import target
-from cpugpu_tui.export.constants import variables
 from cpugpu_tui.export.json_document import utc
-from cpugpu_tui.export.threshold_ranges import judged_again, with_sizes
+from cpugpu_tui.export.threshold_ranges import judged_again, variables, with_sizes
 from cpugpu_tui.model import OwnCode, work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.report.report import SweepReport, sweep_report

@@ -1,16 +1,24 @@
-"""The further starts of a run: the same cases again, in fresh processes."""
+"""The further starts of a run: the same cases again, in fresh processes. What they time, how many, and for how long."""
 
 from __future__ import annotations
 
+import math
 import time
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from cpugpu_tui import model
+from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
+from cpugpu_tui.decide.starts import sizes_to_repeat
 from cpugpu_tui.errors import EXIT_INTERRUPTED
+from cpugpu_tui.machine import procfs
+from cpugpu_tui.report.conditions import condition_of
 from cpugpu_tui.session.parallel import claim_agent
 from cpugpu_tui.session.turns import Rotation
-from cpugpu_tui.session.visits import Visits, drifting, has_cores, room
+from cpugpu_tui.state.state import Row, RunState
+from cpugpu_tui.timing.warm_up import least_device_ns
 from cpugpu_tui.transport.agent_output import Agent, Gone, Message
 
 if TYPE_CHECKING:
@@ -132,3 +140,127 @@ class FurtherStarts:
         self._lost.append(f"No answer for {limit_s:g} s.")
         if self._running is not None:
             self._running.end_silent()
+
+
+LEAST_STARTS = 3
+"""Starts that are timed even if the time is short: with two, Student's t is 12.7."""
+
+MORE_TIME = 0.5
+"""Time for the further starts, as a share of the time until the first one has ended."""
+
+LEAST_S = 30.0
+"""A run of several starts may take so long at least, on a machine with a core for each of them, seconds."""
+
+START_BYTES = 1 << 30
+"""Memory of the host for a start, besides its cases."""
+
+SEARCH_ROUNDS, FIXED_ROUNDS = 4, 2
+"""Rounds of a case in a further start. More starts narrow the interval more than more rounds do."""
+
+METRICS = (model.LATENCY, model.END_TO_END, model.DEVICE)
+"""Metrics that further starts take, if the plan takes them: those that are compared between devices."""
+
+LONGEST_SHARE = 0.5
+"""A case is not repeated if its calls would take more than this share of the time for a further start."""
+
+
+def drifting(plan: model.Plan, seed: str) -> model.Plan:
+    """Return the plan with a seed of how a simulated machine differs from run to run, unless it has one."""
+    simulation = plan.simulation
+    if simulation is None or simulation.drift_seed:
+        return plan
+    return replace(plan, simulation=replace(simulation, drift_seed=zlib.crc32(seed.encode()) or 1))
+
+
+def has_cores(starts: int) -> bool:
+    """Return whether there is a core for each start, so that they can import torch at once beside the first one."""
+    return len(procfs.affinity_cores()) > starts
+
+
+def room(starts: int) -> int:
+    """Return how many of so many further starts the memory of the host has room for."""
+    free_bytes = procfs.available_memory_bytes()
+    return starts if free_bytes is None else min(starts, free_bytes // START_BYTES)
+
+
+def at_once(groups: int, size: int) -> int:
+    """Return how many of so many groups of processes start together, if each process is to have a core and memory."""
+    processes = min(len(procfs.affinity_cores()), room(groups * size))
+    return max(1, min(groups, processes // size))
+
+
+class Visits:
+    """Plans the further starts of a run whose first start has ended."""
+
+    def __init__(self, plan: model.Plan, state: RunState, first_s: float, left_s: float) -> None:
+        """`first_s` is the time that the first start took; `left_s` is what is left of the time limit."""
+        rounds = FIXED_ROUNDS if plan.search is None and len(plan.cases) > LEAST_STARTS * 2 else SEARCH_ROUNDS
+        self._is_search = plan.search is not None
+        self._plan = replace(
+            plan, search=None, calibrate=False, window=1, rounds=rounds, max_rounds=rounds, is_repeat=True,
+            clocks=tuple(state.clocks.values()),
+            metrics=tuple(metric for metric in METRICS if metric in plan.metrics),
+        )  # fmt: skip
+        self._cores = len(procfs.affinity_cores())
+        least_s = LEAST_S - first_s if has_cores(plan.starts) else 0.0
+        self._extra_s = max(MORE_TIME * first_s, least_s)
+        self._left_s = left_s
+        if plan.simulation is not None and not plan.simulation.pace:  # whose time is virtual
+            self._extra_s = math.inf
+        self.cases: tuple[model.Case, ...] = tuple(row.case for row in self._rows(state))
+        """Cases that every further start times."""
+        self._visit_s = sum(self._spent_s(state.rows[case.key]) for case in self.cases)
+        self._import_s = float(state.facts.get("torch_import_s") or 0.0)
+
+    def count(self, ready: int) -> int:
+        """Return the number of further starts that fit into the time for them, at most as planned.
+
+        At least two, or none if the time limit of the run would be over before.
+
+        So many processes are `ready`; others have to import torch first.
+        """
+        planned = self._plan.starts - 1
+        least = min(planned, LEAST_STARTS - 1)
+        for count in range(planned, least - 1, -1):
+            missing = max(0, count - ready)
+            needed_s = count * self._visit_s + self._import_s * math.ceil(missing / self._cores)
+            if needed_s <= self._left_s and (needed_s <= self._extra_s or count == least):
+                return count
+        return 0
+
+    def plan(self, left_s: float) -> model.Plan:
+        """Return the plan of all further starts, with what is left of the time limit."""
+        return replace(self._plan.limited(left_s), cases=self.cases, starts=1)
+
+    def _rows(self, state: RunState) -> Iterator[Row]:
+        for rows in state.sweeps.values():
+            usable = [row for row in rows if self._is_repeated(row)]
+            sizes = [row.case.size for row in usable] if not self._is_search else _sizes(usable)
+            yield from (row for row in usable if row.case.size in sizes)
+
+    def _is_repeated(self, row: Row) -> bool:
+        """Return whether a case has times and is short. Compiling it again would take longer than its times.
+
+        The name of the variant decides: a person's own workload is registered in the agents, and not here.
+        """
+        if row.status != "ok" or row.is_starved or row.case.variant == model.COMPILED:
+            return False
+        is_repeatable = all(times.latency_ns is not None and not times.timed_once for times in row.times.values())
+        return is_repeatable and self._spent_s(row) <= max(1.0, LONGEST_SHARE * self._extra_s)
+
+    def _spent_s(self, row: Row) -> float:
+        """Return how long a case takes in a further start."""
+        return sum(least_device_ns(times.latency_ns or 0.0, self._plan) for times in row.times.values()) / 1e9
+
+
+def _sizes(rows: Sequence[Row]) -> list[int]:
+    """Return the sizes of a search that decide its answer."""
+    resident, copied = (
+        [(size.size, _log(size.comparison.speedup)) for size in condition_of(key, rows).timed if size.comparison]
+        for key in (RESIDENT, END_TO_END)
+    )
+    return sizes_to_repeat(resident or sorted((row.case.size, 1.0) for row in rows), copied)
+
+
+def _log(speedup: float) -> float:
+    return math.log(speedup) if 0 < speedup < math.inf else 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from cpugpu_tui.errors import UsageError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from cpugpu_tui.workloads.outline import Outline
+
 
 Step = Callable[..., Any]
 """Takes the values that `Workload.place` returned and returns the result on its device; may take `out=`."""
@@ -309,3 +311,32 @@ def workload(cls: W) -> W:
         raise UsageError(f"The workload name {instance.name!r} is taken by {other}.", "Rename this workload.")
     REGISTRY[instance.name] = instance
     return cls
+
+
+# ------------------------------------------------------------------ inputs
+
+
+def normals(dtype: torch.dtype, generator: torch.Generator, *shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """Return a tensor of standard normals for each shape."""
+    import torch
+
+    return tuple(torch.randn(shape, generator=generator, dtype=dtype) for shape in shapes)
+
+
+def uniforms(dtype: torch.dtype, generator: torch.Generator, *shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """Return a tensor of numbers uniform in [0, 1) for each shape."""
+    import torch
+
+    return tuple(torch.rand(shape, generator=generator, dtype=dtype) for shape in shapes)
+
+
+def layers(dtype: torch.dtype, generator: torch.Generator, *widths: int) -> tuple[torch.Tensor, ...]:
+    """Return weight [out, in] and bias [out] of each layer, uniform in ±1/√in.
+
+    `torch.nn.Linear` does the same: kaiming_uniform_ with a = √5 has the bound 1/√in.
+    """
+    found: list[torch.Tensor] = []
+    for wide, narrow in pairwise(widths):
+        drawn = uniforms(dtype, generator, (narrow, wide), (narrow,))
+        found += [(each * 2 - 1) * wide**-0.5 for each in drawn]
+    return tuple(found)

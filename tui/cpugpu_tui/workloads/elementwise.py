@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import CLOCK_WRONG, SCOPE, AsWritten, Costs, Report, Step, Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals
+from cpugpu_tui.workloads.contract import (
+    CLOCK_WRONG,
+    SCOPE,
+    AsWritten,
+    Costs,
+    Report,
+    Step,
+    Workload,
+    normals,
+    workload,
+)
 
 if TYPE_CHECKING:
     import torch

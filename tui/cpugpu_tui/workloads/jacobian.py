@@ -7,8 +7,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from cpugpu_tui.model import MOVING
-from cpugpu_tui.workloads.contract import CLOCK_FAIR, SCOPE, AsWritten, Costs, Report, Step, Workload, workload
-from cpugpu_tui.workloads.families.drawing import layers, uniforms
+from cpugpu_tui.workloads.contract import (
+    CLOCK_FAIR,
+    SCOPE,
+    AsWritten,
+    Costs,
+    Report,
+    Step,
+    Workload,
+    layers,
+    uniforms,
+    workload,
+)
 
 if TYPE_CHECKING:
     import torch

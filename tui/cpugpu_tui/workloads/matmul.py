@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import CLOCK_WRONG, AsWritten, Step, Workload, workload
-from cpugpu_tui.workloads.families.drawing import uniforms
+from cpugpu_tui.workloads.contract import CLOCK_WRONG, AsWritten, Step, Workload, uniforms, workload
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import Costs, Step, Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals, uniforms
+from cpugpu_tui.workloads.contract import Costs, Step, Workload, normals, uniforms, workload
 
 if TYPE_CHECKING:
     import torch

@@ -25,8 +25,7 @@ from cpugpu_tui.store import Store
 from cpugpu_tui.ui.controllers.own_code import Coding, Consent
 from cpugpu_tui.ui.live.saved_runs import SavedRuns
 from cpugpu_tui.ui.panes.workload import WorkloadPane
-from cpugpu_tui.ui.screens.code import CodeForm, Typed
-from cpugpu_tui.ui.screens.code.question import CodeQuestion, code_lines
+from cpugpu_tui.ui.screens.code import CodeForm, CodeQuestion, Typed, code_lines
 from cpugpu_tui.ui.screens.main import MainScreen
 from cpugpu_tui.workloads.own_code import own_code
 

@@ -14,8 +14,8 @@ from cpugpu_tui.model import Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
+from cpugpu_tui.ui.screens.compare import NoiseScreen
 from cpugpu_tui.ui.screens.main import MainScreen
-from cpugpu_tui.ui.screens.noise import NoiseScreen
 
 
 def new_app(path: Path) -> CpuGpuApp:

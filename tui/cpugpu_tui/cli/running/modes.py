@@ -39,10 +39,10 @@ from cpugpu_tui.render.comparison import comparison_data
 from cpugpu_tui.session.devices import with_gpu_names
 from cpugpu_tui.session.duet import Duet
 from cpugpu_tui.session.event_stream import new_id
+from cpugpu_tui.session.further_starts import at_once
 from cpugpu_tui.session.planning import PlanRequest, build_plan, check_settings, nth_plan
 from cpugpu_tui.session.resume import Unfinished, unfinished
 from cpugpu_tui.session.session import POLL_S, Session
-from cpugpu_tui.session.visits import at_once
 from cpugpu_tui.state.folding import measured
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_store

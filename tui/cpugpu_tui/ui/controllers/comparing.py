@@ -198,7 +198,7 @@ class Comparing:
 
     def toggle_noise(self) -> None:
         """Open or close the noise floor of this machine."""
-        from cpugpu_tui.ui.screens.noise import NoiseScreen
+        from cpugpu_tui.ui.screens.compare import NoiseScreen
 
         port = self._port
 

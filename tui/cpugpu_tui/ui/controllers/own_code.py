@@ -62,7 +62,7 @@ class Consent:
             if changed:
                 self._port.say(f"{' and '.join(changed)} has changed since this was last run.", stays=True)
             return
-        from cpugpu_tui.ui.screens.code.question import CodeQuestion
+        from cpugpu_tui.ui.screens.code import CodeQuestion
 
         def answered(yes: bool) -> None:
             if not yes:

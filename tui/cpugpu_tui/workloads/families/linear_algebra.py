@@ -8,8 +8,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.workloads.contract import Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals
+from cpugpu_tui.workloads.contract import Workload, normals, workload
 
 if TYPE_CHECKING:
     import torch

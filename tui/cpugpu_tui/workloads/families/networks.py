@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals, uniforms
+from cpugpu_tui.workloads.contract import Workload, normals, uniforms, workload
 
 if TYPE_CHECKING:
     import torch

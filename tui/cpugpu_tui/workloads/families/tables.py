@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals
+from cpugpu_tui.workloads.contract import Workload, normals, workload
 from cpugpu_tui.workloads.families.transformers import NOT_TF32
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals
+from cpugpu_tui.workloads.contract import Workload, normals, workload
 
 if TYPE_CHECKING:
     import torch

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.workloads.contract import Step, Workload, workload
-from cpugpu_tui.workloads.families.drawing import normals
+from cpugpu_tui.workloads.contract import Step, Workload, normals, workload
 
 if TYPE_CHECKING:
     import torch
