@@ -12,16 +12,7 @@ from collections import Counter
 from itertools import product
 
 from tests.helpers.bench.figures import record as record_figure
-from tests.helpers.bench.interval_study import (
-    METHODS,
-    NO_CORRECTION,
-    OWN,
-    POOLED,
-    RHOS,
-    SHAPES,
-    agreement,
-    study,
-)
+from tests.helpers.bench.interval_study import METHODS, NO_CORRECTION, OWN, POOLED, RHOS, SHAPES, agreement, study
 from tests.helpers.bench.ratios import table
 from tests.helpers.bench.start_trials import Machine, held
 from tests.helpers.bench.start_trials import brackets as start_brackets

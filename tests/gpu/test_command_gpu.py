@@ -42,10 +42,7 @@ def test_without_the_device_it_sees_the_gpu_in_its_turn_only(cpugpu: CommandLine
     ("words", "named"),
     [
         ((sys.executable, "-c", "import time; time.sleep(0.2)"), "Never used the GPU"),
-        (
-            (sys.executable, "-c", WORK.replace("sys.argv[1]", "'cuda'"), "{device}"),
-            "had a context on cuda:0",
-        ),
+        ((sys.executable, "-c", WORK.replace("sys.argv[1]", "'cuda'"), "{device}"), "had a context on cuda:0"),
     ],
 )
 def test_a_run_on_the_other_device_is_refused(cpugpu: CommandLine, words: tuple[str, ...], named: str) -> None:

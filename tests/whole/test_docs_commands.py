@@ -62,11 +62,7 @@ NOT_RUN = {
 }
 """Commands that are only parsed, and why."""
 
-HERE = {
-    "/path/to/env/bin/python": sys.executable,
-    "~/torch/bin/python": sys.executable,
-    "srun": "local",
-}
+HERE = {"/path/to/env/bin/python": sys.executable, "~/torch/bin/python": sys.executable, "srun": "local"}
 """Words that mean another machine or environment, and what takes their place."""
 
 STEADY = "drift=0"

@@ -96,8 +96,7 @@ def _check_surroundings() -> None:
                 text.encode()
             except UnicodeEncodeError:
                 raise errors.UsageError(
-                    f"The {kind} {ascii(os.fsencode(text))[1:]} is not UTF-8.",
-                    "Use UTF-8, or rename the file.",
+                    f"The {kind} {ascii(os.fsencode(text))[1:]} is not UTF-8.", "Use UTF-8, or rename the file."
                 ) from None
 
 

@@ -63,10 +63,7 @@ class PtyApp:
         self._master = master
         self.resize(columns, rows)
         self._process = subprocess.Popen(
-            command,
-            env=_environment(env or {}),
-            cwd=cwd,
-            preexec_fn=lambda: os.login_tty(slave),
+            command, env=_environment(env or {}), cwd=cwd, preexec_fn=lambda: os.login_tty(slave)
         )
         os.close(slave)
 

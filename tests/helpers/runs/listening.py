@@ -11,11 +11,7 @@ from typing import Any, TypeVar
 from tests.helpers.command_line import PATIENCE_S
 from tests.helpers.runs.recorder import QUICK
 
-from cpugpu_tui.model import (
-    Event,
-    Plan,
-    RunStarted,
-)
+from cpugpu_tui.model import Event, Plan, RunStarted
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents

@@ -6,10 +6,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from cpugpu_tui.analysis.compare import (
-    BANDS,
-    Judged,
-)
+from cpugpu_tui.analysis.compare import BANDS, Judged
 from cpugpu_tui.analysis.gating import Gated, gated, judge_slowdowns
 from cpugpu_tui.analysis.pairs import Pair
 

@@ -15,13 +15,7 @@ from tests.helpers.runs.listening import environment_of, heard, next_of, run_wit
 from tests.helpers.runs.recorder import plan_of
 
 from cpugpu_tui.agent import main as worker_module
-from cpugpu_tui.model import (
-    CaseFailed,
-    CaseFinished,
-    Hello,
-    Plan,
-    RunFinished,
-)
+from cpugpu_tui.model import CaseFailed, CaseFinished, Hello, Plan, RunFinished
 from cpugpu_tui.simulation.simulated_machine import SimulatedTimer
 from cpugpu_tui.timing.timers import CaseError
 from cpugpu_tui.transport.agent_output import Gone

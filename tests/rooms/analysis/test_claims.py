@@ -11,16 +11,7 @@ import pytest
 from tests.helpers.app.fake_run import DEVICES, finished, rounds
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.analysis.claim_numbers import (
-    DEPENDS,
-    FAILS,
-    HOLDS,
-    OUTDATED,
-    UNDECIDED,
-    UNMEASURED,
-    Numbers,
-    TimedCase,
-)
+from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import (
     REQUESTS,

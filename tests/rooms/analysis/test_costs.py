@@ -8,17 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpugpu_tui.analysis.costs import (
-    BACK,
-    CAUSES,
-    KERNELS,
-    LAUNCH,
-    TO_GPU,
-    UNEXPLAINED,
-    WAIT,
-    Decomposition,
-    decompose,
-)
+from cpugpu_tui.analysis.costs import BACK, CAUSES, KERNELS, LAUNCH, TO_GPU, UNEXPLAINED, WAIT, Decomposition, decompose
 
 TERM_NS = st.floats(1.0, 1e9)
 COPY_NS = st.none() | TERM_NS

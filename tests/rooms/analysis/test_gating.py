@@ -6,11 +6,7 @@ from collections.abc import Sequence
 
 from tests.helpers.runs.noisy_series import BASE, gate, pair
 
-from cpugpu_tui.analysis.compare import (
-    SLOWER,
-    TOO_FEW,
-    UNDECIDED,
-)
+from cpugpu_tui.analysis.compare import SLOWER, TOO_FEW, UNDECIDED
 from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED, verdict
 from cpugpu_tui.analysis.pairs import Pair
 

@@ -18,16 +18,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import (
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Event,
-    Gap,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui.model import CaseFailed, CaseFinished, CaseStarted, Event, Gap, RunFinished, RunStarted, TelemetryRead
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.state.state import RunState
 

@@ -13,13 +13,7 @@ import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.errors import (
-    EXIT_CASES_FAILED,
-    EXIT_CHECK_FAILED,
-    EXIT_OK,
-    EXIT_UNFIT,
-    EXIT_USAGE,
-)
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 
 SIMULATED = f"{FAST},noise=0.01"
 SLOW = f"{SIMULATED},gpu_ns_per_flop=0.002"

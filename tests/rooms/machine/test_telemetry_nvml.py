@@ -59,10 +59,7 @@ def test_a_healthy_gpu_is_all_numbers(library: FakeLibrary, nvml: Nvml) -> None:
         (("nvmlDeviceGetEnforcedPowerLimit",), {"power_limit_mw"}),
         (("nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"), {"temperature_c"}),
         (("nvmlDeviceGetTemperatureThreshold",), {"slowdown_temperature_c"}),
-        (
-            ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"),
-            {"throttle_bits"},
-        ),
+        (("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"), {"throttle_bits"}),
     ],
 )
 def test_one_missing_value_hides_nothing_else(

@@ -6,16 +6,7 @@ from tests.helpers.app.chart_runs import timed
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.cli.output.tables import summary
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    Device,
-    DevicesFound,
-    RunFinished,
-    RunStarted,
-)
+from cpugpu_tui.model import Case, CaseFailed, CaseFinished, CasesChosen, Device, DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.render.answers import answer_lines
 from cpugpu_tui.render.sentences import cut_short
 from cpugpu_tui.session.planning import PlanRequest, build_plan

@@ -175,11 +175,7 @@ def test_the_answer_is_at_most_three_sentences(report: SweepReport) -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "speedups", "said"),
-    [
-        ((1, 2), (0.77, 1.5), "from 2"),
-        ((1, 3), (0.77, 1.5), "from ≈ 2"),
-        ((5, 6), (1.5, 0.7), "up to 5"),
-    ],
+    [((1, 2), (0.77, 1.5), "from 2"), ((1, 3), (0.77, 1.5), "from ≈ 2"), ((5, 6), (1.5, 0.7), "up to 5")],
 )
 def test_a_point_is_never_a_size_at_which_the_other_one_wins(
     sizes: tuple[int, int], speedups: tuple[float, float], said: str

@@ -22,14 +22,7 @@ from tests.helpers.runs.scripted import (
     well,
 )
 
-from cpugpu_tui.errors import (
-    EXIT_CASES_FAILED,
-    EXIT_OK,
-    EXIT_UNFIT,
-    EXIT_USAGE,
-    ProtocolError,
-    UsageError,
-)
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE, ProtocolError, UsageError
 from cpugpu_tui.model import (
     CaseFailed,
     CaseFinished,

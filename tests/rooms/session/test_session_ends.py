@@ -25,10 +25,7 @@ from tests.helpers.runs.scripted import (
     well,
 )
 
-from cpugpu_tui.errors import (
-    EXIT_CASES_FAILED,
-    EXIT_INTERRUPTED,
-)
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
 from cpugpu_tui.model import (
     COMPILER_START,
     COMPILING,

@@ -16,15 +16,7 @@ from tests.helpers.command_line import ROOT
 from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import (
-    Calibrated,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    DevicesFound,
-    RunFinished,
-    RunStarted,
-)
+from cpugpu_tui.model import Calibrated, CaseFinished, CaseStarted, DeviceSampled, DevicesFound, RunFinished, RunStarted
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store, open_read_only, schema
 

@@ -42,12 +42,7 @@ HYPERTHREADED = {0: "0,4", 1: "1,5", 2: "2,6", 3: "3,7", 4: "0,4", 5: "1,5", 6: 
 
 @pytest.mark.parametrize(
     ("allowed", "cpus", "cores"),
-    [
-        ("0-7", (0, 1, 2, 3, 4, 5, 6, 7), 4),
-        ("0,4", (0, 4), 1),
-        ("0-2,5", (0, 1, 2, 5), 3),
-        ("3", (3,), 1),
-    ],
+    [("0-7", (0, 1, 2, 3, 4, 5, 6, 7), 4), ("0,4", (0, 4), 1), ("0-2,5", (0, 1, 2, 5), 3), ("3", (3,), 1)],
 )
 def test_two_threads_of_a_core_are_one_core(tree: Tree, allowed: str, cpus: tuple[int, ...], cores: int) -> None:
     tree.cores(HYPERTHREADED, allowed)

@@ -16,11 +16,7 @@ from tests.helpers.runs.listening import environment_of, heard, next_of, run_wit
 from tests.helpers.runs.recorder import plan_of
 
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import (
-    CaseFinished,
-    Hello,
-    RunFinished,
-)
+from cpugpu_tui.model import CaseFinished, Hello, RunFinished
 from cpugpu_tui.transport.agent_pool import Agents
 
 

@@ -22,12 +22,7 @@ from tests.helpers.runs.recorder import QUICK, plan_of
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.agent.main import EXIT_BROKEN, EXIT_CONTROLLER_GONE
 from cpugpu_tui.errors import CpuGpuError
-from cpugpu_tui.model import (
-    CaseFinished,
-    Hello,
-    Progressed,
-    RunFinished,
-)
+from cpugpu_tui.model import CaseFinished, Hello, Progressed, RunFinished
 from cpugpu_tui.transport import agent_output
 from cpugpu_tui.transport.agent_output import Gone, Message
 from cpugpu_tui.transport.agent_pool import Agents

@@ -15,14 +15,7 @@ from tests.helpers.app.fake_run import DEVICES, finished
 from tests.helpers.golden import GoldenWords
 
 from cpugpu_tui.analysis.costs import END_TO_END, NO_LAUNCH, ONE_THREAD, RESIDENT, WHAT_IFS
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    DevicesFound,
-    Event,
-    Plan,
-    RunStarted,
-)
+from cpugpu_tui.model import Case, CaseFailed, DevicesFound, Event, Plan, RunStarted
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.curves import finished_rows
 from cpugpu_tui.state.state import RunState

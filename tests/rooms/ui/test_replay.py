@@ -132,10 +132,7 @@ def test_the_command_opens_the_app_on_a_trace_and_makes_no_history(
 
 @pytest.mark.parametrize(
     ("options", "cause"),
-    [
-        (("--replay", __file__), "test_replay.py"),
-        (("--replay", FAKE, "--simulate", "default"), "--simulate"),
-    ],
+    [(("--replay", __file__), "test_replay.py"), (("--replay", FAKE, "--simulate", "default"), "--simulate")],
     ids=["no trace", "simulated too"],
 )
 def test_what_cannot_be_replayed_is_said_before_the_screen_changes(

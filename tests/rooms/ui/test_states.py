@@ -28,16 +28,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.app.fake_run import (
-    DEVICES,
-    FakeBackend,
-    finish,
-    new_app,
-    opened,
-    readings,
-    settled,
-    start_run,
-)
+from tests.helpers.app.fake_run import DEVICES, FakeBackend, finish, new_app, opened, readings, settled, start_run
 from tests.helpers.app.looking import reads, screen_lines, table_of
 from tests.helpers.app.saved_runs import stream
 from tests.helpers.app.states import joined, slow_state, state
@@ -94,11 +85,7 @@ async def test_a_driver_that_does_not_start(
     ("code", "sentences"),
     [
         state("gpu-lost", LOST, ("is lost", "reboot")),
-        state(
-            "no-permission",
-            NO_PERMISSION,
-            ("No permission", "/dev/nvidia1"),
-        ),
+        state("no-permission", NO_PERMISSION, ("No permission", "/dev/nvidia1")),
     ],
 )
 async def test_a_gpu_that_cannot_be_read(
@@ -187,11 +174,7 @@ async def test_a_torch_that_can_use_no_gpu(
 @pytest.mark.parametrize(
     ("has_python", "sentences"),
     [
-        state(
-            "torch-missing",
-            True,
-            ("ModuleNotFoundError: No module named 'torch'", "--python PATH", "cannot run"),
-        ),
+        state("torch-missing", True, ("ModuleNotFoundError: No module named 'torch'", "--python PATH", "cannot run")),
         state("no-such-interpreter", False, ("interpreter", "--python PATH", "cannot run")),
     ],
 )

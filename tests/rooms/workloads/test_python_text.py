@@ -113,8 +113,7 @@ def test_a_mistyped_function_is_refused_before_anything_runs(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("kind", "named"),
-    [("folder", "folder"), ("file", "executable"), ("missing", "no such program")],
+    ("kind", "named"), [("folder", "folder"), ("file", "executable"), ("missing", "no such program")]
 )
 def test_a_command_that_cannot_be_run_has_the_true_reason(kind: str, named: str, tmp_path: Path) -> None:
     program = tmp_path / "program"

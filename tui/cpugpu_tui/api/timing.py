@@ -305,8 +305,7 @@ class Result:
             from matplotlib import pyplot
         except ImportError as error:
             raise UnfitError(
-                "The plot needs the package matplotlib, which is not installed.",
-                install_remedy("plot"),
+                "The plot needs the package matplotlib, which is not installed.", install_remedy("plot")
             ) from error
         axes = axes if axes is not None else pyplot.subplots(layout="constrained")[1]
         for _, chart in charts(self.run)[:1]:

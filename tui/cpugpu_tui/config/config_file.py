@@ -107,9 +107,7 @@ def _preset(file: TomlFile, name: str, given: object) -> Preset:
                 (*at, "dtypes"), f"Unknown dtype {printable(dtype)!r}.", f"Use one of: {', '.join(DTYPES)}."
             )
     part = Part(
-        table.workload,
-        file.parsed((*at, "sizes"), lambda: parse_sizes(sizes)),
-        _texts(table.variants) or ("default",),
+        table.workload, file.parsed((*at, "sizes"), lambda: parse_sizes(sizes)), _texts(table.variants) or ("default",)
     )
     return Preset(
         name, (part,), printable(table.summary) or f"your preset: {table.workload}, sizes {sizes}", "",

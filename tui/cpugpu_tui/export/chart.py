@@ -56,8 +56,7 @@ def need() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise UnfitError(
-            f"Charts need the package {error.name}, which is not installed.",
-            install_remedy("plot"),
+            f"Charts need the package {error.name}, which is not installed.", install_remedy("plot")
         ) from error
     finally:
         if chosen is not None:

@@ -54,8 +54,7 @@ def need() -> None:
         import jinja2  # noqa: F401
     except ImportError as error:
         raise UnfitError(
-            f"The HTML report needs the package {error.name}, which is not installed.",
-            install_remedy("report"),
+            f"The HTML report needs the package {error.name}, which is not installed.", install_remedy("report")
         ) from error
     drawn.need()
 

@@ -58,8 +58,7 @@ def need() -> None:
         import tensorboard.summary.writer.record_writer  # noqa: F401
     except ImportError as error:
         raise UnfitError(
-            "TensorBoard files need the package tensorboard, which is not installed.",
-            install_remedy("tensorboard"),
+            "TensorBoard files need the package tensorboard, which is not installed.", install_remedy("tensorboard")
         ) from error
 
 

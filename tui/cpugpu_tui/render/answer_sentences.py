@@ -21,18 +21,7 @@ from cpugpu_tui.render.sweep_words import (
 )
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import Printed, SweepReport
-from cpugpu_tui.report.segments import (
-    ALL_EQUAL,
-    ALWAYS,
-    CPU,
-    EQUAL,
-    GPU,
-    NEVER,
-    NONE_TIMED,
-    NOT_DECIDED,
-    UP_TO,
-    Size,
-)
+from cpugpu_tui.report.segments import ALL_EQUAL, ALWAYS, CPU, EQUAL, GPU, NEVER, NONE_TIMED, NOT_DECIDED, UP_TO, Size
 
 
 def sentences(found: SweepReport) -> tuple[str, ...]:

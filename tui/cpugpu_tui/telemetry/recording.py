@@ -140,8 +140,7 @@ def load(path: Path) -> Trace:
     name = printable(path.name)
     if not name:  # `--replay ""`, and folders like . and /
         raise TraceError(
-            "The file name to replay is empty.",
-            "Name a file that `cpugpu-tui telemetry --record FILE` wrote.",
+            "The file name to replay is empty.", "Name a file that `cpugpu-tui telemetry --record FILE` wrote."
         )
     try:
         data = read_at_most(path, MAX_TRACE_BYTES)

@@ -196,8 +196,7 @@ def parse_header(line: str, name: str) -> Header:
         data = {}
     if data.get("trace") != _KIND:
         raise TraceError(
-            f"{name} is not a telemetry trace.",
-            "Name a file that `cpugpu-tui telemetry --record FILE` wrote.",
+            f"{name} is not a telemetry trace.", "Name a file that `cpugpu-tui telemetry --record FILE` wrote."
         )
     if data.get("schema") != SCHEMA:
         raise TraceError(

@@ -17,13 +17,7 @@ from cpugpu_tui.timing.edges import LONG_NS, NOT_WATCHED, CaseEdges, Meter, Pass
 from cpugpu_tui.timing.host_watch import UNTIMED, is_starved
 from cpugpu_tui.timing.timers import FirstCall, Instant, Machine, Readiness, Singles, Stopped, Timer, now
 from cpugpu_tui.timing.timers.timed_operation import Reporter
-from cpugpu_tui.timing.warm_up import (
-    BLOCK_NS,
-    longest_ns,
-    shortest_ns,
-    sizing,
-    warm_up,
-)
+from cpugpu_tui.timing.warm_up import BLOCK_NS, longest_ns, shortest_ns, sizing, warm_up
 from cpugpu_tui.workloads import case_costs, is_compiled
 
 LONGEST_REPEATED_FIRST_CALL_NS = 10e9

@@ -177,11 +177,7 @@ PRESETS: dict[str, Preset] = {
         Preset(
             "transfer",
             (
-                Part(
-                    "transfer",
-                    TRANSFERS,
-                    ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d"),
-                ),
+                Part("transfer", TRANSFERS, ("h2d-pageable", "h2d-pinned", "d2h-pageable", "d2h-pinned", "d2d")),
                 Part("transfer-model", (1,), ("h2d", "d2h")),
             ),
             "P4's copies between host and GPU and within the GPU, 4 B to 1 GiB, pageable and pinned; and a small model",

@@ -13,17 +13,7 @@ import psutil
 import pytest
 from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Witness
 from tests.helpers.fleet import sshd_server
-from tests.helpers.fleet.fleet_command import (
-    LONG,
-    QUICK,
-    all_timing,
-    ends,
-    fleet,
-    inventory,
-    lines_of,
-    objects,
-    states,
-)
+from tests.helpers.fleet.fleet_command import LONG, QUICK, all_timing, ends, fleet, inventory, lines_of, objects, states
 from tests.helpers.fleet.sshd_server import Server, host_lines, key, server
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK

@@ -91,8 +91,7 @@ def test_a_row_is_run_alone_with_the_limit_of_its_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("situation", "problem", "said"),
-    [(Situation(replay=True), True, 0), (Situation(replay=True, demo=True), False, 1)],
+    ("situation", "problem", "said"), [(Situation(replay=True), True, 0), (Situation(replay=True, demo=True), False, 1)]
 )
 def test_neither_replay_nor_demo_measures(situation: Situation, problem: bool, said: int) -> None:
     house = House(situation=situation)

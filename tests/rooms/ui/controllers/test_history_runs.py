@@ -8,16 +8,7 @@ from typing import Any
 import pytest
 from tests.helpers.app.fake_run import FakeSession, finish, opened, settled, start_run
 from tests.helpers.app.looking import shown, text_of
-from tests.helpers.app.saved_runs import (
-    SWEEP,
-    app_with,
-    begin,
-    list_runs,
-    listed,
-    open_newest,
-    status,
-    stream,
-)
+from tests.helpers.app.saved_runs import SWEEP, app_with, begin, list_runs, listed, open_newest, status, stream
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 

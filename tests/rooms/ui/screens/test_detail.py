@@ -173,11 +173,7 @@ def test_end_to_end_is_taken_apart_also_without_a_time_of_the_wait() -> None:
 
 @pytest.mark.parametrize(
     "run",
-    [
-        run_of(*timed()),
-        run_of(*timed(gpu={ENQUEUE: 1.0, DEVICE_WARM: 1.0})),
-        run_of(*timed()[:-1]),
-    ],
+    [run_of(*timed()), run_of(*timed(gpu={ENQUEUE: 1.0, DEVICE_WARM: 1.0})), run_of(*timed()[:-1])],
     ids=["ended", "without the wait", "active"],
 )
 def test_a_call_that_is_not_taken_apart_says_why(run: RunState, words: GoldenWords) -> None:

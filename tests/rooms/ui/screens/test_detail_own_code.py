@@ -15,8 +15,7 @@ def test_own_code_shows_where_it_ran_and_its_five_slowest_lines(words: GoldenWor
     )
     key = ALL.key
     run = run_of(
-        *timed(gpu=PARTS),
-        LinesProfiled(case=key, device="cuda:0", lines=lines, profiled_ns=1.9e6, unprofiled_ns=6e5),
+        *timed(gpu=PARTS), LinesProfiled(case=key, device="cuda:0", lines=lines, profiled_ns=1.9e6, unprofiled_ns=6e5)
     )
     assert "Where it ran" not in read(run)
     traced = CodeTraced(case=key, device="cuda:0", operators=7, copies_to_host=1, bytes_to_host=4, synchronisations=1)

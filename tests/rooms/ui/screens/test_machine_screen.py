@@ -8,16 +8,7 @@ from tests.helpers.app.fake_run import FakeBackend, finish, new_app, opened, set
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
-from cpugpu_tui.model import (
-    Ceilings,
-    CeilingsMeasured,
-    DevicesFound,
-    Line,
-    Plan,
-    Progressed,
-    RunFinished,
-    Simulation,
-)
+from cpugpu_tui.model import Ceilings, CeilingsMeasured, DevicesFound, Line, Plan, Progressed, RunFinished, Simulation
 from cpugpu_tui.session.planning import PlanRequest
 from cpugpu_tui.ui.app_state import AppState
 from cpugpu_tui.ui.glyphs import UNICODE

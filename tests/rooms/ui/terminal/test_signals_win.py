@@ -57,11 +57,7 @@ class Visit:
 
 
 @pytest.mark.parametrize(
-    ("wedge", "number"),
-    [
-        ("busy", signal.SIGTERM),
-        pytest.param("blocked", signal.SIGHUP, marks=pytest.mark.slow),
-    ],
+    ("wedge", "number"), [("busy", signal.SIGTERM), pytest.param("blocked", signal.SIGHUP, marks=pytest.mark.slow)]
 )
 def test_a_signal_ends_an_app_that_never_looks_up(tmp_path: Path, wedge: str, number: signal.Signals) -> None:
     visit = Visit(tmp_path, wedge)

@@ -227,10 +227,7 @@ _REASONS = {
 
 _GPU_PROBLEMS = {
     INVALID_ARGUMENT: ("gpu-lost", "The driver no longer lists this GPU. Look for Xid errors in dmesg, or reboot."),
-    NO_PERMISSION: (
-        "no-permission",
-        "No permission to read this GPU. Ask for access to its device file, {device}.",
-    ),
+    NO_PERMISSION: ("no-permission", "No permission to read this GPU. Ask for access to its device file, {device}."),
     LOST: (
         "gpu-lost",
         "This GPU is lost: the driver cannot reach it. Look for Xid errors in dmesg; a reboot may help.",
