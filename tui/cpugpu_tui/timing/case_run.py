@@ -50,6 +50,7 @@ class CaseRun:
         """GPU → current comparison with the CPU, resident inputs; only GPUs with rounds in common with the CPU."""
         self.moved_comparisons: dict[str, Comparison] = {}
         """The same with copies."""
+        self.judgements = 0  # how often these comparisons were made
         self.is_over = False  # finished or failed
         self.device: str | None = None
         """The device in use, to name it in a failure; None between devices."""
@@ -323,6 +324,7 @@ class CaseRun:
         if self._plan.search is None or not self.is_compared:
             return is_converged(rounds, others)
         self.comparisons, self.moved_comparisons = ({}, {}) if self.is_starved else compare_runs(self.runs, others)
+        self.judgements += 1
         found = [*self.comparisons.values(), *self.moved_comparisons.values()]
         self._is_futile = any(is_futile(each, self._plan.max_rounds) for each in found)
         is_each = len(self.comparisons) == len(self.runs) - 1  # a GPU may have no round in common with the CPU

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, product
+from typing import Any
 
 from cpugpu_tui.decide.comparison import SURE_RATIO, Comparison, SweepPoint
 from cpugpu_tui.decide.crossover import changes_of, judged, shared
@@ -52,6 +53,20 @@ class _Tried:
     """GPU and whether with copies → results of an earlier process."""
     estimates: dict[int, float] = field(default_factory=dict)
     """Size → speedup estimated by warm-up."""
+    _state: tuple[int, int] = (0, 0)
+    _answers: dict[Hashable, Any] = field(default_factory=dict)
+
+    def once(self, question: Hashable, answer: Callable[[], Any]) -> Any:
+        """Return the answer, which is computed again only after a further size or a further judgement.
+
+        A survey asks all sweeps after each pass. On an H100 that took 13 of 277 s.
+        """
+        state = len(self.tried), sum(each.judgements for each in self.runs.values())
+        if state != self._state:
+            self._state, self._answers = state, {}
+        if question not in self._answers:
+            self._answers[question] = answer()
+        return self._answers[question]
 
 
 class SizeSearch:
@@ -119,9 +134,8 @@ class SizeSearch:
         """Return whether a size is within a bracket or may become an end of one, with or without copies."""
         sweep = self._sweeps[case_run.case.sweep]
         return any(
-            self._brackets(self._points(sweep, gpu, moved=moved), case_run.case.size)
-            for gpu in self._gpus
-            for moved in (False, True)
+            self._brackets(self._points(sweep, gpu, moved=moved), usable, case_run.case.size)
+            for gpu, moved, usable in self._judged(sweep)
         )
 
     def _is_unsure_end(self, case_run: CaseRun) -> bool:
@@ -152,20 +166,23 @@ class SizeSearch:
         if not self._search.full:
             return None
         for sweep in self._by_width():
-            runs = {size: run for size, run in sweep.runs.items() if run in waiting and self.is_wide(run)}
-            points = (self._points(sweep, gpu, moved=moved) for moved in (False, True) for gpu in self._gpus)
-            size = self._first(size for each in points for size in unsure_sizes(each) if size in runs)
-            if size is not None:
-                return runs[size]
+            sizes = sweep.once("unsure", partial(self._unsure_sizes, sweep))
+            runs = (sweep.runs[size] for size in sizes if size in sweep.runs)
+            found = next((run for run in runs if run in waiting and self.is_wide(run)), None)
+            if found is not None:
+                return found
         return None
 
-    def _brackets(self, points: list[SweepPoint], size: int) -> bool:
+    def _unsure_sizes(self, sweep: _Tried) -> list[int]:
+        points = (self._points(sweep, gpu, moved=moved) for moved in (False, True) for gpu in self._gpus)
+        return [size for each in points for size in unsure_sizes(each)]
+
+    def _brackets(self, points: list[SweepPoint], usable: Sequence[SweepPoint], size: int) -> bool:
         """Return whether a size is within the bracket of a change of the winner, or may become an end of one.
 
         A winner that its few rounds do not make sure may. Without more rounds, a CPU that was 2 times faster at both
         smallest sizes, six rounds each, left the search with a GPU that won at every size.
         """
-        usable = judged(points)
         if changes := changes_of(usable):
             return any(change.low <= size <= change.high for change in changes)
         decided = [p.size for p in usable if p.comparison.winner is not None]
@@ -179,12 +196,13 @@ class SizeSearch:
         whose share of the time it is; None for all.
         """
         is_rest = only is None and self._search.is_survey
-        ways: list[Callable[[_Tried], int | None]] = [partial(self._next_size, worth=0.0 if is_rest else WORTH)]
-        ways += [self._unanswered] if is_rest and self._search.full else []
+        worth = 0.0 if is_rest else WORTH
+        ways: dict[Hashable, Callable[[_Tried], int | None]] = {worth: partial(self._next_size, worth=worth)}
+        ways |= {"unanswered": self._unanswered} if is_rest and self._search.full else {}
         sweeps = [each for each in (self._by_width() if only is None else [self._sweeps[only]])
                   if (each.runs or each.found) and not any(map(self._is_open, each.runs.values()))]  # fmt: skip
         for way, sweep in product(ways, sweeps):
-            size = way(sweep)
+            size = sweep.once(way, partial(ways[way], sweep))
             if size is not None:
                 return self._added(sweep, size)
         return None
@@ -232,8 +250,16 @@ class SizeSearch:
 
     def _width(self, sweep: _Tried) -> float:
         """Return the ratio of the ends of a sweep's widest bracket, with or without copies."""
-        points = (self._points(sweep, gpu, moved=moved) for gpu in self._gpus for moved in (False, True))
-        return max((change.ratio for each in points for change in changes_of(judged(each))), default=1.0)
+        changes = (change for *_, usable in self._judged(sweep) for change in changes_of(usable))
+        width: float = sweep.once("width", lambda: max((change.ratio for change in changes), default=1.0))
+        return width
+
+    def _judged(self, sweep: _Tried) -> list[tuple[str, bool, tuple[SweepPoint, ...]]]:
+        """Return the judged points of a sweep for each GPU, without and with copies."""
+        found: list[tuple[str, bool, tuple[SweepPoint, ...]]] = sweep.once("judged", lambda: [
+            (gpu, moved, judged(self._points(sweep, gpu, moved=moved))) for gpu in self._gpus for moved in (False, True)
+        ])  # fmt: skip
+        return found
 
     def _is_open(self, case_run: CaseRun) -> bool:
         """Return whether further rounds of a case may decide the next size."""
