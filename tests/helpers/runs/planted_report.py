@@ -65,21 +65,26 @@ def with_copies(letters: str, moved: str) -> SweepReport:
     return planted(letters, {END_TO_END: moved} if moved else {})
 
 
-def _gpu_rounds(planted: Comparison) -> dict[int, float]:
+def _gpu_rounds(size: int, planted: Comparison) -> dict[int, float]:
     """Return times of a GPU that go up and down if no winner is planted, so that no few of them show one."""
     wander = 3.0 if planted.winner is None and planted.low is not None else 1.0
-    return {index: 1e6 * wander ** (-1) ** index for index in range(max(planted.rounds, 1))}
+    return {index: _SIZE_NS * size * wander ** (-1) ** index for index in range(max(planted.rounds, 1))}
+
+
+_SIZE_NS = 1e5
+"""Time of the GPU for each unit of a size."""
 
 
 def _row(size: int, comparisons: Mapping[str, Comparison]) -> Row:
     """Return a row of which the comparisons are planted, with rounds that have their speedups."""
     first = comparisons.get(RESIDENT) or next(iter(comparisons.values()))
     rounds = range(max(first.rounds, 1))
-    others = {metric: dict.fromkeys(rounds, 1e6) for metric in (PAGEABLE, PINNED, DEVICE, DEVICE_WARM)}
-    others[PAGEABLE] = _gpu_rounds(comparisons.get(END_TO_END, first))
+    gpu_ns = _SIZE_NS * size
+    others = {metric: dict.fromkeys(rounds, gpu_ns) for metric in (PAGEABLE, PINNED, DEVICE, DEVICE_WARM)}
+    others[PAGEABLE] = _gpu_rounds(size, comparisons.get(END_TO_END, first))
     times = {
-        "cpu": DeviceTimes("cpu", round_ns={index: 1e6 * first.speedup for index in rounds}),
-        "cuda:0": DeviceTimes("cuda:0", round_ns=_gpu_rounds(first), other_round_ns=others),
+        "cpu": DeviceTimes("cpu", round_ns={index: gpu_ns * first.speedup for index in rounds}),
+        "cuda:0": DeviceTimes("cuda:0", round_ns=_gpu_rounds(size, first), other_round_ns=others),
     }
     row = Row(Case("matmul", size), status="ok", times=times)
     object.__setattr__(row, "_kept_own_comparison", first)

@@ -91,16 +91,30 @@ def test_a_gap_wider_than_two_and_a_half_ends_a_segment() -> None:
 
 
 @pytest.mark.parametrize("winner", [CPU, GPU])
-@pytest.mark.parametrize(("speedups", "count"), [((2.0, 2.0), 1), ((1.9, 2.0), 2), ((1.1, 4.0), 1), ((1.1, 3.0), 2)])
-def test_a_segment_ends_where_a_device_leads_by_less_than_sizes_differ(
-    speedups: tuple[float, ...], count: int, winner: str
-) -> None:
+@pytest.mark.parametrize(("leads", "is_one"), [((2.4, 2.4), True), ((2.3, 2.4), False), ((1.1, 5.2), True)])
+def test_a_segment_ends_where_a_device_leads_by_too_little(
+    leads: tuple[float, ...], is_one: bool, winner: str
+) -> None:  # fmt: skip
     """On simulated GPUs with tiles of 128 the CPU won by 25 % at 257, between sizes with 1.4× and 2.6×."""
     found = [
         Size(64 * 2**place, winner, "", Comparison(each if winner == GPU else 1 / each, None, None, 9, winner))
-        for place, each in enumerate(speedups)
+        for place, each in enumerate(leads)
     ]
-    assert len(segments_of(found)) == count
+    assert (len(segments_of(found)) == 1) == is_one
+
+
+@pytest.mark.parametrize("winner", [CPU, GPU])
+def test_a_device_that_is_faster_at_the_upper_size_than_the_other_at_the_lower_one_wins_between_them(
+    winner: str,
+) -> None:
+    """Both leads are small, but times grow with size: no size between can take the other device less time."""
+
+    def found(upper_ns: float) -> int:
+        ends = [Size(64, winner, "", Comparison(1.1, None, None, 9, winner), 110.0, 110.0),
+                Size(128, winner, "", Comparison(1.1, None, None, 9, winner), upper_ns, upper_ns)]  # fmt: skip
+        return len(segments_of(ends))
+
+    assert (found(110.0), found(111.0)) == (1, 2)
 
 
 def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough() -> None:
