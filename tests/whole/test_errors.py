@@ -77,6 +77,7 @@ WRONG: dict[str, tuple[str, ...]] = {
     "--setup": ("x = (",),
     "time --against": ("x +", "no_such.py:f"),
     "--against-setup": ("x = (",),
+    "--against-variant": ("no-such-variant",),
     "--rev": ("no-such-revision", ""),
     "--simulate": ("speed=9", "noise=loud", "pace=-1"),
     "--size": ("0", "10:1:2", "1:2:3:4", "16,x", "16,"),
@@ -135,7 +136,7 @@ REMAINDER: dict[str, tuple[str, ...]] = {
     "time": ("x @ x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
     "time --db": ("1 + 1", "--worker", "thread", *SIMULATE),
     **dict.fromkeys(
-        ("time --band", "time --against-setup"),
+        ("time --band", "time --against-setup", "time --against-variant"),
         ("x @ x", "--against", "x * x", "--setup", "x = torch.rand(n, n)", "--n", "8", *SIMULATE),
     ),
     "thresholds make": ("matmul", *SIMULATE),

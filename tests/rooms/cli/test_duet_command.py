@@ -14,7 +14,7 @@ from tests.helpers.command_line import FAST, PATIENCE_S, CommandLine, Outcome
 from tests.helpers.golden import GoldenWords
 from tests.helpers.machine.fake_interpreters import interpreter
 
-from cpugpu_tui.cli.running import modes
+from cpugpu_tui.cli.running import in_turn
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
 from cpugpu_tui.model import DUET, CaseFinished, RunFinished, RunStarted
 
@@ -60,11 +60,11 @@ def test_time_with_two_interpreters_is_a_duet_too(
     """The first of two --python was dropped without a word."""
     asked: list[list[str | None]] = []
 
-    def note(_request: object, _options: object, sides: list[modes.Side], *_: object, **_more: object) -> int:
+    def note(_request: object, _options: object, sides: list[in_turn.Side], *_: object, **_more: object) -> int:
         asked.append([side.python for side in sides])
         return EXIT_OK
 
-    monkeypatch.setattr(modes, "run_in_turn", note)
+    monkeypatch.setattr(in_turn, "run_in_turn", note)
     assert cpugpu.here("time", "torch.ones(n)", "--n", "2048", "--simulate", FAST, *both).code == EXIT_OK
     assert asked == [list(both[1::2])]
     refused = cpugpu.here("time", *both, "--", "true")

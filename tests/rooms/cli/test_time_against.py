@@ -50,6 +50,31 @@ def test_different_results_are_refused_by_size_after_one_pair(cpugpu: CommandLin
         assert "different results" in told["verdicts"][0]["trouble"]
 
 
+def test_a_search_of_two_setups_narrows_the_size_from_which_on_one_is_slower(
+    cpugpu: CommandLine, words: GoldenWords
+) -> None:
+    done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-setup",
+                       "x = torch.rand(n, n).T", "--n", "340:480", "--simulate",
+                       f"{FAST},noise=0.0005,duet_factor=1.2")  # fmt: skip
+    assert done.code == EXIT_OK, done.err
+    told = done.out.split("GPU: ")
+    assert "SAME" in told[0]
+    words("\n".join(f"GPU: {each.splitlines()[0]}" for each in told[1:]))
+    assert "NEW x = torch.rand(n, n) (runs 2" in done.out
+    assert "OLD x = torch.rand(n, n).T (runs 1" in done.out
+
+
+def test_two_variants_are_named_and_their_command_is_repeated(cpugpu: CommandLine) -> None:
+    done = cpugpu.here("time", "x @ x", "--setup", "x = torch.rand(n, n)", "--against-variant", "compiled", "--n", "64",
+                       "--simulate", SIMULATED, "--max-seconds", "0.01")  # fmt: skip
+    assert "NEW default (run 2) against OLD compiled (run 1)" in done.out, done.err
+    again = cpugpu.here("show", "2").out.split("Again: cpugpu-tui ")[1]
+    repeated = cpugpu.here(*shlex.split(again), "--json", "--no-save", "--max-seconds", "0.01")
+    plans = [event.plan for event in repeated.events if isinstance(event, RunStarted)]
+    assert [plan.codes[0].is_compiled for plan in plans] == [True, False]
+    assert len({plan.cases for plan in plans}) == 1
+
+
 @pytest.mark.parametrize(
     "more", [("--python", "a", "--python", "b"), ("--repeat", "2"), ("--starts", "3"), ("--against", "x +")]
 )

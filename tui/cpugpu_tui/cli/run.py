@@ -20,7 +20,7 @@ def run(given: opt.Given) -> None:
 
     With --json, print each event of the run as a line of JSON instead.
     """
-    from cpugpu_tui.cli.running import modes
+    from cpugpu_tui.cli.running import in_turn, modes
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.errors import UsageError
 
@@ -32,10 +32,10 @@ def run(given: opt.Given) -> None:
     options, outputs = given.run_options(), Outputs.of(given)
     if given.several:
         raise typer.Exit(
-            modes.run_in_turn(
+            in_turn.run_in_turn(
                 request,
                 options,
-                [modes.Side(python, python) for python in given.several],
+                [in_turn.Side(python, python) for python in given.several],
                 outputs,
                 as_json=given.json,
                 band=given.band,

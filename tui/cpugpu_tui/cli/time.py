@@ -45,7 +45,11 @@ class TimeGiven(opt.Given):
         "their results are compared. If a command is timed, CODE is a command, too.",
     )] = None  # fmt: skip
     against_setup: Annotated[list[str] | None, opt.option(
-        "CODE", "Set-up of the code in --against. Repeat for more lines.", usual="that of --setup"
+        "CODE", "Compare with this other set-up, of the same code or of that in --against. Repeat for more lines.",
+        usual="that of --setup",
+    )] = None  # fmt: skip
+    against_variant: Annotated[str | None, opt.option(
+        "NAME", "Compare with this other variant, default or compiled.", usual="that of --variant"
     )] = None  # fmt: skip
     rev: Annotated[str | None, opt.option(
         "REVISION", "Compare FILE.py:FUNCTION with what it was in this revision of its git repository, for example "
@@ -57,13 +61,19 @@ class TimeGiven(opt.Given):
         "NAME", "default, compiled (by torch.compile), or both: default,compiled.", usual="default"
     )] = None  # fmt: skip
 
+    @property
+    def other_side(self) -> str:
+        """The first option that names what to compare with; empty without one."""
+        options = {"--against": self.against, "--rev": self.rev, "--against-setup": self.against_setup,
+                   "--against-variant": self.against_variant}  # fmt: skip
+        return next((option for option, value in options.items() if value is not None), "")
+
 
 @opt.takes(
     commands.command(cls=TimeCommand), TimeGiven,
-    "statement against rev setup against_setup n let in_place startup device parallel dtype threads variant "
-    "find_crossover full rounds "
-    "starts repeat max_seconds case_timeout energy cache explain json database no_save worker pythons band simulate "
-    "export ceilings",
+    "statement against rev setup against_setup against_variant n let in_place startup device parallel dtype threads "
+    "variant find_crossover full rounds starts repeat max_seconds case_timeout energy cache explain json database "
+    "no_save worker pythons band simulate export ceilings",
 )  # fmt: skip
 def time(given: TimeGiven) -> None:
     """Time your own code or command on CPU and GPU.
@@ -79,11 +89,14 @@ def time(given: TimeGiven) -> None:
     cpugpu-tui-output-*.
     """
     from contextlib import nullcontext
+    from dataclasses import replace
     from tempfile import TemporaryDirectory
 
-    from cpugpu_tui.cli.running.modes import Side, run_headless, run_in_turn
+    from cpugpu_tui.cli.running.in_turn import Side, run_in_turn
+    from cpugpu_tui.cli.running.modes import run_headless
     from cpugpu_tui.cli.running.saving import Outputs
     from cpugpu_tui.errors import UsageError
+    from cpugpu_tui.model import COMPILED, names_apart
     from cpugpu_tui.session.own_workloads import OwnWorkloads
 
     check_pair(given)
@@ -95,6 +108,7 @@ def time(given: TimeGiven) -> None:
         pythonic = {
             "STATEMENT": given.statement, "--setup": given.setup, "--in-place": given.in_place,
             "--dtype": given.dtype, "--variant": given.variant, "--against-setup": given.against_setup,
+            "--against-variant": given.against_variant,
         }  # fmt: skip
         unfit = [name for name, value in pythonic.items() if value]
         codes = typed_commands(words, given.let or (), given.startup, unfit)
@@ -107,19 +121,22 @@ def time(given: TimeGiven) -> None:
             old = other_codes(given, is_command=words is not None)
         else:
             old, commit = codes_of_revision(given, folder)
+        if given.against_variant is not None:
+            codes, old = (tuple(replace(code, is_compiled=name == COMPILED) for code in each)
+                          for each, name in ((codes, given.variant), (old, given.against_variant)))  # fmt: skip
         pair = pair_words(given, codes, old, commit) if old else ()
         codes, old = with_names_of_both(codes, old) if old else (codes, old)
         request = given.request(
             names=tuple(code.name for code in codes), starts=given.number_of_starts(), own=OwnWorkloads(codes=codes),
-            pair=pair,
+            pair=pair, variant=given.variant if given.against_variant is None else None,
         )  # fmt: skip
         options = given.run_options(ceilings=given.ceilings and words is None)
         outputs = Outputs.of(given)
         if old or given.several:
             sides = [Side(python, python) for python in given.several]
             if old:
-                sides = [Side(f"{name} {each[0].statement}", options.python, each)
-                         for name, each in (("OLD", old), ("NEW", codes))]  # fmt: skip
+                new_name, old_name = names_apart(codes[0], old[0])
+                sides = [Side(f"OLD {old_name}", options.python, old), Side(f"NEW {new_name}", options.python, codes)]
             raise typer.Exit(run_in_turn(request, options, sides, outputs, as_json=given.json, band=given.band))
         raise typer.Exit(run_headless(request, options, as_json=given.json, outputs=outputs))
 
@@ -131,21 +148,23 @@ def check_pair(given: TimeGiven) -> None:
         UsageError: one of them needs another, or excludes it.
     """
     from cpugpu_tui.errors import UsageError
+    from cpugpu_tui.model import COMPILED
 
     if given.against is not None and given.rev is not None:
         raise UsageError("--against cannot be combined with --rev.", "Name the other code with one of them.")
-    if given.against is None and given.rev is None:
-        if given.against_setup:
-            raise UsageError("--against-setup works only with --against.", "Add --against CODE, or use --setup.")
+    if not (option := given.other_side):
         if not given.several and "band" in opt.typed(given.context):
             raise UsageError("--band needs two sides to compare.", "Add --against CODE, or repeat --python.")
     elif given.several:
-        option = "--rev" if given.against is None else "--against"
         raise UsageError(f"{option} cannot be combined with several --python.", "Compare one pair at a time.")
+    if given.against_variant is not None:
+        for name in (given.against_variant, given.variant or "default"):
+            if name not in ("default", COMPILED):
+                raise UsageError(f"Invalid variant {name!r} of one side.", f"Use default or {COMPILED}.")
 
 
 def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
-    """Return the code of --against, once for each combination of parameters; empty without it.
+    """Return the code of the other side, once for each combination of parameters; empty without one.
 
     Raises:
         UsageError: it is no Python, or no command that can be run.
@@ -154,13 +173,14 @@ def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:
 
     from cpugpu_tui.errors import UsageError
 
-    if given.against is None:
+    if not given.other_side:
         return ()
     if not is_command:
         setup = "\n".join(given.against_setup or given.setup or ())
-        return typed_codes(given.against, setup, given.let or (), None, in_place=given.in_place)
+        statement = given.statement if given.against is None else given.against
+        return typed_codes(statement, setup, given.let or (), None, in_place=given.in_place)
     try:
-        words = shlex.split(given.against)
+        words = shlex.split(given.against or "")
     except ValueError as error:
         raise UsageError(f"Invalid --against {given.against!r}: {error}.", "Write a command, as in a shell.") from None
     return typed_commands(words, given.let or (), given.startup, ())
@@ -208,7 +228,8 @@ def pair_words(given: TimeGiven, new: Sequence[OwnCode], old: Sequence[OwnCode],
         what = f", sha256 {new[0].sha256[:12]}" if new[0].sha256 else ""
         print_notice(f"NEW and OLD are the same code{what}: this shows what the machine can tell apart.")
     more = {"--against": given.against, "--rev": commit, "--against-setup": given.against_setup,
-            "--max-seconds": given.max_seconds}  # fmt: skip
+            "--variant": given.variant if given.against_variant is not None else None,
+            "--against-variant": given.against_variant, "--max-seconds": given.max_seconds}  # fmt: skip
     return (
         "time", *code_words(new), *option_words(more), *(["--", *new[0].argv] if new[0].argv else [])
     )  # fmt: skip

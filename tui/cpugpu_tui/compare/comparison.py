@@ -168,7 +168,8 @@ def pairs_of(base: Sequence[MeasuredRun], new: Sequence[MeasuredRun]) -> tuple[P
     keys = dict.fromkeys(key for side in sides for key in side)
     pairs = [pair for key in keys for device in _devices_of(side.get(key, {}) for side in sides)
              for pair in _pairs(key, device, [side.get(key, {}) for side in sides], caches)]  # fmt: skip
-    return tuple(sorted(pairs, key=lambda pair: (pair.device, pair.metric == DEVICE)))
+    by_size = any(run.plan.is_of_two_codes for run in base)  # a search adds sizes
+    return tuple(sorted(pairs, key=lambda pair: (pair.device, pair.metric == DEVICE, pair.size if by_size else 0)))
 
 
 def _cases(runs: Sequence[MeasuredRun], *, is_duet: bool) -> dict[str, dict[str, MeasuredCase]]:

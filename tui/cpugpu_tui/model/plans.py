@@ -201,6 +201,8 @@ class OwnCode:
     """Words of a command that is timed as a whole process, instead of Python; `{n}` and `{device}` are replaced."""
     startup: tuple[str, ...] = ()
     """Words of a command that does nothing but start; empty for the usual one."""
+    is_compiled: bool = False
+    """The default variant is compiled, too: that of one side, in a duet of two variants."""
 
 
 @dataclass(frozen=True)
@@ -306,6 +308,17 @@ class Plan:
 def typed_name(workload: str, codes: Iterable[OwnCode]) -> str:
     """Return what a person calls a workload: typed code by its statement, others by their name."""
     return next((code.statement for code in codes if code.name == workload), workload)
+
+
+def names_apart(new: OwnCode, old: OwnCode) -> tuple[str, str]:
+    """Return what tells two codes apart: their statements, or else their variants or the lines of their set-ups."""
+    if new.statement != old.statement or (new.is_compiled == old.is_compiled and new.setup == old.setup):
+        return new.statement, old.statement
+    if new.is_compiled != old.is_compiled:
+        return ("compiled", "default") if new.is_compiled else ("default", "compiled")
+    first, second = ([line for line in one.setup if line not in other.setup] or [*one.setup, "no set-up"][:1]
+                     for one, other in ((new, old), (old, new)))  # fmt: skip
+    return "; ".join(first), "; ".join(second)
 
 
 @dataclass(frozen=True)

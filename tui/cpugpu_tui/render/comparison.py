@@ -16,7 +16,7 @@ from cpugpu_tui.compare.comparison import SeriesComparison
 from cpugpu_tui.compare.gate import PLACEBO_MOVED, FleetGate, GateReport
 from cpugpu_tui.compare.series import Series, numbers_text
 from cpugpu_tui.machine.text import printable
-from cpugpu_tui.model import DEVICE, LATENCY, typed_name, work_name
+from cpugpu_tui.model import DEVICE, LATENCY, names_apart, work_name
 from cpugpu_tui.model.quantities import count_of, factor, size_text, time_text
 from cpugpu_tui.render.columns import NONE
 
@@ -89,10 +89,10 @@ def against(found: SeriesComparison) -> str:
     simulated = "SIMULATED: no number here was measured. " if found.base.runs[0].simulated else ""
     if not found.is_of_two_codes:
         return f"{simulated}{series_text(found.base)} against {series_text(found.new)}"
+    names = names_apart(found.new.runs[0].plan.codes[0], found.base.runs[0].plan.codes[0])
     new, old = (
-        f"{name} {typed_name(side.runs[0].plan.cases[0].workload, side.runs[0].plan.codes)} "
-        f"({numbers_text([run.number for run in side.runs if run.number is not None]) or 'not saved'})"
-        for name, side in (("NEW", found.new), ("OLD", found.base))
+        f"{word} {name} ({numbers_text([run.number for run in side.runs if run.number is not None]) or 'not saved'})"
+        for word, name, side in zip(("NEW", "OLD"), names, (found.new, found.base), strict=True)
     )
     return printable(f"{simulated}{new} against {old}")
 

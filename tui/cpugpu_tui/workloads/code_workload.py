@@ -159,6 +159,10 @@ class CodeWorkload(Workload):
         assert isinstance(placed, CodeInputs)
         refill(placed, (placed.turn + 1) % SEEDS)
 
+    def is_compiled(self, variant: str) -> bool:
+        """Return whether the harness compiles the step of a variant."""
+        return self.code.is_compiled or super().is_compiled(variant)
+
     def info(self) -> WorkloadInfo:
         """Return the facts for the catalogue."""
         return info_of(self.code)
