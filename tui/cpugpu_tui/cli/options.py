@@ -316,11 +316,6 @@ class Given:
         return tuple(self.pythons) if self.pythons and len(self.pythons) > 1 else ()
 
     @property
-    def other_side(self) -> str:
-        """The first option that names what to compare with, in a command that has any; empty without one."""
-        return ""
-
-    @property
     def devices(self) -> tuple[str, ...]:
         """The devices to time."""
         return tuple(self.device or ["auto"])
@@ -335,7 +330,7 @@ class Given:
 
         has_one = {
             "--repeat": self.repeat > 1, "several interpreters": bool(self.several),
-            self.other_side: bool(self.other_side), "--worker thread": self.worker == "thread",
+            (other := getattr(self, "other_side", "")): bool(other), "--worker thread": self.worker == "thread",
         }  # fmt: skip
         for name, is_given in has_one.items():
             if is_given and "starts" in typed(self.context) and self.starts != 1:
