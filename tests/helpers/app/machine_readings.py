@@ -123,3 +123,11 @@ def moving(second: int, count: int = 8) -> TelemetryRead:
 def text_of(lines: list[Spans]) -> str:
     """Lines as a person reads them."""
     return "\n".join(plain(line) for line in lines)
+
+
+def marked(lines: list[Spans]) -> str:
+    """Lines as a person sees them: what warns or is old stands in brackets behind its role, `‹warn ! 2 others›`."""
+    return "\n".join(
+        "".join(f"‹{role} {text}›" if role in ("warn", "bad", "stale") else text for text, role in line)
+        for line in lines
+    )

@@ -12,17 +12,14 @@ from tests.helpers.app.looking import done_run, reads
 from tests.helpers.app.looking import text_of as shown_by
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.machine.text import REASONS
 from cpugpu_tui.model import (
     Case,
     CaseFailed,
     CaseStarted,
     DevicesFound,
     Event,
-    GpuTelemetry,
     Plan,
     Progressed,
-    Reading,
     RunStarted,
     TelemetryRead,
 )
@@ -320,46 +317,6 @@ def telemetry_of(*reads: TelemetryRead) -> TelemetryState:
     for read in reads:
         state = state.apply(read)
     return state
-
-
-def test_a_value_without_a_number_is_a_dash_with_its_reason() -> None:
-    gpu = GpuTelemetry(0, "u", "H200", None, {"kernel_active_pct": Reading(None, "mig")})
-    text = text_of(telemetry_lines(telemetry_of(TelemetryRead(gpus=(gpu,))), 40, 50, UNICODE))
-    assert f"– {REASONS['mig']}" in text
-    assert "0%" not in text
-
-
-def test_old_values_are_dimmed() -> None:
-    lines = telemetry_lines(telemetry_of(readings(age_s=4.0)), 80, 5, UNICODE)
-    roles = {text: role for text, role in lines[0] if "kernel-active" in text}
-    assert set(roles.values()) == {"stale"}
-    fresh = telemetry_lines(telemetry_of(readings(age_s=0.5)), 80, 5, UNICODE)
-    assert {role for text, role in fresh[0] if "kernel-active" in text} == {"text"}
-
-
-def test_no_driver_is_a_sentence_and_the_host_stays() -> None:
-    problem = "No NVIDIA driver found. CPU results only."
-    read = replace(readings(gpus=0), problem=problem)
-    text = text_of(telemetry_lines(telemetry_of(read), 80, 4, UNICODE))
-    assert problem in text
-    assert "host" in text
-
-
-def test_a_lost_gpu_does_not_hide_the_other() -> None:
-    problem = "GPU 0 is lost; reboot."
-    lost = replace(readings().gpus[0], problem=problem)
-    both = TelemetryRead(gpus=(lost, readings(gpus=2).gpus[1]), host=readings().host)
-    text = text_of(telemetry_lines(telemetry_of(both), 80, 5, UNICODE))
-    assert problem in text
-    assert "412/700 W" in text
-
-
-def test_thermal_throttling_comes_first_and_warns_power_capping_does_not() -> None:
-    hot = replace(readings().gpus[0], throttle=("thermal",))
-    for gpu, alarming in ((hot, True), (readings().gpus[0], False)):
-        spans = telemetry_lines(telemetry_of(TelemetryRead(gpus=(gpu,))), 120, 2, UNICODE)[0]
-        roles = {text: role for text, role in spans}
-        assert roles.get("thermal" if alarming else "power-capped") == ("warn" if alarming else "text")
 
 
 @given(st.integers(38, 250), st.integers(1, 60), st.integers(0, 16), st.sampled_from([UNICODE, ASCII]))

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, mig, moving, state, sweep, text_of
-from tests.helpers.golden import GoldenWords
+from tests.helpers.app.machine_readings import PROCESSES, gpu, idle, lost, marked, mig, moving, state, sweep, text_of
+from tests.helpers.golden import assert_golden, paragraphs
 
 from cpugpu_tui.machine.nvml.values import KEYS
 from cpugpu_tui.machine.text import REASONS
@@ -23,8 +23,6 @@ from cpugpu_tui.ui.screens.gpu.overview import overview_lines, process_table
 
 SIZES = {"80x24": (76, 22), "120x40": (116, 38), "200x60": (196, 58), "300x80": (296, 78)}
 """Terminal → width and height of the page's lines."""
-COLUMNS = ("kernel-active", "memory", "power", "temperature")
-BARS = set(" ▁▂▃▄▅▆▇█")
 SHARES = {"kernel_active_pct": Reading(41.0), "cpu_cores": Reading(1.6)}
 
 
@@ -39,38 +37,65 @@ def block_of(lines: Sequence[str], label: str) -> list[str]:
     return list(lines[first : next(ends)])
 
 
-def bars_of(lines: Sequence[str], label: str, column: int) -> str:
-    """Return the lowest line of a history."""
-    heads = next(line for line in lines if line.strip().startswith(COLUMNS[0]))
-    starts = [heads.index(name) for name in COLUMNS]
-    ends = [start - 2 for start in starts[1:]] + [len(heads)]
-    return block_of(lines, label)[-1].ljust(len(heads))[starts[column] : ends[column]]
+UNSEEN = {"kernel_active_pct": Reading(None, "no-sample"), "cpu_cores": Reading(None, "unresolved")}
+OLD = {key: replace(each, age_s=30.0) for key, each in SHARES.items()}
+OTHER, NAMELESS, OURS = PROCESSES
+SHARED = gpu(processes=(OURS, replace(OTHER, readings=SHARES), replace(NAMELESS, readings=UNSEEN)))
+BAD = gpu(3, processes=PROCESSES, persistence=False, throttle=("hw-thermal",), values={"ecc_corrected_count": 2.0})
+BOARD = mig()
+ON_A_SLICE = replace(BOARD, processes=(OTHER,), instances=(
+    replace(BOARD.instances[0], processes=(OTHER,)), BOARD.instances[1],
+))  # fmt: skip
+LIMITLESS = gpu(values={"power_limit_mw": Reading(None, "not-supported"), "memory_total_bytes": Reading(None, "mig"),
+                        "slowdown_temperature_c": Reading(None, "not-supported")}, throttle=())  # fmt: skip
+
+
+def share_of_range(share: float) -> tuple[TelemetryRead, ...]:
+    """150 sweeps in which every history has this share of its range."""
+    tops = {"kernel_active_pct": 100.0, "memory_used_bytes": 150e9, "power_mw": 700_000.0, "temperature_c": 87.0}
+    return (sweep(*[gpu(values={key: top * share for key, top in tops.items()})] * 8),) * 150
+
+
+def moving_for(seconds: int, gpus: int = 8) -> tuple[TelemetryRead, ...]:
+    """Eight GPUs whose values jump; the first one has processes."""
+    reads = (moving(second, gpus) for second in range(seconds))
+    return tuple(replace(read, gpus=(replace(read.gpus[0], processes=PROCESSES), *read.gpus[1:])) for read in reads)
+
+
+SEEN: dict[str, tuple[tuple[TelemetryRead, ...], int, int]] = {
+    **{f"eight GPUs at {name}": (moving_for(150), *size) for name, size in SIZES.items()},
+    "half of each range": (share_of_range(0.5), 76, 22),
+    "half of each range in two lines": (share_of_range(0.5), 116, 38),
+    "all of each range": (share_of_range(1.0), 76, 22),
+    "limits that are not known": ((sweep(LIMITLESS),), 196, 8),
+    "a lost GPU beside another": ((sweep(lost(0), gpu(1)),), 116, 8),
+    "what spoils measurements": ((sweep(idle(0), BAD),), 116, 8),
+    "processes with and without shares": ((sweep(SHARED),), 116, 8),
+    "an old share": ((sweep(gpu(processes=(replace(OTHER, readings=OLD),))),), 116, 8),
+    "others before ours": ((sweep(*(gpu(index, processes=(OURS,)) for index in range(7)), gpu(7, processes=(OTHER,))),),
+                           116, 8),
+    "a process of a slice": ((sweep(ON_A_SLICE),), 116, 8),
+    "nobody, and nobody knows": ((sweep(gpu(0, processes=()), gpu(1, processes=None)),), 116, 8),
+    "the GPU of the run": ((sweep(gpu(0), gpu(3)),), 116, 12),
+    "36 columns": ((sweep(SHARED),), 36, 10),
+    "56 columns": ((sweep(SHARED),), 56, 10),
+}  # fmt: skip
+"""What the driver tells, and the width and height of the page."""
+
+
+def test_what_a_person_sees() -> None:
+    devices = (Device("cuda:1", "NVIDIA H200", gpu(3).uuid),)
+    found = {name: overview_lines(state(*reads), devices, *size, UNICODE) for name, (reads, *size) in SEEN.items()}
+    assert_golden("telemetry-overview", paragraphs({name: marked(lines) for name, lines in found.items()}))
+    assert all(width_of(line) <= SEEN[name][1] for name, lines in found.items() for line in lines)
 
 
 # ------------------------------------------------------------------ how much fits
 
 
-def test_at_120x40_eight_gpus_the_host_and_their_processes_need_no_scrolling() -> None:
-    known = state(*[replace(moving(second), gpus=tuple(
-        replace(each, processes=PROCESSES if each.index == 0 else ()) for each in moving(second).gpus
-    )) for second in range(150)])  # fmt: skip
-    lines = lines_of(known)
-    assert len(lines) <= 38
-    for index in range(8):
-        block = block_of(lines, f"GPU {index}")
-        assert len(block) == 3, "numbers and two lines of history"
-        for number in ("%", "MHz", "/140 GiB", "/700 W", "throttles at 87C"):
-            assert number in block[0]
-        assert set(block[2][8:].rstrip()) <= BARS
-    assert "train.py" in text_of(overview_lines(known, (), 116, 38, UNICODE))
-
-
-def test_histories_grow_with_the_terminal_and_with_fewer_gpus() -> None:
-    def lines_a_gpu(size: str, gpus: int) -> int:
-        return len(block_of(lines_of(state(*[moving(second, gpus) for second in range(9)]), size), "GPU 0"))
-
-    assert [lines_a_gpu(size, 8) for size in SIZES] == [2, 3, 5, 7]
-    assert [lines_a_gpu("120x40", gpus) for gpus in (8, 4, 2, 1)] == [3, 5, 9, 9]
+def test_histories_grow_with_fewer_gpus() -> None:
+    blocks = [block_of(lines_of(state(*moving_for(9, gpus))), "GPU 0") for gpus in (8, 4, 2, 1)]
+    assert [len(block) for block in blocks] == [3, 5, 9, 9]
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -84,19 +109,6 @@ def test_nothing_is_wider_than_the_page(size: str, glyphs: Glyphs) -> None:
 
 
 # ------------------------------------------------------------------ histories
-
-
-def test_a_range_is_fixed_and_ends_at_the_limit() -> None:
-    half = {"kernel_active_pct": 50.0, "memory_used_bytes": 75e9, "power_mw": 350_000.0, "temperature_c": 43.5}
-    full = {"kernel_active_pct": 100.0, "memory_used_bytes": 150e9, "power_mw": 700_000.0, "temperature_c": 87.0}
-    for values, bar in ((half, "▄▅"), (full, "█")):
-        lines = lines_of(state(*[sweep(*(gpu(index, values=dict(values)) for index in range(8)))] * 150), "80x24")
-        for column in range(4):
-            lowest = set(bars_of(lines, "GPU 0", column).strip())
-            assert lowest
-            assert lowest <= set(bar), COLUMNS[column]
-    (upper, *_) = block_of(lines_of(state(*[sweep(*[gpu(values=dict(half))] * 8)] * 150)), "GPU 0")[1:]
-    assert set(upper[8:]) <= set(" ▁"), "half of the range is the lower one of two lines"
 
 
 def test_a_step_of_a_history_keeps_its_value_once_it_is_over() -> None:
@@ -114,79 +126,12 @@ def test_a_step_without_a_reading_is_a_gap_and_never_low() -> None:
     assert means([7.0], times_ns, 5.0, 3) == (None, None, 7.0), "a value that came late has the newest points"
 
 
-def test_the_page_says_how_to_read_a_history(words: GoldenWords) -> None:
-    for size in SIZES:
-        words(lines_of(state(moving(0)), size)[0])
-
-
-# ------------------------------------------------------------------ what is not there
-
-
 def test_a_number_that_the_driver_does_not_give_is_a_dash_with_its_reason() -> None:
     for reason, told in REASONS.items():
         unknown = gpu(values={key: Reading(None, reason) for key in KEYS}, throttle=())
         text = " ".join(" ".join(block_of(lines_of(state(sweep(unknown)), "200x60"), "GPU 0")).split())
         assert text.count(f"– {told}"[:20]) == 4, reason
         assert "0%" not in text
-
-
-def test_an_unknown_limit_names_the_end_of_the_bars_instead() -> None:
-    seen = gpu(values={"power_limit_mw": Reading(None, "not-supported"), "memory_total_bytes": Reading(None, "mig"),
-                       "slowdown_temperature_c": Reading(None, "not-supported")}, throttle=())  # fmt: skip
-    text = text_of(overview_lines(state(sweep(seen)), (), *SIZES["200x60"], UNICODE))
-    assert "698 W, bar to 1000 W" in text
-    assert "61C, bar to 100 C" in text
-    assert "no range known" in text
-
-
-def test_a_lost_gpu_has_its_sentence_and_the_others_their_histories() -> None:
-    lines = lines_of(state(sweep(lost(0), gpu(1))))
-    assert str(lost(0).problem) in block_of(lines, "GPU 0")[0]
-    assert "698/700 W" in block_of(lines, "GPU 1")[0]
-
-
-def test_what_spoils_a_measurement_is_said_below_with_its_gpu(words: GoldenWords) -> None:
-    bad = gpu(3, processes=PROCESSES, persistence=False, throttle=("hw-thermal",), values={"ecc_corrected_count": 2.0})
-    lines = lines_of(state(sweep(idle(0), bad)))
-    words(line for line in lines if line.startswith("!"))
-    assert not [line for line in lines_of(state(sweep(gpu(0)))) if line.startswith("!")], "at its limit is no warning"
-
-
-# ------------------------------------------------------------------ processes
-
-
-def test_processes_have_their_shares_and_each_dash_a_reason(words: GoldenWords) -> None:
-    unseen = {"kernel_active_pct": Reading(None, "no-sample"), "cpu_cores": Reading(None, "unresolved")}
-    first, second, ours = PROCESSES
-    seen = gpu(0, processes=(ours, replace(first, readings=SHARES), replace(second, readings=unseen)))
-    words(text_of(overview_lines(state(sweep(seen)), (), *SIZES["120x40"], UNICODE)).split("Processes\n")[1])
-
-
-def test_others_stand_before_our_own_processes() -> None:
-    everywhere = tuple(gpu(index, processes=(PROCESSES[2],)) for index in range(7))
-    lines = lines_of(state(sweep(*everywhere, gpu(7, processes=PROCESSES[:1]))))
-    pids = [line.split()[1] for line in lines[lines.index("Processes") + 2 :] if line[2:3].isdigit()]
-    assert pids == ["4242", *["77"] * 7]
-
-
-def test_a_process_of_a_slice_is_listed_with_it() -> None:
-    board = mig()
-    first = replace(board.instances[0], processes=PROCESSES[:1])
-    seen = replace(board, processes=PROCESSES[:1], instances=(first, board.instances[1]))
-    rows = [line for line in lines_of(state(sweep(seen))) if "4242" in line and not line.startswith("!")]
-    assert [row.split()[:4] for row in rows] == [["0", "MIG", "0", "4242"]]
-
-
-def test_nobody_and_nobody_knows_are_told_apart() -> None:
-    text = "\n".join(lines_of(state(sweep(gpu(0, processes=()), gpu(1, processes=None)))))
-    assert "none" in text.split("Processes")[1]
-    assert "– GPU 1: processes cannot be listed" in text
-
-
-def test_an_old_share_is_dimmed() -> None:
-    old = {key: replace(reading, age_s=30.0) for key, reading in SHARES.items()}
-    lines = process_table([("0", replace(PROCESSES[0], readings=old))], 116, UNICODE)
-    assert {role for line in lines for text, role in line if "41%" in text or "cores" in text} == {"stale"}
 
 
 strange: st.SearchStrategy[GpuProcess] = st.builds(
@@ -204,21 +149,3 @@ def test_names_of_strangers_fit_the_table(processes: list[GpuProcess], width: in
 def test_the_shares_of_a_gpu_that_hangs_grow_old() -> None:
     (row,) = aged((gpu(processes=(replace(PROCESSES[0], readings=SHARES),)),), 9.0)
     assert [reading.age_s for process in row.processes or () for reading in process.readings.values()] == [9.0, 9.0]
-
-
-def test_torchs_name_stands_below_that_of_its_gpu() -> None:
-    devices = (Device("cuda:1", "NVIDIA H200", gpu(3).uuid),)
-    lines = [plain(line) for line in overview_lines(state(sweep(gpu(0), gpu(3))), devices, 116, 38, UNICODE)]
-    assert block_of(lines, "GPU 3")[1].startswith("cuda:1")
-    assert not block_of(lines, "GPU 0")[1].startswith("cuda")
-
-
-def test_narrow_terminals_get_the_panes_lines_and_the_processes() -> None:
-    read: TelemetryRead = sweep(gpu(processes=PROCESSES))
-    for width in (36, 46, 56):
-        assert [
-            plain(line) for line in overview_lines(state(read), (), width, 10, UNICODE) if width_of(line) > width
-        ] == []
-    lines = overview_lines(state(read), (), 36, 10, UNICODE)
-    assert "698" in text_of(lines)
-    assert "train.py" in text_of(lines)

@@ -52,17 +52,15 @@ def one_line(subject: Subject, width: int, glyphs: Glyphs) -> list[Spans]:
     bars = BARS_WIDE if width >= 90 else BARS_NARROW
     head += [(_bars(subject.facts[0], bars, glyphs), subject.series), (" ", "text")]
     room = width - _width(head)
-    texts = {fact.label: fact.short_or_text for fact in subject.facts}
-    wanted = [fact for fact in subject.facts if texts[fact.label] and not fact.is_extra]
-    by_worth = list(subject.facts)
-    if sum(_width(_piece(fact, texts[fact.label])) + 2 for fact in wanted) - 2 > room:
-        texts |= {fact.label: fact.brief for fact in subject.facts if fact.brief is not None}
-        by_worth.sort(key=lambda fact: not (fact.is_essential or fact.sign))
+    wanted = [fact for fact in subject.facts if fact.short_or_text and not fact.is_extra]
+    is_brief = sum(_width(_piece(fact, fact.short_or_text)) + 2 for fact in wanted) - 2 > room
+    by_worth = sorted(subject.facts, key=lambda fact: is_brief and not (fact.is_essential or fact.sign))
     chosen: list[tuple[Fact, Piece]] = []
     for fact in by_worth:
-        piece = _piece(fact, texts[fact.label])
+        text = fact.brief if is_brief and fact.brief is not None else fact.short_or_text
+        piece = _piece(fact, text)
         needed = _width(piece) + (2 if chosen else 0)
-        if texts[fact.label] and needed <= room:
+        if text and needed <= room:
             chosen.append((fact, piece))
             room -= needed
     spans = head
