@@ -88,7 +88,9 @@ def frame(*sweeps: TelemetryRead, size: tuple[int, int] = COLUMN, glyphs: Glyphs
 @pytest.mark.parametrize("size", [SMALL, NORMAL, COLUMN], ids=["small", "normal", "column"])
 def test_what_a_person_sees(size: tuple[int, int]) -> None:
     """Also: whatever is seen is ASCII on a terminal without UTF-8."""
-    assert_golden(f"telemetry-{size[0]}", paragraphs({name: frame(*seen, size=size) for name, seen in SEEN.items()}))
+    assert_golden(
+        f"frames/telemetry-{size[0]}", paragraphs({name: frame(*seen, size=size) for name, seen in SEEN.items()})
+    )
     odd = gpu(processes=(replace(PROCESSES[0], user="jürgen", command="python 東京"),), throttle=("thermal",))
     for seen in (*SEEN.values(), (sweep(odd, mig(1), lost(2)),)):
         assert frame(*seen, size=size, glyphs=ASCII).translate({ord(sign): "" for sign in "‹›"}).isascii()

@@ -175,7 +175,7 @@ def test_what_a_person_reads() -> None:
         lines = read(run)
         lacking = [f"without: {line}" for line in whole if line not in lines]
         told[name] = "\n".join([line for line in lines if line not in whole] or lacking)
-    assert_golden("detail", paragraphs(told))
+    assert_golden("frames/detail", paragraphs(told))
 
 
 def test_no_row_shows_times_that_it_should_not() -> None:

@@ -86,7 +86,7 @@ SEEN: dict[str, tuple[tuple[TelemetryRead, ...], int, int]] = {
 def test_what_a_person_sees() -> None:
     devices = (Device("cuda:1", "NVIDIA H200", gpu(3).uuid),)
     found = {name: overview_lines(state(*reads), devices, *size, UNICODE) for name, (reads, *size) in SEEN.items()}
-    assert_golden("telemetry-overview", paragraphs({name: marked(lines) for name, lines in found.items()}))
+    assert_golden("frames/telemetry-overview", paragraphs({name: marked(lines) for name, lines in found.items()}))
     assert all(width_of(line) <= SEEN[name][1] for name, lines in found.items() for line in lines)
 
 

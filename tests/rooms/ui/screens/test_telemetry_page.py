@@ -97,7 +97,7 @@ def test_what_a_person_sees() -> None:
         lines = marked(gpu_lines(seen, state(*[sweep(seen)] * 40), devices, 116, UNICODE)).splitlines()
         told[name] = "\n".join(line for line in lines if line not in marked(usual[116]).splitlines())
     host = host_lines(state(sweep(problem="No NVIDIA driver found. CPU results only.")), 76, UNICODE)
-    assert_golden("telemetry-page", paragraphs({**told, "the host": marked(host)}))
+    assert_golden("frames/telemetry-page", paragraphs({**told, "the host": marked(host)}))
 
 
 @pytest.mark.parametrize("width", [56, *WIDTHS])
