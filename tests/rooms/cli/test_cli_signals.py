@@ -17,6 +17,7 @@ from tests.helpers.runs.read_back import integrity_check
 
 from cpugpu_tui.errors import EXIT_INTERRUPTED
 from cpugpu_tui.model import CaseFailed, CaseFinished, Event, Progressed, RunFinished, RunStarted
+from cpugpu_tui.thresholds import load
 from cpugpu_tui.transport.agent_command import HELLO_LIMIT_S
 
 PATIENCE_S = 60.0
@@ -191,6 +192,47 @@ def test_a_command_that_never_looks_up_is_ended(cpugpu: CommandLine, numbers: li
             process.kill()
     assert agent.sees_the_end(PATIENCE_S)
     assert finished_in(cpugpu)
+
+
+TOLD = """
+import sys
+from cpugpu_tui.cli.running import one_run
+from cpugpu_tui.__main__ import main
+def told(self, state, event):
+    if state.settled == 2:
+        print("timed", file=sys.stderr, flush=True)
+one_run.Progress.show = told
+main()
+"""
+"""The command, which says when it has timed two sizes."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
+def test_a_verification_that_is_ended_keeps_the_sizes_that_it_timed(
+    cpugpu: CommandLine, tmp_path: Path, number: signal.Signals
+) -> None:
+    """After SIGHUP, those of minutes were lost without a word."""
+    file, simulate = tmp_path / "thresholds.json", ("--simulate", f"{FAST},pace=1")
+    made = cpugpu.here("thresholds", "make", "matmul", "--n", "16:2048", "--simulate", FAST, "--out", file)
+    before = load(file, {}).entries
+    assert made.code == 0
+    words = ("thresholds", "verify", str(file), *simulate, "--max-seconds", "300")
+    with subprocess.Popen(
+        [sys.executable, "-c", TOLD, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cpugpu.environment()
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"timed\n"
+        agents = [Witness(pid) for pid in agents_of(process)]
+        process.send_signal(number)
+        _, err = process.communicate(timeout=PATIENCE_S)
+    assert all(agent.sees_the_end(PATIENCE_S) for agent in agents)
+    after = load(file, {}).entries
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    if number == signal.SIGKILL:
+        assert after == before
+    else:
+        assert f"Added these sizes to {file}" in err.decode()
+        assert {size for each in after for size in each.timed} > {size for each in before for size in each.timed}
 
 
 @pytest.mark.parametrize("words", [

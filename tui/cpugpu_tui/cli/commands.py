@@ -9,10 +9,12 @@ import os
 import sys
 from collections.abc import Sequence
 from copy import copy
+from difflib import get_close_matches
 from types import ModuleType
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from cpugpu_tui import __version__
@@ -26,8 +28,30 @@ from cpugpu_tui.cli.history import history, runs
 from cpugpu_tui.cli.thresholds import make, verify
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
+LIKE = 0.7
+"""How much a word must resemble a command to be meant, for `difflib`: typer's 0.6 takes `themes` for `time`."""
+
+
+class _Commands(TyperGroup):
+    """All commands. For an unknown one, suggest those of groups as well."""
+
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        """Return the name of the command, the command, and the arguments after it."""
+        word = arguments[0]
+        if word.startswith("-") or context.resilient_parsing or self.get_command(context, word) is not None:
+            return super().resolve_command(context, arguments)
+        names = {name: name for name in self.commands}
+        for group, command in self.commands.items():
+            for name in getattr(command, "commands", ()):
+                names.setdefault(name, f"{group} {name}")
+        near = [word] if word in names else get_close_matches(word, names, 3, LIKE)
+        meant = f" Did you mean {' or '.join(repr(names[each]) for each in near)}?" if near else ""
+        raise UsageError(f"No such command {word!r}.{meant}", f"See `{context.command_path} --help`.")
+
+
 app = typer.Typer(
     name="cpugpu-tui",
+    cls=_Commands,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

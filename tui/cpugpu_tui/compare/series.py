@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_LOOKED_THROUGH = 200
 """Most runs among which the previous series is searched."""
+
+LIKE = 0.7
+"""How much a name must resemble another one to be meant, for `difflib`: `last` and `latest` have 0.8."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +64,7 @@ def series_named(store: Store, text: str) -> Series:
     if series_id is not None:
         return series_of_id(store, series_id, f"baseline {text}")
     try:
-        return series_of_id(store, store.series_of(store.find(text)), "")
+        return series_of_id(store, store.series_of(store.find(text)), typed=text)
     except UsageError as error:
         tagged = store.runs(1, tags=[text])
         if not tagged:
@@ -71,24 +76,26 @@ def _unknown(store: Store, text: str, error: UsageError) -> UsageError:
     """Return the error for an unknown name; for numbers and ambiguous names the one of `Store.find`."""
     if text.isdigit() or not store.count() or not isinstance(error, NoSuchRunError):
         return error
-    baselines = ", ".join(printable(name) for name in store.baselines())
-    return UsageError(
-        f"Unknown baseline, run or tag {printable(text)!r}.{f' Known baselines: {baselines}.' if baselines else ''}",
-        "To list runs, use `cpugpu-tui history`. To create this baseline, use "
-        f"`cpugpu-tui baseline {printable(text)} latest`.",
-    )
+    known = list(store.baselines())
+    baselines = ", ".join(map(printable, known))
+    message = f"Unknown baseline, run or tag {printable(text)!r}.{f' Known baselines: {baselines}.' if known else ''}"
+    near = get_close_matches(text, ["latest", *known], 1, LIKE)
+    if near or not is_baseline_name(text):
+        return UsageError(message, f"Did you mean {printable(near[0])!r}?" if near else error.remedy)
+    create = f"`cpugpu-tui baseline {shlex.quote(text)} latest`"
+    return UsageError(message, f"To list runs, use `cpugpu-tui history`. To create this baseline, use {create}.")
 
 
-def series_of_id(store: Store, series_id: str, name: str = "") -> Series:
-    """Return a series by its id.
+def series_of_id(store: Store, series_id: str, name: str = "", typed: str = "") -> Series:
+    """Return a series by its id. An error calls it by its name, or as it was `typed`.
 
     Raises:
         UsageError: it has no finished run.
     """
-    return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)])
+    return series_from(name, [measured(store.load(run_id)) for run_id in store.runs_of(series_id)], typed)
 
 
-def series_from(name: str, runs: Sequence[MeasuredRun | None]) -> Series:
+def series_from(name: str, runs: Sequence[MeasuredRun | None], typed: str = "") -> Series:
     """Return a series of those runs that began.
 
     Raises:
@@ -96,7 +103,8 @@ def series_from(name: str, runs: Sequence[MeasuredRun | None]) -> Series:
     """
     known = tuple(run for run in runs if run is not None)
     if not known:
-        raise UsageError(f"No run of {name or 'that series'} has a timed case.", "List runs with `cpugpu-tui history`.")
+        called = name or (f"series {printable(typed)!r}" if typed else "that series")
+        raise UsageError(f"No run of {called} has a timed case.", "List runs with `cpugpu-tui history`.")
     return Series(name, known)
 
 
@@ -128,9 +136,15 @@ def checked_baseline(name: str) -> str:
     Raises:
         UsageError: the name could be mistaken for a run or a file, or is not printable.
     """
-    if not name or name.isdigit() or name == "latest" or ":" in name or "/" in name or printable(name) != name:
+    if not is_baseline_name(name):
         raise UsageError(f"Invalid baseline name {printable(name, 40)!r}.", "Use a word such as main.")
     return name
+
+
+def is_baseline_name(name: str) -> bool:
+    """Whether a baseline may have this name."""
+    is_other = not name or name.isdigit() or name == "latest" or ":" in name or "/" in name
+    return not is_other and printable(name) == name
 
 
 def numbers_text(numbers: Sequence[int]) -> str:

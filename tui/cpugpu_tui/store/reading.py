@@ -24,7 +24,7 @@ from cpugpu_tui.store.row_mapping import case_events, from_json, lacked_core, me
 LATEST = "latest"
 """Name of the newest run in every command."""
 
-LIST_THEM = "To list the runs, use `cpugpu-tui history`."
+LIST_THEM = f"Use a number from `cpugpu-tui history`, or {LATEST!r} for the newest run."
 
 _SELECT = """
     SELECT number, run_id, series_id, name, status, simulated, wall_ns, finished_wall_ns, run.hostname,

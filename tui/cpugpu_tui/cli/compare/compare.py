@@ -84,7 +84,7 @@ def _set_baseline(name: str, run_name: str, database: Path | None, *, as_json: b
     checked_baseline(name)
     with writing(database) as store:
         series_id = store.series_of(store.find(run_name))
-        series = series_of_id(store, series_id)
+        series = series_of_id(store, series_id, typed=run_name)
         _require_times(series)
         store.set_baseline(name, series_id)
         if as_json:

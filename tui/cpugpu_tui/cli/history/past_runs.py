@@ -5,6 +5,7 @@ Import neither agents nor the tables of a run here: a list took 0.6 s with them,
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import datetime
@@ -71,18 +72,23 @@ def series_in(text: str, database: Path | None) -> Series:
 
     file, name = _file_and_name(text)
     with reading(file or database, must_exist=True) as store:
-        series = series_named(store, name)
+        try:
+            series = series_named(store, name)
+        except UsageError as error:
+            if file is not None:
+                error.remedy = f"To list its runs, use `cpugpu-tui history --db {shlex.quote(str(file))}`."
+            raise
     return Series(f"{file.name}: {series.text}", series.runs) if file is not None else series
 
 
 def _file_and_name(text: str) -> tuple[Path | None, str]:
-    """Return the database, None for the history, and the name of a series in it.
+    """Return the database, None for the history, and the name of a series in it. `FILE.db` means its newest run.
 
     Raises:
         UsageError: the database does not exist.
     """
-    head, colon, name = text.rpartition(":")
-    if not colon or not head:
+    head, _, name = (text, "", "") if text.endswith(".db") else text.rpartition(":")
+    if not head:
         return None, text
     file = paths.database_path(Path(head))
     if file.is_file():

@@ -66,8 +66,7 @@ def make(given: MakeGiven) -> None:
     from cpugpu_tui.state.folding import folded
 
     out, against, add, no_save = given.out, given.against, given.add, given.no_save
-    by_suffix = {suffix: name for name, suffix in thresholds.SUFFIXES.items()}
-    format_name = thresholds.checked_format(given.format_name or by_suffix.get(out.suffix if out else "", "json"))
+    format_name = thresholds.checked_format(given.format_name or _format_by_name(out))
     path = out or Path(f"thresholds{thresholds.SUFFIXES[format_name]}")
     if str(path) != "-":
         target.check_file(path)
@@ -118,6 +117,24 @@ def make(given: MakeGiven) -> None:
         # With `-o -` the file alone is on stdout.
         code = _compare(old, made, print_notice if str(path) == "-" else tell) or code
     raise typer.Exit(code)
+
+
+def _format_by_name(out: Path | None) -> str:
+    """Return the format that belongs to the ending of a file, or json without an ending.
+
+    Raises:
+        UsageError: the ending belongs to no format.
+    """
+    from cpugpu_tui.export.thresholds import SUFFIXES
+
+    if out is None or not out.suffix or out.is_dir():
+        return "json"
+    for name, suffix in SUFFIXES.items():
+        if out.suffix.lower() == suffix:
+            return name
+    raise UsageError(
+        f"Unknown format of {out}.", "Use a name that ends in .json, .h or .env, or choose a format with --format."
+    )
 
 
 OF_THE_FILE = ("of_run", "out", "format_name", "against", "add", "database")

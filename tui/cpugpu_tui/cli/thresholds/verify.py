@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from signal import SIGHUP
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,7 +89,7 @@ def verify(given: VerifyGiven) -> None:
     if is_stopped:
         timed = sum(row.status == "ok" for row in state.rows.values())
         print_notice(f"Stopped: {timed:,} of {len(plan.cases):,} sizes were timed.")
-        if not timed or code == 128 + SIGHUP:  # nobody reads it
+        if not timed:
             raise typer.Exit(code)
     require_machine(thresholds, machine_of(state))
     found = {threshold: _regret(threshold, [state.rows[key] for key in keys]) for threshold, keys in cases.items()}
@@ -101,6 +100,11 @@ def verify(given: VerifyGiven) -> None:
     failed = {threshold: each for threshold, each in found.items() if each.is_failed}
     is_met = bool(whole.choices) and whole.mean <= MOST_MEAN and whole.answered >= LEAST_ANSWERED and not failed
     is_kept = is_met and not is_stopped
+    sizes = {each[:5]: _telling(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
+    try:  # before it is printed: after a signal there is little time
+        added = f"Added these sizes to {given.file}. {coverage(add_sizes(given.file, sizes))}"
+    except CpuGpuError as error:  # read-only; what was found is printed
+        added = f"The sizes were not added. {error}"
     _print(found, whole, is_kept=is_kept, as_json=given.json)
     by_operation = {operation_of(code): code for code in codes}
 
@@ -118,11 +122,7 @@ def verify(given: VerifyGiven) -> None:
 
     for threshold, each in failed.items():
         print_notice(f"{_failure(threshold, each)} Measure more sizes of it on an idle machine: {again(threshold)}.")
-    sizes = {each[:5]: _telling(each, [state.rows[key] for key in keys]) for each, keys in cases.items()}
-    try:
-        print_notice(f"Added these sizes to {given.file}. {coverage(add_sizes(given.file, sizes))}")
-    except CpuGpuError as error:  # read-only; what was found is printed
-        print_notice(f"The sizes were not added. {error}")
+    print_notice(added)
     if whole.answered < LEAST_ANSWERED:
         threshold = min(found, key=lambda each: found[each].answered)
         print_notice(
