@@ -323,8 +323,9 @@ class CaseRun:
             return False
         if self._plan.search is None or not self.is_compared:
             return is_converged(rounds, others)
+        before = self.comparisons, self.moved_comparisons
         self.comparisons, self.moved_comparisons = ({}, {}) if self.is_starved else compare_runs(self.runs, others)
-        self.judgements += 1
+        self.judgements += (self.comparisons, self.moved_comparisons) != before
         found = [*self.comparisons.values(), *self.moved_comparisons.values()]
         self._is_futile = any(is_futile(each, self._plan.max_rounds) for each in found)
         is_each = len(self.comparisons) == len(self.runs) - 1  # a GPU may have no round in common with the CPU
