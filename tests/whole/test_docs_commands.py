@@ -59,6 +59,7 @@ NOT_RUN = {
             "cpugpu-tui survey",
             "cpugpu-tui thresholds make -o thresholds.json",
             "cpugpu-tui thresholds verify thresholds.json",
+            "cpugpu-tui reference make -o h200.json.gz",
         ),
         "takes minutes on two busy cores; other pages have it in small",
     ),

@@ -25,6 +25,7 @@ from cpugpu_tui.cli.compare import compare, gate, noise
 from cpugpu_tui.cli.fleet import gate as fleet_gate
 from cpugpu_tui.cli.fleet import run as fleet_run
 from cpugpu_tui.cli.history import history, runs
+from cpugpu_tui.cli.running import reference
 from cpugpu_tui.cli.thresholds import make, verify
 from cpugpu_tui.errors import EXIT_INTERRUPTED, UsageError
 
@@ -61,6 +62,7 @@ Registered = TypeVar("Registered", CommandInfo, TyperInfo)
 thresholds = typer.Typer(
     help="Make and verify a file by which programs choose a device.\n\nSee docs/in-your-program.md."
 )
+references = typer.Typer(help="Make a reference of this machine's GPU for --beside.")
 fleet = typer.Typer(
     help="Run on many hosts through ssh, Slurm or your own launcher.\n\nNothing is installed on the hosts."
 )
@@ -77,6 +79,7 @@ _collect(app, run, time, survey, list_, machine, claims, telemetry, demo, doctor
 app.add_typer(history.commands, name="history")
 _collect(app, compare, gate, noise, export, new_workload)
 app.add_typer(_collect(thresholds, make, verify), name="thresholds")
+app.add_typer(_collect(references, reference), name="reference")
 app.add_typer(config.commands, name="config")
 app.add_typer(_collect(fleet, fleet_run, fleet_gate), name="fleet")
 

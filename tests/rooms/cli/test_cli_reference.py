@@ -1,0 +1,101 @@
+"""`cpugpu-tui reference make`: a compact file of a GPU's times, whatever ends the program."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.helpers.command_line import CommandLine
+
+from cpugpu_tui.cli.running import reference
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_UNFIT, EXIT_USAGE
+from cpugpu_tui.workloads import PRESETS
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of the twenty workloads."""
+    preset = PRESETS["survey"]
+    monkeypatch.setitem(PRESETS, "survey", replace(preset, parts=(preset.parts[0], preset.parts[13])))
+
+
+def held(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return found
+
+
+@pytest.mark.usefixtures("short")
+def test_each_size_is_timed_in_three_starts_that_differ(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json.gz"
+    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "gpu_start=0.1")
+    assert made.code == EXIT_OK, made.err
+    found = held(path)
+    assert (found["gpu"], found["starts"], found["simulated"]) == ("simulated GPU", 3, True)
+    sizes = [case[2] for case in found["cases"] if case[0] == "matmul"]
+    assert sizes[:2] == [16, 2048]  # what matters most comes first
+    assert sorted(sizes) == [16, 20, 30, 50, 70, 100, 140, 200, 300, 500, 700, 1000, 1400, 2000, 2048]
+    for _, _, _, _, starts, _ in found["cases"]:
+        assert len(starts) == 3
+        assert all({"latency", "device", "end_to_end_pageable", "end_to_end_pinned"} <= {*each} for each in starts)
+        assert len({each["latency"][0] for each in starts}) == 3
+    assert found["ceilings"]["flops"]["float32"] > 1e12
+    assert found["readings"]["pcie_width"] == 16
+    assert "Missing" not in made.err
+
+
+@pytest.mark.usefixtures("short")
+def test_the_file_names_no_machine_and_no_person(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json.gz"
+    for _ in range(2):  # a file of the program's own is written again
+        assert cpugpu.here("reference", "make", "-o", path, "--simulate", "default").code == EXIT_OK
+    ceilings = held(path)["ceilings"]
+    assert (ceilings["hostname"], ceilings["uuid"], ceilings["clock"]) == ("", None, None)
+
+
+@pytest.mark.usefixtures("short")
+def test_a_start_that_is_cut_off_leaves_those_before_it(
+    cpugpu: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = reference._starts
+
+    def cut(*arguments: Any) -> Any:
+        for number, state in enumerate(starts(*arguments)):
+            if number == 2:
+                raise KeyboardInterrupt
+            yield state
+
+    monkeypatch.setattr(reference, "_starts", cut)
+    path = tmp_path / "gpu.json.gz"
+    cpugpu.here("reference", "make", "-o", path, "--simulate", "default")
+    assert held(path)["starts"] == 2
+    assert [each.name for each in tmp_path.glob("*.gz*")] == ["gpu.json.gz"]
+
+
+def test_what_the_time_leaves_out_matters_least(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json.gz"
+    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "pace=0.5", "--max-seconds", "20")
+    found = held(path)
+    assert made.code == EXIT_OK
+    assert 0 < len(found["cases"]) < 400
+    assert f"Missing: {423 - len(found['cases'])} of 423 sizes" in made.err
+    assert {case[0] for case in found["cases"]} == {part.workload for part in PRESETS["survey"].parts}
+
+
+@pytest.mark.usefixtures("short")
+def test_a_failed_case_is_named(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json.gz"
+    made = cpugpu.here("reference", "make", "-o", path, "--simulate", "error_size=100")
+    assert made.code == EXIT_CASES_FAILED
+    assert "matmul/default/100/float32/tall: " in made.err
+    assert 100 not in [case[2] for case in held(path)["cases"] if case[0] == "matmul"]
+
+
+def test_it_needs_a_gpu_and_a_file(cpugpu: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "gpu.json.gz"
+    assert cpugpu.here("reference", "make", "-o", path, "--simulate", "gpus=0").code == EXIT_UNFIT
+    assert not path.exists()
+    assert cpugpu.here("reference", "make", "--simulate", "default").code == EXIT_USAGE
