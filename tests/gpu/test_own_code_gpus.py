@@ -10,17 +10,8 @@ from statistics import median
 import pytest
 from tests.helpers.command_line import CommandLine, Outcome
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import (
-    LATENCY,
-    CaseFailed,
-    CodeTraced,
-    DeviceSampled,
-    DevicesFound,
-    KernelsProfiled,
-    LinesProfiled,
-    TensorsPlaced,
-)
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("gpu_count")]
 
@@ -74,8 +65,8 @@ def latencies_ns(done: Outcome) -> dict[str, float]:
     """Return GPU → median latency, without what was timed before the first round."""
     samples: dict[str, list[float]] = {}
     for event in done.events:
-        if isinstance(event, DeviceSampled) and event.round_index:
-            samples.setdefault(event.device, []).extend(event.samples.get(LATENCY, ()))
+        if isinstance(event, model.DeviceSampled) and event.round_index:
+            samples.setdefault(event.device, []).extend(event.samples.get(model.LATENCY, ()))
     return {device: median(found) for device, found in samples.items() if found}
 
 
@@ -91,16 +82,16 @@ def require_alike(done: Outcome) -> None:
 def test_an_expression_runs_on_the_tensors_of_each_gpu(cpugpu: CommandLine, how: tuple[str, ...]) -> None:
     done = cpugpu("time", "x @ x", "-s", "x = torch.rand(n, n)", "--n", "4096", *how, *HERE)
     assert done.code == EXIT_OK, done.err
-    placed = {event.device: event for event in done.events if isinstance(event, TensorsPlaced)}
+    placed = {event.device: event for event in done.events if isinstance(event, model.TensorsPlaced)}
     for gpu in GPUS:
         assert all(line.endswith(f" on {gpu}") for line in (*placed[gpu].inputs, *placed[gpu].results))
-    traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
+    traced = {event.device: event for event in done.events if isinstance(event, model.CodeTraced)}
     assert {gpu: traced[gpu].operators for gpu in GPUS} == dict.fromkeys(GPUS, 1)
     assert all((traced[gpu].peak_bytes or 0) > 2 * 4096 * 4096 * 4 for gpu in GPUS)
-    kernels = {event.device: event.count for event in done.events if isinstance(event, KernelsProfiled)}
+    kernels = {event.device: event.count for event in done.events if isinstance(event, model.KernelsProfiled)}
     assert set(kernels) >= set(GPUS)
     assert all(kernels[gpu] >= 1 for gpu in GPUS)
-    assert {event.device for event in done.events if isinstance(event, LinesProfiled)} >= set(GPUS)
+    assert {event.device for event in done.events if isinstance(event, model.LinesProfiled)} >= set(GPUS)
     require_alike(done)
 
 
@@ -110,8 +101,8 @@ def test_a_function_gets_the_name_of_its_gpu_and_makes_its_tensors_there(
 ) -> None:
     done = cpugpu("time", f"{file}:{function}", "--n", "4096", *BOTH, *HERE)
     assert done.code == EXIT_OK, done.err
-    assert [event.message for event in done.events if isinstance(event, CaseFailed)] == []
-    traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
+    assert [event.message for event in done.events if isinstance(event, model.CaseFailed)] == []
+    traced = {event.device: event for event in done.events if isinstance(event, model.CodeTraced)}
     assert set(traced) == set(GPUS)
     assert all(event.sets_default_device is (function != "named") for event in traced.values())
     assert not any(event.on_cpu for event in traced.values())
@@ -122,7 +113,7 @@ def test_work_on_a_certain_gpu_is_no_time_of_another(cpugpu: CommandLine, file: 
     """Its clock would wait for nothing and show the time of a launch."""
     done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cuda:1", *HERE)
     assert done.code == EXIT_CASES_FAILED
-    (failed,) = (event for event in done.events if isinstance(event, CaseFailed))
+    (failed,) = (event for event in done.events if isinstance(event, model.CaseFailed))
     assert (failed.kind, failed.device) == ("refused", "cuda:1")
     assert "cuda:0" in failed.message
 
@@ -130,7 +121,7 @@ def test_work_on_a_certain_gpu_is_no_time_of_another(cpugpu: CommandLine, file: 
 def test_work_on_a_gpu_is_no_time_of_the_cpu(cpugpu: CommandLine, file: Path) -> None:
     done = cpugpu("time", f"{file}:certain", "--n", "1024", "--device", "cpu", *HERE)
     assert done.code == EXIT_CASES_FAILED
-    (failed,) = (event for event in done.events if isinstance(event, CaseFailed))
+    (failed,) = (event for event in done.events if isinstance(event, model.CaseFailed))
     assert failed.kind == "refused"
 
 
@@ -146,13 +137,13 @@ def test_a_command_runs_on_the_gpu_of_its_turn(
     assert done.code == EXIT_OK, done.err
     uuids = {}
     for event in done.events:
-        if isinstance(event, DevicesFound):
+        if isinstance(event, model.DevicesFound):
             uuids |= {device.name: device.uuid for device in event.devices}
     said = [json.loads(line) for line in log.read_text().splitlines()]
     ran = {(each["device"], f"GPU-{each['uuid'].removeprefix('GPU-')}") for each in said}
     assert ran >= {(gpu if is_named else "cuda", uuids[gpu]) for gpu in GPUS}
     assert len(ran) == (len(uuids) if "--parallel" in how else 2)
     assert {each["visible"] for each in said} == {gpu_count if is_named else 1}
-    traced = {event.device: event for event in done.events if isinstance(event, CodeTraced)}
+    traced = {event.device: event for event in done.events if isinstance(event, model.CodeTraced)}
     assert set(traced) >= set(GPUS)
     assert all(traced[gpu].peak_bytes is None or traced[gpu].peak_bytes > 64e6 for gpu in GPUS)

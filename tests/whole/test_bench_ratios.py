@@ -15,20 +15,11 @@ from pathlib import Path
 import pytest
 import torch
 from tests.bench import aa, small_calls
+from tests.helpers.bench import ratios
 from tests.helpers.bench.figures import record
 from tests.helpers.bench.nvbench import TAG, cold_of
 from tests.helpers.bench.plant import measured, require_plant
 from tests.helpers.bench.planted_step import step_of
-from tests.helpers.bench.ratios import (
-    Ratio,
-    SideBySide,
-    alternate,
-    cap_seconds,
-    ratio_of,
-    side_by_side,
-    spread_of,
-    table,
-)
 from tests.helpers.bench.size import code_lines
 from tests.helpers.command_line import PATIENCE_S
 from tests.readme.blocks import PAGES, ROOT
@@ -49,7 +40,7 @@ def pairs(true: float, noise: float, count: int, seed: int = 1) -> list[tuple[fl
 
 
 def test_a_ratio_is_that_of_neighbours_whatever_the_machine_does_meanwhile() -> None:
-    ratio = ratio_of(pairs(1.05, 0.02, 50))
+    ratio = ratios.ratio_of(pairs(1.05, 0.02, 50))
     assert ratio.value == pytest.approx(1.05, rel=0.02)
     assert ratio.low < ratio.value < ratio.high
     assert ratio.pairs == 50
@@ -57,25 +48,25 @@ def test_a_ratio_is_that_of_neighbours_whatever_the_machine_does_meanwhile() -> 
 
 def test_19_of_20_intervals_hold_the_true_ratio() -> None:
     """300 planted ratios: 285 ± 11 (three standard deviations); the sign test errs on the wide side."""
-    found = [ratio_of(pairs(1.05, 0.02, 40, seed)) for seed in range(300)]
+    found = [ratios.ratio_of(pairs(1.05, 0.02, 40, seed)) for seed in range(300)]
     assert sum(ratio.low <= 1.05 <= ratio.high for ratio in found) >= 274
 
 
 def test_one_wild_pair_moves_no_interval() -> None:
     calm = pairs(1.0, 0.01, 40)
     wild = [*calm[:-1], (50.0, 1.0)]
-    assert ratio_of(wild).half_width_pct == pytest.approx(ratio_of(calm).half_width_pct, abs=0.2)
+    assert ratios.ratio_of(wild).half_width_pct == pytest.approx(ratios.ratio_of(calm).half_width_pct, abs=0.2)
 
 
 def test_few_pairs_say_nothing() -> None:
-    assert ratio_of([(2.0, 1.0)] * 7).half_width_pct > 1e5
-    assert ratio_of([(2.0, 1.0)] * 8).half_width_pct == pytest.approx(0)
-    assert ratio_of([]).pairs == 0
+    assert ratios.ratio_of([(2.0, 1.0)] * 7).half_width_pct > 1e5
+    assert ratios.ratio_of([(2.0, 1.0)] * 8).half_width_pct == pytest.approx(0)
+    assert ratios.ratio_of([]).pairs == 0
 
 
 def test_a_ratio_reads_as_an_excess() -> None:
-    assert Ratio(1.042, 1.031, 1.053, 40).text() == "+4.20 % ± 1.06 % (40 pairs)"
-    assert Ratio(0.9, 0.9, 0.9, 8).text() == "-10.00 % ± 0.00 % (8 pairs)"
+    assert ratios.Ratio(1.042, 1.031, 1.053, 40).text() == "+4.20 % ± 1.06 % (40 pairs)"
+    assert ratios.Ratio(0.9, 0.9, 0.9, 8).text() == "-10.00 % ± 0.00 % (8 pairs)"
 
 
 # ------------------------------------------------------------------ measured in turn
@@ -91,20 +82,22 @@ def constant(value: float, log: list[str], name: str) -> Callable[[], float]:
 
 def test_both_are_measured_in_turn_and_the_order_flips() -> None:
     log: list[str] = []
-    ratio, known = alternate(constant(3.0, log, "a"), constant(2.0, log, "b"), half_width_pct=1.0, cap_s=60)
+    ratio, known = ratios.alternate(constant(3.0, log, "a"), constant(2.0, log, "b"), half_width_pct=1.0, cap_s=60)
     assert "".join(log) == "abba" * 4
     assert (ratio.value, known) == (pytest.approx(1.5), True)
 
 
 def test_what_stays_unknown_ends_at_its_cap_and_says_so() -> None:
     draw = random.Random(1)
-    ratio, known = alternate(draw.random, draw.random, half_width_pct=0.001, cap_s=0.0)
+    ratio, known = ratios.alternate(draw.random, draw.random, half_width_pct=0.001, cap_s=0.0)
     assert (ratio.pairs, known) == (8, False)
 
 
 def test_side_by_side_keeps_what_was_measured() -> None:
     mine, others = iter(range(10, 30)), iter(range(20, 40))
-    found = side_by_side(lambda: float(next(mine)), lambda: float(next(others)), half_width_pct=math.inf, cap_s=0)
+    found = ratios.side_by_side(
+        lambda: float(next(mine)), lambda: float(next(others)), half_width_pct=math.inf, cap_s=0
+    )
     assert (found.ours, found.theirs) == (13.5, 23.5)
     assert found.ratio.pairs == 8
     assert found.known
@@ -120,30 +113,30 @@ def test_side_by_side_keeps_what_was_measured() -> None:
 def test_a_promise_holds_if_the_whole_interval_keeps_it(
     low: float, high: float, allowed_pct: float | None, word: str
 ) -> None:
-    ratio = Ratio(math.sqrt(low * high), low, high, 40)
-    assert SideBySide(1.0, 1.0, ratio, True).holds(allowed_pct) == word
+    ratio = ratios.Ratio(math.sqrt(low * high), low, high, 40)
+    assert ratios.SideBySide(1.0, 1.0, ratio, True).holds(allowed_pct) == word
 
 
 # ------------------------------------------------------------------ spreads, caps, tables
 
 
 def test_a_spread_is_relative() -> None:
-    spread = spread_of([9.0, 10.0, 11.0])
+    spread = ratios.spread_of([9.0, 10.0, 11.0])
     assert (spread.middle, spread.count) == (10.0, 3)
     assert spread.deviation_pct == pytest.approx(10.0)
     assert spread.range_pct == pytest.approx(100 * (11 / 9 - 1))
-    assert spread_of([1e-9, 1.1e-9]).deviation_pct == pytest.approx(spread_of([1e9, 1.1e9]).deviation_pct)
+    assert ratios.spread_of([1e-9, 1.1e-9]).deviation_pct == pytest.approx(ratios.spread_of([1e9, 1.1e9]).deviation_pct)
 
 
 def test_a_part_can_be_told_how_long_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BENCH_SECONDS", raising=False)
-    assert cap_seconds(60.0) == 60.0
+    assert ratios.cap_seconds(60.0) == 60.0
     monkeypatch.setenv("BENCH_SECONDS", "2.5")
-    assert cap_seconds(60.0) == 2.5
+    assert ratios.cap_seconds(60.0) == 2.5
 
 
 def test_a_table_is_markdown_and_comes_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
-    table("Title", ("a", "b"), iter([("1", "2"), ("3", "4")]))
+    ratios.table("Title", ("a", "b"), iter([("1", "2"), ("3", "4")]))
     assert capsys.readouterr().out == "\n### Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n"
 
 

@@ -16,17 +16,8 @@ import pytest
 from tests.helpers.command_line import CommandLine, Witness, agents_of, events_from, events_of, next_event
 from tests.helpers.runs.read_back import integrity_check
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
-from cpugpu_tui.model import (
-    CaseFailed,
-    CaseFinished,
-    DeviceSampled,
-    Event,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
 from cpugpu_tui.store import Store
 
 MACHINE = "pace=1,cpu_overhead_ns=200000,launch_ns=200000,first_call_ns=0"
@@ -44,7 +35,7 @@ def start(folder: Path, cases: int) -> tuple[subprocess.Popen[bytes], Path]:
     return process, command.database
 
 
-def stored(database: Path) -> tuple[str, list[Event]]:
+def stored(database: Path) -> tuple[str, list[model.Event]]:
     """Return the run's status and its events, after a look at the file's health; `absent` if no run was begun."""
     if not database.exists():
         return "absent", []
@@ -54,11 +45,12 @@ def stored(database: Path) -> tuple[str, list[Event]]:
         return (runs[0].status, store.load(runs[0].run_id)) if runs else ("absent", [])
 
 
-def results(events: list[Event]) -> dict[str, list[Event]]:
+def results(events: list[model.Event]) -> dict[str, list[model.Event]]:
     """Return what a person was shown of each finished case: its times and its end."""
-    over = [event.case for event in events if isinstance(event, CaseFinished)]
+    over = [event.case for event in events if isinstance(event, model.CaseFinished)]
     return {
-        case: [e for e in events if isinstance(e, DeviceSampled | CaseFinished) and e.case == case] for case in over
+        case: [e for e in events if isinstance(e, model.DeviceSampled | model.CaseFinished) and e.case == case]
+        for case in over
     }
 
 
@@ -84,7 +76,7 @@ def kill_app(folder: Path, lines: int, spins: int) -> None:
     assert status == "interrupted" or not events
     assert status in ("interrupted", "absent")
     if events:
-        assert isinstance(events[0], RunStarted)
+        assert isinstance(events[0], model.RunStarted)
         assert saved[0] == events[0]
     kept = results(saved)
     for case, result in results(events).items():
@@ -112,7 +104,7 @@ def test_an_agent_that_hangs_goes_with_its_app(tmp_path: Path) -> None:
     """It writes nothing that could fail: only the end of its stdin tells it."""
     command = CommandLine(tmp_path / "history.db")
     with command.start("run", "--json", "--simulate", f"{MACHINE},hang_size=64", "--size", "64") as process:
-        next_event(process, lambda event: isinstance(event, Progressed) and event.phase == "first call")
+        next_event(process, lambda event: isinstance(event, model.Progressed) and event.phase == "first call")
         (agent,) = [Witness(pid) for pid in agents_of(process)]
         process.kill()
         assert agent.sees_the_end()
@@ -126,10 +118,10 @@ class Audience:
     """Reads a run's stream to its end, and remembers it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.seen: list[Event] = []
-        self._events: Iterator[Event] = events_from(process)
+        self.seen: list[model.Event] = []
+        self._events: Iterator[model.Event] = events_from(process)
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[model.Event]:
         for event in self._events:
             self.seen.append(event)
             yield event
@@ -145,7 +137,7 @@ def kill_agents(folder: Path, seed: int) -> int:
             lines = moments.randrange(1, 25)
             for event in audience:
                 # Only what the new agent has said since counts: the pipe may still hold its predecessor's words.
-                from_agent = not isinstance(event, RunStarted | TelemetryRead | CaseFailed)
+                from_agent = not isinstance(event, model.RunStarted | model.TelemetryRead | model.CaseFailed)
                 lines -= from_agent and event.mono_ns > killed_ns
                 if lines <= 0:
                     break
@@ -157,7 +149,7 @@ def kill_agents(folder: Path, seed: int) -> int:
             kills += 1
         for _ in audience:
             pass
-    failures = [event for event in audience.seen if isinstance(event, CaseFailed)]
+    failures = [event for event in audience.seen if isinstance(event, model.CaseFailed)]
     finished = results(audience.seen)
     assert {event.kind for event in failures} <= {"crashed"}
     assert len(failures) <= kills
@@ -165,16 +157,16 @@ def kill_agents(folder: Path, seed: int) -> int:
     assert all("SIGKILL" in event.message for event in failures)
     assert process.returncode == (EXIT_CASES_FAILED if failures else EXIT_OK)
     end = audience.seen[-1]
-    assert isinstance(end, RunFinished)
+    assert isinstance(end, model.RunFinished)
     assert end.status == "done"
     status, saved = stored(database)
     assert status == "done"
     assert results(saved) == last_attempts(finished)
-    assert [event for event in saved if isinstance(event, CaseFailed)] == failures
+    assert [event for event in saved if isinstance(event, model.CaseFailed)] == failures
     return kills
 
 
-def last_attempts(finished: dict[str, list[Event]]) -> dict[str, list[Event]]:
+def last_attempts(finished: dict[str, list[model.Event]]) -> dict[str, list[model.Event]]:
     """Return the results without half-rounds that a dead agent had timed: each device has round 0 and round 1 once."""
     return {case: events[-5:] for case, events in finished.items()}
 

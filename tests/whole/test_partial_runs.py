@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.cli import claims as claims_cli
 from cpugpu_tui.cli.compare.gate_report import fleet_junit, fleet_markdown, gate_data, junit, markdown, print_report
@@ -29,21 +30,6 @@ from cpugpu_tui.export import formats
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.stream import ExportedRun, exported
 from cpugpu_tui.export.tensorboard import all_points
-from cpugpu_tui.model import (
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-    Simulation,
-)
 from cpugpu_tui.render.answers import as_data
 from cpugpu_tui.render.columns import Key
 from cpugpu_tui.render.comparison import comparison_data
@@ -66,41 +52,45 @@ from cpugpu_tui.ui.screens import fleet as fleet_lines
 from cpugpu_tui.ui.screens.compare import comparison_lines
 from cpugpu_tui.ui.screens.detail import detail_lines
 
-CASES = (Case("matmul", 64), Case("matmul", 256), Case("matmul", 1024), Case("matmul", 1024, threads=1),
-         Case("vector-dot", 4096, variant="dot"))  # fmt: skip
+CASES = (model.Case("matmul", 64), model.Case("matmul", 256), model.Case("matmul", 1024), model.Case("matmul", 1024,
+    threads=1),
+         model.Case("vector-dot", 4096, variant="dot"))  # fmt: skip
 FATES = ("finished", "mismatch", "failed", "failed nowhere", "cut off", "cut off and skipped", "one device lost",
          "skipped", "never reached")  # fmt: skip
 
 
 @cache
-def whole(gpus: int, with_cpu: bool) -> tuple[tuple[DevicesFound, dict[str, list[Event]]], Plan]:
+def whole(gpus: int, with_cpu: bool) -> tuple[tuple[model.DevicesFound, dict[str, list[model.Event]]], model.Plan]:
     """Return what a simulated machine said of every case, by case."""
     devices = (*(("cpu",) if with_cpu else ()), *(("cuda",) if gpus else ()))
-    plan = Plan("matmul+vector-dot", CASES, devices, metrics=(LATENCY, DEVICE, PAGEABLE), rounds=5, max_rounds=5,
-                simulation=Simulation(gpus=gpus), words=("run", "matmul", "vector-dot"))  # fmt: skip
-    machine, events = SimulatedMachine(plan), list[Event]()
+    plan = model.Plan("matmul+vector-dot", CASES, devices, metrics=(model.LATENCY, model.DEVICE, model.PAGEABLE),
+        rounds=5, max_rounds=5,
+                simulation=model.Simulation(gpus=gpus), words=("run", "matmul", "vector-dot"))  # fmt: skip
+    machine, events = SimulatedMachine(plan), list[model.Event]()
     Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     told = {case.key: [event for event in events if getattr(event, "case", "") == case.key] for case in CASES}
-    return (DevicesFound(devices=machine.devices), told), plan
+    return (model.DevicesFound(devices=machine.devices), told), plan
 
 
-def broken(gpus: int, with_cpu: bool, fates: Sequence[tuple[str, int]], ended: str | None, run_id: str) -> list[Event]:
+def broken(
+    gpus: int, with_cpu: bool, fates: Sequence[tuple[str, int]], ended: str | None, run_id: str
+) -> list[model.Event]:
     """Return a run whose cases each came to such an end; the number says after which event or on which device."""
     (found, told), plan = whole(gpus, with_cpu)
-    stream: list[Event] = [
-        RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={"hostname": "box"}, number=7), found,
+    stream: list[model.Event] = [
+        model.RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={"hostname": "box"}, number=7), found,
     ]  # fmt: skip
     for case, (fate, number) in zip(CASES, fates, strict=True):
         stream += _told(case.key, told[case.key], fate, number, [device.name for device in found.devices])
-    stream += [RunFinished(status=ended, exit_code=130 if ended == "stopped" else 0)] if ended else []
+    stream += [model.RunFinished(status=ended, exit_code=130 if ended == "stopped" else 0)] if ended else []
     return [replace(event, seq=seq, wall_ns=seq * 10**6, mono_ns=seq) for seq, event in enumerate(stream, 1)]
 
 
-def _told(case: str, told: list[Event], fate: str, number: int, devices: list[str]) -> list[Event]:
+def _told(case: str, told: list[model.Event], fate: str, number: int, devices: list[str]) -> list[model.Event]:
     device = devices[number % len(devices)]
-    untimed, some = [event for event in told if not isinstance(event, CaseFinished)], told[: number % len(told)]
-    failure = CaseFailed(case=case, kind="oom", message="Needs 9 GB.", device=device)
-    skipped = CaseFailed(case=case, kind="skipped", message="The run was stopped before.")
+    untimed, some = [event for event in told if not isinstance(event, model.CaseFinished)], told[: number % len(told)]
+    failure = model.CaseFailed(case=case, kind="oom", message="Needs 9 GB.", device=device)
+    skipped = model.CaseFailed(case=case, kind="skipped", message="The run was stopped before.")
     return {
         "finished": told,
         "mismatch": [*untimed, replace(failure, kind="mismatch")],
@@ -108,7 +98,7 @@ def _told(case: str, told: list[Event], fate: str, number: int, devices: list[st
         "failed nowhere": [*some, replace(failure, kind="crashed", device=None)],
         "cut off": some,
         "cut off and skipped": [*some, skipped],
-        "one device lost": [e for e in told if not (isinstance(e, DeviceSampled) and e.device == device)],
+        "one device lost": [e for e in told if not (isinstance(e, model.DeviceSampled) and e.device == device)],
         "skipped": [skipped],
         "never reached": [],
     }[fate]

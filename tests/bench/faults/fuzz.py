@@ -35,17 +35,8 @@ from tests.helpers.app.byte_fuzz import Outcome as Bytes
 from tests.helpers.app.fuzz import FuzzError, Outcome, Step, play, script, shortest
 from tests.helpers.bench.ratios import cap_seconds, table
 from tests.helpers.fleet.hostile_run import record
+from tests.helpers.fuzz import trying
 from tests.helpers.fuzz.surfaces import Files
-from tests.helpers.fuzz.trying import (
-    MOST_EXAMPLES,
-    Surface,
-    Tally,
-    WrongError,
-    adopt_orphans,
-    limited_memory,
-    one_try,
-    tries_of,
-)
 
 PARTS, KEYS, RESIZES = 10, 1_000, 50
 BYTE_INPUTS = 10_000
@@ -81,7 +72,7 @@ def main() -> None:
 
 def surfaces_part(seed: int, failures: list[str], most_s: float, only: str) -> None:
     """Print a row for each surface; with `only`, a name and a number, make that try alone."""
-    adopt_orphans()
+    trying.adopt_orphans()
     with tempfile.TemporaryDirectory() as name:
         folder, before = Path(name), Path.cwd()
         homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), name)
@@ -97,7 +88,7 @@ def surfaces_part(seed: int, failures: list[str], most_s: float, only: str) -> N
 
 
 def surface_rows(
-    surfaces: Sequence[Surface], seed: int, failures: list[str], most_s: float, only: str
+    surfaces: Sequence[trying.Surface], seed: int, failures: list[str], most_s: float, only: str
 ) -> Iterator[tuple[str, ...]]:
     """Yield the row of each surface, and of all together."""
     name, _, number = only.rpartition(":")
@@ -105,33 +96,33 @@ def surface_rows(
     for surface in surfaces:
         if only and surface.name != name:
             continue
-        tally = Tally(tries=1)
-        with nullcontext() if surface.starts_processes else limited_memory():
+        tally = trying.Tally(tries=1)
+        with nullcontext() if surface.starts_processes else trying.limited_memory():
             if only:
-                one_try(surface, seed, int(number), tally)
+                trying.one_try(surface, seed, int(number), tally)
             else:
                 share_s = most_s * SHARES[surface.name] / sum(SHARES.values())
-                tally = tries_of(surface, seed, time.monotonic() + share_s)
-        failures += [f"{surface.name}: {text}" for text in list(tally.failures.values())[:MOST_EXAMPLES]]
+                tally = trying.tries_of(surface, seed, time.monotonic() + share_s)
+        failures += [f"{surface.name}: {text}" for text in list(tally.failures.values())[: trying.MOST_EXAMPLES]]
         total, total_failed, total_s = total + tally.tries, total_failed + tally.failed, total_s + tally.elapsed_s
         outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items()))
         yield surface.name, f"{tally.tries:,}", outcomes, f"{tally.failed:,}", f"{tally.elapsed_s:.0f}"
     yield "all", f"{total:,}", "", f"{total_failed:,}", f"{total_s:.0f}"
 
 
-def lines(folder: Path) -> Surface:
+def lines(folder: Path) -> trying.Surface:
     """Return the surface of command lines with odd values, streams, configs and folders, in processes."""
     (folder / "history.db").write_bytes((folder / "results.db").read_bytes())
 
     def attempt(chance: random.Random) -> str:
         if wrong := try_one(chance, folder):
-            raise WrongError(wrong)
+            raise trying.WrongError(wrong)
         return "as designed"
 
-    return Surface("command lines", attempt, starts_processes=True)
+    return trying.Surface("command lines", attempt, starts_processes=True)
 
 
-def agents(folder: Path, recorded: Path) -> Surface:
+def agents(folder: Path, recorded: Path) -> trying.Surface:
     """Return the surface of agents whose stream has random faults, in a run and in a fleet."""
     bench = Bench(folder, recorded)
 
@@ -139,10 +130,10 @@ def agents(folder: Path, recorded: Path) -> Surface:
         play = chance.choice((bench.mutated_agent, bench.mutated_host))
         ended, wrong = play(f"mutation:{chance.randrange(10**9)}")
         if wrong:
-            raise WrongError(f"{wrong}\n{ended.err[-1000:]}")
+            raise trying.WrongError(f"{wrong}\n{ended.err[-1000:]}")
         return f"exit {ended.code}"
 
-    return Surface("hostile agents", attempt, starts_processes=True)
+    return trying.Surface("hostile agents", attempt, starts_processes=True)
 
 
 def before(end_s: float, parts: Iterable[Part]) -> Iterator[Part]:

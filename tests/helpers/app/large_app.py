@@ -16,29 +16,7 @@ from typing import Any
 
 from tests.helpers.app.fake_run import DEVICES, ENVIRONMENT, FakeBackend
 
-from cpugpu_tui.model import (
-    D2H_PAGEABLE,
-    DEVICE,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SYNCHRONISE,
-    Calibrated,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    Check,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Gap,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-)
+from cpugpu_tui import model
 from cpugpu_tui.transport.wire import decode, encode
 from cpugpu_tui.ui.app import CpuGpuApp
 from cpugpu_tui.ui.app_state import AppOptions
@@ -47,33 +25,41 @@ from cpugpu_tui.ui.terminal.diff_driver import DiffDriver
 from cpugpu_tui.ui.terminal.guard import private_terminal
 
 ROUNDS, BLOCKS = 8, 5
-ONCE = {ENQUEUE: 0.4, SYNCHRONISE: 0.2, H2D_PAGEABLE: 0.3, D2H_PAGEABLE: 0.3, PAGEABLE: 2.0, PINNED: 1.5, DEVICE: 0.6}
+ONCE = {
+    model.ENQUEUE: 0.4,
+    model.SYNCHRONISE: 0.2,
+    model.H2D_PAGEABLE: 0.3,
+    model.D2H_PAGEABLE: 0.3,
+    model.PAGEABLE: 2.0,
+    model.PINNED: 1.5,
+    model.DEVICE: 0.6,
+}
 """What a half-round of a GPU times beside latency → share of it."""
 
 
-def plan_of(cases: int) -> Plan:
+def plan_of(cases: int) -> model.Plan:
     """A sweep over so many sizes."""
-    return Plan("matmul", tuple(Case("matmul", 16 + index) for index in range(cases)), gaps=True)
+    return model.Plan("matmul", tuple(model.Case("matmul", 16 + index) for index in range(cases)), gaps=True)
 
 
-def case_events(case: Case, random: Random) -> Iterator[Event]:
+def case_events(case: model.Case, random: Random) -> Iterator[model.Event]:
     """One case from its start to its end, as an agent times it."""
-    yield CaseStarted(case=case.key, flops=2.0 * case.size**3, bytes_moved=12.0 * case.size**2)
+    yield model.CaseStarted(case=case.key, flops=2.0 * case.size**3, bytes_moved=12.0 * case.size**2)
     means = {"cpu": 1_000 + 0.04 * case.size**2, "cuda:0": 20_000 + 0.001 * case.size**2}
     for device, ns in means.items():
-        yield Calibrated(
+        yield model.Calibrated(
             case=case.key, device=device, estimate_ns=ns, calls_per_block=40, blocks=BLOCKS, rounds=ROUNDS, threads=16
         )
     for index in range(1, ROUNDS + 1):
         for device, ns in means.items():
-            samples = {LATENCY: tuple(ns * random.gauss(1, 0.01) for _ in range(BLOCKS))}
+            samples = {model.LATENCY: tuple(ns * random.gauss(1, 0.01) for _ in range(BLOCKS))}
             if device != "cpu":
                 samples |= {name: (ns * share * random.gauss(1, 0.01),) for name, share in ONCE.items()}
-            yield DeviceSampled(
+            yield model.DeviceSampled(
                 case=case.key, device=device, round_index=index, calls_per_block=40, samples=samples,
                 marks=("starved",) if random.random() < 0.01 else (),
             )  # fmt: skip
-    yield CaseFinished(case=case.key, check=Check("float64 on the CPU", 3e-7, 1e-3))
+    yield model.CaseFinished(case=case.key, check=model.Check("float64 on the CPU", 3e-7, 1e-3))
 
 
 class LargeSession:
@@ -81,14 +67,14 @@ class LargeSession:
 
     series_id, notice = "series", None
 
-    def __init__(self, plan: Plan, together: int) -> None:
+    def __init__(self, plan: model.Plan, together: int) -> None:
         self._plan, self._together = plan, together
         self.shown = threading.Semaphore(0)
 
-    def run(self, deliver: Callable[[Event], None]) -> RunFinished:
+    def run(self, deliver: Callable[[model.Event], None]) -> model.RunFinished:
         random = Random(1)
-        deliver(RunStarted(run_id="large", series_id="series", plan=self._plan, environment=dict(ENVIRONMENT)))
-        deliver(DevicesFound(devices=DEVICES))
+        deliver(model.RunStarted(run_id="large", series_id="series", plan=self._plan, environment=dict(ENVIRONMENT)))
+        deliver(model.DevicesFound(devices=DEVICES))
         for number, case in enumerate(self._plan.cases, 1):
             for event in case_events(case, random):
                 # Numbers that came over a wire are objects of their own each, which is what memory is about.
@@ -96,10 +82,10 @@ class LargeSession:
                 assert received is not None
                 deliver(received)
             if number % self._together == 0:
-                deliver(Progressed(case=case.key, device="", phase="gap"))
-                deliver(Gap(duration_ms=50.0))
+                deliver(model.Progressed(case=case.key, device="", phase="gap"))
+                deliver(model.Gap(duration_ms=50.0))
                 self.shown.acquire(timeout=120.0)
-        end = RunFinished(status="done")
+        end = model.RunFinished(status="done")
         deliver(end)
         return end
 
@@ -114,7 +100,7 @@ class LargeBackend(FakeBackend):
         super().__init__()
         self.large = LargeSession(plan_of(cases), together)
 
-    def session(self, plan: Plan, series_id: str | None, case_timeout_s: float | None) -> LargeSession:  # type: ignore[override]
+    def session(self, plan: model.Plan, series_id: str | None, case_timeout_s: float | None) -> LargeSession:  # type: ignore[override]
         del plan, series_id, case_timeout_s
         return self.large
 

@@ -7,19 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from cpugpu_tui.model import (
-    Calibrated,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-)
+from cpugpu_tui import model
 from cpugpu_tui.store import Store
 from cpugpu_tui.store.insertion import Owner, insert_case, insert_run, put_devices
 from cpugpu_tui.store.row_mapping import result_row, to_json
@@ -29,7 +17,9 @@ MEASUREMENTS = RUNS * CASES * ROUNDS * 2
 """Two devices, one metric each: rows of the table `measurement`."""
 
 NAMES = ("matmul", "vector-dot", "elementwise", "jacobian")
-DEVICES = DevicesFound(seq=2, devices=(Device("cpu", "Some CPU"), Device("cuda:0", "Some GPU", "GPU-1", 2**37)))
+DEVICES = model.DevicesFound(
+    seq=2, devices=(model.Device("cpu", "Some CPU"), model.Device("cuda:0", "Some GPU", "GPU-1", 2**37))
+)
 HOUR_NS = 3600 * 10**9
 
 
@@ -42,20 +32,20 @@ def facts(number: int) -> dict[str, object]:
     }  # fmt: skip
 
 
-def started(number: int) -> RunStarted:
+def started(number: int) -> model.RunStarted:
     """Return how a run begins; five runs make a series."""
     name = NAMES[number % 4]
-    cases = tuple(Case(name, 64 << index) for index in range(CASES))
-    return RunStarted(
+    cases = tuple(model.Case(name, 64 << index) for index in range(CASES))
+    return model.RunStarted(
         seq=1, wall_ns=number * 3 * HOUR_NS, run_id=f"{number:011x}", series_id=f"s{number // 5}",
-        plan=Plan(name, cases), environment=facts(number),
+        plan=model.Plan(name, cases), environment=facts(number),
     )  # fmt: skip
 
 
-def case_events(case: Case, seq: int) -> list[Event]:
+def case_events(case: model.Case, seq: int) -> list[model.Event]:
     """Return a case of so many rounds on both devices."""
-    half_rounds: Iterator[Event] = (
-        DeviceSampled(
+    half_rounds: Iterator[model.Event] = (
+        model.DeviceSampled(
             case=case.key, device=device, round_index=index, calls_per_block=7,
             samples={"latency": tuple(1e3 * case.size + index + block for block in range(5))},
         )
@@ -63,10 +53,12 @@ def case_events(case: Case, seq: int) -> list[Event]:
         for device in ("cpu", "cuda:0")
     )  # fmt: skip
     calibrated = (
-        Calibrated(case=case.key, device=device, estimate_ns=1e3, calls_per_block=7, blocks=5, rounds=8, threads=16)
+        model.Calibrated(
+            case=case.key, device=device, estimate_ns=1e3, calls_per_block=7, blocks=5, rounds=8, threads=16
+        )
         for device in ("cpu", "cuda:0")
     )
-    events = [CaseStarted(case=case.key), *calibrated, *half_rounds, CaseFinished(case=case.key)]
+    events = [model.CaseStarted(case=case.key), *calibrated, *half_rounds, model.CaseFinished(case=case.key)]
     return [replace(event, seq=seq + position) for position, event in enumerate(events)]
 
 
@@ -83,7 +75,7 @@ def make_history(path: Path, runs: int = RUNS) -> None:
                     for position, case in enumerate(run.plan.cases):
                         events = case_events(case, 3 + position * 100)
                         insert_case(connection, number, case, events, result_row(events))
-                    finished = RunFinished(seq=1000, wall_ns=run.wall_ns + HOUR_NS, status="done")
+                    finished = model.RunFinished(seq=1000, wall_ns=run.wall_ns + HOUR_NS, status="done")
                     connection.execute(
                         "UPDATE run SET finished_wall_ns = ?, finished = ? WHERE number = ?",
                         (finished.wall_ns, to_json(finished), number),

@@ -4,25 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cpugpu_tui.model import (
-    D2H_PAGEABLE,
-    DEVICE,
-    DEVICE_WARM,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SYNCHRONISE,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Plan,
-    RunStarted,
-)
+from cpugpu_tui import model
 from cpugpu_tui.state.state import RunState
 
 ROWS, ROUNDS, BLOCKS = 20, 40, 5
@@ -30,29 +12,32 @@ ROWS, ROUNDS, BLOCKS = 20, 40, 5
 
 def large_run(rows: int = ROWS, rounds: int = ROUNDS) -> RunState:
     """Return a search as long as they get: all rounds, each with every metric an answer is made of."""
-    cases = tuple(Case("matmul", 16 * (index + 1)) for index in range(rows))
-    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("matmul", cases), environment={}))
-    run = run.apply(DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))))
+    cases = tuple(model.Case("matmul", 16 * (index + 1)) for index in range(rows))
+    run = RunState().apply(
+        model.RunStarted(run_id="r", series_id="s", plan=model.Plan("matmul", cases), environment={})
+    )
+    run = run.apply(model.DevicesFound(devices=(model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1"))))
     for case in cases:
-        run = run.apply(CaseStarted(case=case.key))
+        run = run.apply(model.CaseStarted(case=case.key))
         for index in range(1, rounds + 1):
             run = run.apply(half_round(case, "cpu", index)).apply(half_round(case, "cuda:0", index))
-        run = run.apply(CaseFinished(case=case.key))
+        run = run.apply(model.CaseFinished(case=case.key))
     return run
 
 
-def half_round(case: Case, device: str, index: int) -> DeviceSampled:
+def half_round(case: model.Case, device: str, index: int) -> model.DeviceSampled:
     """Return a half-round in which the GPU has a constant cost and the CPU has none: they are level at some 160."""
     wobble = 1 + (index * 37 % 11) / 1000
     cpu_ns, gpu_ns = case.size**2 * wobble, (20_000 + case.size**1.5) * wobble
     if device == "cpu":
-        samples = {LATENCY: (cpu_ns,) * BLOCKS, DEVICE: (cpu_ns,) * BLOCKS}
+        samples = {model.LATENCY: (cpu_ns,) * BLOCKS, model.DEVICE: (cpu_ns,) * BLOCKS}
     else:
-        once = {ENQUEUE: 12_000.0, SYNCHRONISE: 3_000.0, H2D_PAGEABLE: 9e3, D2H_PAGEABLE: 8e3, PINNED: gpu_ns + 1e4,
-                PAGEABLE: gpu_ns + 2e4}  # fmt: skip
-        samples = {name: (gpu_ns,) * BLOCKS for name in (LATENCY, DEVICE, DEVICE_WARM)}
+        once = {model.ENQUEUE: 12_000.0, model.SYNCHRONISE: 3_000.0, model.H2D_PAGEABLE: 9e3, model.D2H_PAGEABLE: 8e3,
+            model.PINNED: gpu_ns + 1e4,
+                model.PAGEABLE: gpu_ns + 2e4}  # fmt: skip
+        samples = {name: (gpu_ns,) * BLOCKS for name in (model.LATENCY, model.DEVICE, model.DEVICE_WARM)}
         samples |= {name: (ns,) for name, ns in once.items()}
-    return DeviceSampled(case=case.key, device=device, round_index=index, calls_per_block=1, samples=samples)
+    return model.DeviceSampled(case=case.key, device=device, round_index=index, calls_per_block=1, samples=samples)
 
 
 def with_a_round_more(run: RunState) -> RunState:

@@ -9,25 +9,11 @@ from typing import Any
 
 from tests.helpers.runs.recorder import QUICK
 
+from cpugpu_tui import model
 from cpugpu_tui.cli.compare.gate_request import LIMITS
 from cpugpu_tui.compare.gate import FleetGate, judge_fleet
 from cpugpu_tui.compare.series import Series
 from cpugpu_tui.config.hosts import hosts_of
-from cpugpu_tui.model import (
-    ENERGY,
-    METRICS,
-    NO_CORE,
-    Calibrated,
-    Case,
-    Ceilings,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-    Search,
-    Simulation,
-)
 from cpugpu_tui.model.events import DeviceSampled
 from cpugpu_tui.session.fleet_state import DONE, FleetState, HostChanged
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
@@ -46,57 +32,58 @@ ENVIRONMENT = {"affinity_cores": 16, "cpu": "A processor", "hostname": "box", "i
 LAWS = replace(QUICK, seed=3, noise=0.01)
 
 
-def matmul(*sizes: int, **more: Any) -> tuple[Case, ...]:
-    return tuple(Case("matmul", size, **more) for size in sizes)
+def matmul(*sizes: int, **more: Any) -> tuple[model.Case, ...]:
+    return tuple(model.Case("matmul", size, **more) for size in sizes)
 
 
-def plan_of(cases: tuple[Case, ...], **more: Any) -> Plan:
-    usual: dict[str, Any] = {"simulation": LAWS, "metrics": METRICS, "rounds": 5, "max_rounds": 8}
-    return Plan("matmul", cases, **(usual | more))
+def plan_of(cases: tuple[model.Case, ...], **more: Any) -> model.Plan:
+    usual: dict[str, Any] = {"simulation": LAWS, "metrics": model.METRICS, "rounds": 5, "max_rounds": 8}
+    return model.Plan("matmul", cases, **(usual | more))
 
 
-def stream(plan: Plan, run_id: str = "20260101-000000-golden", **environment: Any) -> list[Event]:
+def stream(plan: model.Plan, run_id: str = "20260101-000000-golden", **environment: Any) -> list[model.Event]:
     """Return the events of a whole run, at fixed times."""
-    machine, events = SimulatedMachine(plan), list[Event]()
+    machine, events = SimulatedMachine(plan), list[model.Event]()
     status = Scheduler(plan, machine, CallEmitter(events.append), Control()).run()
     facts = dict(sorted({**ENVIRONMENT, **environment}.items()))
-    started = RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment=facts, number=7)
-    told = [started, DevicesFound(devices=machine.devices), *events, RunFinished(status=status)]
+    started = model.RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment=facts, number=7)
+    told = [started, model.DevicesFound(devices=machine.devices), *events, model.RunFinished(status=status)]
     return [replace(event, seq=seq, wall_ns=START_NS + seq * 10**6, mono_ns=seq) for seq, event in enumerate(told, 1)]
 
 
-def changed(events: Iterable[Event], change: Callable[[Event], Event]) -> list[Event]:
+def changed(events: Iterable[model.Event], change: Callable[[model.Event], model.Event]) -> list[model.Event]:
     return [change(event) for event in events]
 
 
 # ------------------------------------------------------------------ single runs
 
 
-def usual() -> list[Event]:
+def usual() -> list[model.Event]:
     """One sweep with a crossover, beside another workload; the machine's ceilings are known."""
-    other = tuple(Case("vector-dot", size, variant="dot") for size in (1_000, 1_000_000))
+    other = tuple(model.Case("vector-dot", size, variant="dot") for size in (1_000, 1_000_000))
     plan = plan_of((*matmul(64, 256, 1024, 4096), *other))
     cpu, gpu = SimulatedMachine(plan).devices
-    found = Ceilings(cpu.name, cpu.label, cpu.uuid, "box", "2.11.0", START_NS, 2, {"float32": 5e11}, {"float32": 2048},
+    found = model.Ceilings(cpu.name, cpu.label, cpu.uuid, "box", "2.11.0", START_NS, 2, {"float32": 5e11},
+        {"float32": 2048},
                      2e10, 1 << 28, 2e5, simulated=True)  # fmt: skip
     on_gpu = replace(found, device=gpu.name, label=gpu.label, uuid=gpu.uuid, flops={"float32": 2e13},
                      copy_bytes_per_s=2e12, launch_ns=1e5, synchronize_ns=8e4, round_trip_ns=1.8e5)  # fmt: skip
     return stream(replace(plan, name="matmul+vector-dot", ceilings=(found, on_gpu)))
 
 
-ODD = {256: ("throttled", "clock-unsettled"), 512: (NO_CORE,), 1024: ("page-faults", "one-thread", "shared-gpu")}
+ODD = {256: ("throttled", "clock-unsettled"), 512: (model.NO_CORE,), 1024: ("page-faults", "one-thread", "shared-gpu")}
 """Size → what is odd about its rounds."""
 
 
-def odd() -> list[Event]:
+def odd() -> list[model.Event]:
     """Every special case: marks, lost cases, an unsettled start, warm caches, TF32, worker thread, energies."""
     laws = replace(LAWS, oom_size=128, mismatch_size=64, gpu_busy_w=400.0, gpu_idle_w=80.0, cpu_busy_w=150.0)
     cases = (*matmul(32, 64, 128, 256, 512, 1024), *matmul(2048, threads=32))
-    plan = plan_of(cases, simulation=laws, cache="warm", metrics=(*METRICS, ENERGY), scale="small")
+    plan = plan_of(cases, simulation=laws, cache="warm", metrics=(*model.METRICS, model.ENERGY), scale="small")
     sizes = {case.key: case.size for case in cases}
 
-    def change(event: Event) -> Event:
-        if isinstance(event, Calibrated) and event.device == "cpu" and sizes[event.case] == 32:
+    def change(event: model.Event) -> model.Event:
+        if isinstance(event, model.Calibrated) and event.device == "cpu" and sizes[event.case] == 32:
             return replace(event, stable=False)
         if isinstance(event, DeviceSampled) and event.device != "cpu" and sizes[event.case] in ODD:
             return replace(event, marks=(*event.marks, *ODD[sizes[event.case]]))
@@ -106,35 +93,35 @@ def odd() -> list[Event]:
     return changed(stream(plan, **facts), change)
 
 
-def cpu_alone() -> list[Event]:
+def cpu_alone() -> list[model.Event]:
     return stream(plan_of(matmul(64, 256), devices=("cpu",), simulation=replace(LAWS, gpus=0)))
 
 
-def threads() -> list[Event]:
+def threads() -> list[model.Event]:
     """Two thread counts, which are columns of one row."""
     return stream(plan_of((*matmul(64, 256, threads=1), *matmul(64, 256, 1024))))
 
 
-def gpus() -> list[Event]:
+def gpus() -> list[model.Event]:
     """Three GPUs of a model, of which one is slow."""
     laws = replace(LAWS, gpus=3, slow_gpu=1, slow_factor=1.2)
     return stream(plan_of(matmul(64, 1024), simulation=laws, devices=("cpu", "cuda:0", "cuda:1", "cuda:2")))
 
 
-def cut_short() -> list[Event]:
+def cut_short() -> list[model.Event]:
     """A search that its time limit ended."""
-    plan = plan_of(matmul(64, 4096), search=Search(), max_seconds=60.0)
+    plan = plan_of(matmul(64, 4096), search=model.Search(), max_seconds=60.0)
     return stream(plan)
 
 
-RUNS: dict[str, Callable[[], list[Event]]] = {
+RUNS: dict[str, Callable[[], list[model.Event]]] = {
     "usual": usual, "odd": odd, "one device": cpu_alone, "threads as columns": threads, "several GPUs": gpus,
     "a search": cut_short,
 }  # fmt: skip
 
 
 @cache
-def events_of(name: str) -> tuple[Event, ...]:
+def events_of(name: str) -> tuple[model.Event, ...]:
     return tuple(RUNS[name]())
 
 
@@ -158,7 +145,7 @@ def fleet() -> FleetState:
     return state.apply("away", lost)
 
 
-def _measured(seed: int, name: str, laws: Simulation) -> MeasuredRun:
+def _measured(seed: int, name: str, laws: model.Simulation) -> MeasuredRun:
     plan = plan_of(matmul(64, 256, 1024), simulation=replace(laws, seed=seed))
     found = measured(stream(plan, f"{name}-{seed}"))
     assert found is not None

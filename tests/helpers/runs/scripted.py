@@ -10,27 +10,16 @@ from typing import Any
 
 from tests.helpers.runs.recorder import plan_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import StoreError
-from cpugpu_tui.model import (
-    PROTOCOL,
-    CaseFailed,
-    Ceilings,
-    DevicesFound,
-    EarlierTimed,
-    Event,
-    Hello,
-    Plan,
-    Progressed,
-    RunFinished,
-)
 from cpugpu_tui.session.session import Session
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store.outbox import Outbox
 from cpugpu_tui.transport.agent_output import Gone, Message
 
-Script = Callable[[Plan], Iterable[Message]]
-HELLO = Hello(protocol=PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})
+Script = Callable[[model.Plan], Iterable[Message]]
+HELLO = model.Hello(protocol=model.PROTOCOL, environment={"torch": None, "interpreter": "/usr/bin/python3"})
 KILLED = Gone(-9, ("Segmentation fault",))
 
 
@@ -41,7 +30,7 @@ class ScriptedAgent:
 
     def __init__(self, script: Script, greeting: Sequence[Message] = (HELLO,)) -> None:
         self._script = script
-        self.plan: Plan | None = None
+        self.plan: model.Plan | None = None
         self.commands: list[str] = []
         self.ended: list[bool] = []
         self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -54,7 +43,7 @@ class ScriptedAgent:
     def hand_over(self) -> None:
         """Hold nothing back."""
 
-    def send_plan(self, plan: Plan) -> None:
+    def send_plan(self, plan: model.Plan) -> None:
         assert self.plan is None, "an agent takes one plan"
         self.plan = plan
         self.say(*self._script(plan))
@@ -82,7 +71,7 @@ class ScriptedAgents:
         return self.agents[self.taken - 1]
 
 
-def session_of(plan: Plan, *agents: ScriptedAgent | Script, **more: Any) -> tuple[Session, ScriptedAgents]:
+def session_of(plan: model.Plan, *agents: ScriptedAgent | Script, **more: Any) -> tuple[Session, ScriptedAgents]:
     """Return a session with scripted agents."""
     scripted = ScriptedAgents(*agents)
     store = more.pop("store", None)
@@ -94,21 +83,21 @@ def session_of(plan: Plan, *agents: ScriptedAgent | Script, **more: Any) -> tupl
 # ------------------------------------------------------------------ scripts
 
 
-def well(plan: Plan) -> list[Message]:
+def well(plan: model.Plan) -> list[Message]:
     """All cases, as the simulated machine times them."""
     devices = SimulatedMachine(plan).devices
     alone = replace(plan, turns=0)  # nobody would let it go on
-    return [DevicesFound(devices=devices), *swept(alone)[1].events, RunFinished(status="done")]
+    return [model.DevicesFound(devices=devices), *swept(alone)[1].events, model.RunFinished(status="done")]
 
 
 def dies_at(size: int, gone: Gone = KILLED, phase: str = "round") -> Script:
     """Well until a step of the case of this size is announced; then dead."""
 
-    def script(plan: Plan) -> list[Message]:
+    def script(plan: model.Plan) -> list[Message]:
         told: list[Message] = []
         for message in well(plan):
             told.append(message)
-            if isinstance(message, Progressed) and message.phase == phase and f"/{size}/" in message.case:
+            if isinstance(message, model.Progressed) and message.phase == phase and f"/{size}/" in message.case:
                 break
         return [*told, gone]
 
@@ -120,7 +109,7 @@ def silent_at(size: int) -> Script:
     return lambda plan: dies_at(size)(plan)[:-1]  # type: ignore[index]
 
 
-def dead(plan: Plan) -> list[Message]:
+def dead(plan: model.Plan) -> list[Message]:
     """Die without a message."""
     del plan
     return [KILLED]
@@ -136,7 +125,7 @@ class ListStore:
         self.log = log
         self.attempts = 0
         self._fails_from = fails_from
-        self.known: tuple[Ceilings, ...] = ()
+        self.known: tuple[model.Ceilings, ...] = ()
         self.notice: str | None = None
 
     def works_again(self) -> None:
@@ -151,49 +140,51 @@ class ListStore:
             raise StoreError("The disk that holds the database is full.", "Free some space.")
         self.log.append(("saved", what, *facts))
 
-    def begin_run(self, started: Event) -> int:
+    def begin_run(self, started: model.Event) -> int:
         self._note("run", started)
         return 7
 
-    def add_devices(self, run_id: str, found: DevicesFound) -> None:
+    def add_devices(self, run_id: str, found: model.DevicesFound) -> None:
         self._note("devices", found)
 
-    def commit_cases(self, run_id: str, cases: Sequence[Sequence[Event]], telemetry: Sequence[Event]) -> None:
+    def commit_cases(
+        self, run_id: str, cases: Sequence[Sequence[model.Event]], telemetry: Sequence[model.Event]
+    ) -> None:
         if len(cases) == 1:
             self._note("case", list(cases[0]), list(telemetry))
         else:
             self._note("cases", [list(events) for events in cases], list(telemetry))
 
-    def add_later(self, run_id: str, events: Sequence[Event]) -> None:
+    def add_later(self, run_id: str, events: Sequence[model.Event]) -> None:
         self._note("later", list(events))
 
-    def keep_ceilings(self, found: Ceilings) -> None:
+    def keep_ceilings(self, found: model.Ceilings) -> None:
         self._note("ceilings", found)
 
-    def ceilings(self, hostname: str, torch: str) -> tuple[Ceilings, ...]:
+    def ceilings(self, hostname: str, torch: str) -> tuple[model.Ceilings, ...]:
         return tuple(found for found in self.known if (found.hostname, found.torch) == (hostname, torch))
 
-    def earlier_starts(self, run_id: str) -> list[EarlierTimed]:
+    def earlier_starts(self, run_id: str) -> list[model.EarlierTimed]:
         return []
 
-    def finish_run(self, run_id: str, finished: RunFinished, telemetry: Sequence[Event]) -> None:
+    def finish_run(self, run_id: str, finished: model.RunFinished, telemetry: Sequence[model.Event]) -> None:
         self._note("end", finished, list(telemetry))
 
 
-def three_cases() -> Plan:
+def three_cases() -> model.Plan:
     return plan_of(32, 64, 128)
 
 
 # ------------------------------------------------------------------ what a person sees in the end
 
 
-def statuses(events: list[Event]) -> list[str]:
+def statuses(events: list[model.Event]) -> list[str]:
     state = RunState()
     for event in events:
         state = state.apply(event)
     return [row.status for row in state.rows.values()]
 
 
-def failures(events: list[Event]) -> dict[int, CaseFailed]:
+def failures(events: list[model.Event]) -> dict[int, model.CaseFailed]:
     """Size → failure."""
-    return {int(event.case.split("/")[2]): event for event in events if isinstance(event, CaseFailed)}
+    return {int(event.case.split("/")[2]): event for event in events if isinstance(event, model.CaseFailed)}

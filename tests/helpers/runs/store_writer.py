@@ -5,39 +5,29 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cpugpu_tui.model import (
-    METRICS,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    Event,
-    Plan,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui import model
 from cpugpu_tui.store import Store
 
 
-def run_started(run_id: str) -> RunStarted:
-    return RunStarted(run_id=run_id, series_id="s", plan=Plan("sweep", ()), environment={})
+def run_started(run_id: str) -> model.RunStarted:
+    return model.RunStarted(run_id=run_id, series_id="s", plan=model.Plan("sweep", ()), environment={})
 
 
-def case_events(index: int) -> list[Event]:
+def case_events(index: int) -> list[model.Event]:
     """A case of eight rounds on two devices, all metrics: 64 rows; its samples are `index`."""
-    key = Case("matmul", index).key
+    key = model.Case("matmul", index).key
     rounds = [
-        DeviceSampled(
+        model.DeviceSampled(
             case=key,
             device=device,
             round_index=round_index,
             calls_per_block=7,
-            samples=dict.fromkeys(METRICS, (float(index),) * 5),
+            samples=dict.fromkeys(model.METRICS, (float(index),) * 5),
         )
         for round_index in range(1, 9)
         for device in ("cpu", "cuda:0")
     ]
-    return [CaseStarted(case=key), *rounds, CaseFinished(case=key)]
+    return [model.CaseStarted(case=key), *rounds, model.CaseFinished(case=key)]
 
 
 def main() -> None:
@@ -45,7 +35,7 @@ def main() -> None:
     store = Store.open(path)
     store.begin_run(run_started(run_id))
     for index in range(1, 100_000):
-        store.commit_cases(run_id, [case_events(index)], [TelemetryRead(seq=index)])
+        store.commit_cases(run_id, [case_events(index)], [model.TelemetryRead(seq=index)])
         print(index, flush=True)
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.app.fake_run import DEVICES, finished, rounds
 from tests.helpers.golden import GoldenWords
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.claim_numbers import DEPENDS, FAILS, HOLDS, OUTDATED, UNDECIDED, UNMEASURED, Numbers, TimedCase
 from cpugpu_tui.analysis.claims import CLAIMS
 from cpugpu_tui.compare.claims import (
@@ -25,33 +26,16 @@ from cpugpu_tui.compare.claims import (
 )
 from cpugpu_tui.decide.comparison import CPU_OBSERVED, CPU_WINS, GPU_OBSERVED, GPU_WINS, TIE, TOO_FEW, Comparison
 from cpugpu_tui.decide.comparison import UNDECIDED as NO_WINNER
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    D2H_PAGEABLE,
-    DEVICE,
-    H2D_PAGEABLE,
-    KERNELS,
-    LATENCY,
-    MOVING,
-    SYNCED,
-    SYNCHRONISE,
-    Case,
-    Ceilings,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-    Simulation,
-)
 from cpugpu_tui.session.planning import build_plan
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 from cpugpu_tui.workloads import find
 
 US, MS, S = 1e3, 1e6, 1e9
-CPU = Ceilings("cpu", "Xeon", None, "box", "2.11", 0, 16, {"float32": 1.35e12}, {}, 1e11, 1 << 30, 1.3e3)
-GPU = Ceilings("cuda:0", "H200", "GPU-1", "box", "2.11", 0, 16, {"float32": 5.1e13}, {}, 4.29e12, 1 << 30, 1e4, 8.4e3)
+CPU = model.Ceilings("cpu", "Xeon", None, "box", "2.11", 0, 16, {"float32": 1.35e12}, {}, 1e11, 1 << 30, 1.3e3)
+GPU = model.Ceilings(
+    "cuda:0", "H200", "GPU-1", "box", "2.11", 0, 16, {"float32": 5.1e13}, {}, 4.29e12, 1 << 30, 1e4, 8.4e3
+)
 
 
 FEW = {TOO_FEW: 1, CPU_OBSERVED: 2, GPU_OBSERVED: 2}
@@ -67,15 +51,15 @@ def point(
     comparison = Comparison(speedup, 0.995 * speedup, 1.005 * speedup, 8, verdict)
     if verdict in FEW:
         comparison = Comparison(speedup, None, None, FEW[verdict], verdict)
-    on_cpu, on_gpu = {LATENCY: cpu_ns, **(cpu or {})}, {LATENCY: gpu_ns, **(gpu or {})}
+    on_cpu, on_gpu = {model.LATENCY: cpu_ns, **(cpu or {})}, {model.LATENCY: gpu_ns, **(gpu or {})}
     flops = find(workload).flops(size) if workload in ("conv2d", "matmul") else 2.0 * size
     return TimedCase(workload, variant, size, on_cpu, on_gpu, comparison, flops or 0.0, bytes_moved, 1, source)
 
 
 H200 = (
-    point("matmul", "default", 1, 1 * US, 17 * US, gpu={DEVICE: 5 * US}),
+    point("matmul", "default", 1, 1 * US, 17 * US, gpu={model.DEVICE: 5 * US}),
     point("matmul", "default", 101, 10.1 * US, 18.5 * US),
-    point("matmul", "default", 9951, 802 * MS, 38.6 * MS, gpu={AS_WRITTEN: 0.73 * MS}),
+    point("matmul", "default", 9951, 802 * MS, 38.6 * MS, gpu={model.AS_WRITTEN: 0.73 * MS}),
     point("elementwise", "add", 100, 1.24 * US, 10.6 * US),
     point("elementwise", "add", 10**6, 14.4 * US, 12.2 * US),
     point("elementwise", "add", 10**8, 34.2 * MS, 288 * US),
@@ -84,10 +68,11 @@ H200 = (
     point("vector-dot", "matmul", 10**8, 760 * MS, 380 * US),
     point(
         "jacobian", "loop", 100, 4.23 * S, 6.85 * S, CPU_OBSERVED,
-        gpu={MOVING: 60 * US, AS_WRITTEN: 7.9 * S}, cpu={AS_WRITTEN: 4.7 * S},
+        gpu={model.MOVING: 60 * US, model.AS_WRITTEN: 7.9 * S}, cpu={model.AS_WRITTEN: 4.7 * S},
     ),
     point("jacobian", "loop", 1000, 500 * S, 70 * S, TOO_FEW),
-    point("jacobian", "vectorized", 100, 3.95 * S, 943 * MS, gpu={H2D_PAGEABLE: 70 * US, D2H_PAGEABLE: 2 * MS}),
+    point("jacobian", "vectorized", 100, 3.95 * S, 943 * MS, gpu={model.H2D_PAGEABLE: 70 * US,
+        model.D2H_PAGEABLE: 2 * MS}),
     point("mnist-mlp-width", "eager", 32, 500 * US, 960 * US),
     point("mnist-mlp-width", "eager", 4096, 9 * MS, 1 * MS),
     point("mnist-mlp", "eager", 32, 591 * US, 965 * US),
@@ -96,13 +81,13 @@ H200 = (
     point("mnist-mlp-wide", "pageable", 32, 2.59 * MS, 1.24 * MS),
     point(
         "elementwise", "fresh", 10**8, 63.1 * MS, 566 * US, bytes_moved=2.4e9,
-        gpu={DEVICE: 557 * US, AS_WRITTEN: 0.5 * S, SYNCED: 0.6 * S}, cpu={AS_WRITTEN: 65 * S},
+        gpu={model.DEVICE: 557 * US, model.AS_WRITTEN: 0.5 * S, model.SYNCED: 0.6 * S}, cpu={model.AS_WRITTEN: 65 * S},
     ),
 )  # fmt: skip
 """The numbers of docs/publications.md and README."""
 
 
-def judged(name: str, points: Sequence[TimedCase], ceilings: Sequence[Ceilings] = (CPU, GPU)) -> JudgedClaim:
+def judged(name: str, points: Sequence[TimedCase], ceilings: Sequence[model.Ceilings] = (CPU, GPU)) -> JudgedClaim:
     found = judge_all(numbers_of(points, (), ceilings, simulated=False))
     return next(each for each in found if each.claim.id == name)
 
@@ -174,21 +159,21 @@ def test_outdated_claims_say_why() -> None:
         ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4.2 * S, TOO_FEW)], UNDECIDED),
         ("p3-batch-1000", [point("jacobian", "loop", 1000, 500 * S, 70 * S, GPU_OBSERVED)], HOLDS),
         ("p3-batch-100", [point("jacobian", "loop", 100, 4 * S, 4 * S)], FAILS),
-        ("p3-moving", [point("jacobian", "loop", 100, S, 2 * S, gpu={MOVING: 2.1 * MS})], HOLDS),
-        ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={KERNELS: 1.8 * S})], HOLDS),
-        ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={KERNELS: 0.1 * S})], FAILS),
+        ("p3-moving", [point("jacobian", "loop", 100, S, 2 * S, gpu={model.MOVING: 2.1 * MS})], HOLDS),
+        ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={model.KERNELS: 1.8 * S})], HOLDS),
+        ("p3-cores", [point("jacobian", "loop", 100, S, 2 * S, gpu={model.KERNELS: 0.1 * S})], FAILS),
         (
             "p3-copies",
-            [point("jacobian", "loop", 100, S, 2 * S, gpu={H2D_PAGEABLE: 3 * S, D2H_PAGEABLE: S})],
+            [point("jacobian", "loop", 100, S, 2 * S, gpu={model.H2D_PAGEABLE: 3 * S, model.D2H_PAGEABLE: S})],
             HOLDS,
         ),
         # A reason for being slower cannot hold where it is not slower.
         (
             "p3-copies",
-            [point("jacobian", "loop", 100, 4 * S, 2 * S, gpu={H2D_PAGEABLE: 3 * S, D2H_PAGEABLE: S})],
+            [point("jacobian", "loop", 100, 4 * S, 2 * S, gpu={model.H2D_PAGEABLE: 3 * S, model.D2H_PAGEABLE: S})],
             FAILS,
         ),
-        ("p3-synchronise", [point("jacobian", "loop", 100, 1, 10 * US, gpu={SYNCHRONISE: 8 * US})], HOLDS),
+        ("p3-synchronise", [point("jacobian", "loop", 100, 1, 10 * US, gpu={model.SYNCHRONISE: 8 * US})], HOLDS),
         (
             "p3-batches",
             [point("mnist-mlp", "eager", 32, 2 * MS, MS), point("mnist-mlp", "eager", 256, 2 * MS, MS)],
@@ -245,7 +230,7 @@ def test_convolutions_are_held_against_products_of_as_many_flops(
 def test_each_request_is_a_plan_that_gives_what_the_claim_needs(name: str) -> None:
     """A GPU that is 4× faster at every size gives each claim an outcome."""
     plan = build_plan(REQUESTS[name])
-    gpu = {MOVING: MS, H2D_PAGEABLE: US, D2H_PAGEABLE: US, SYNCHRONISE: US}
+    gpu = {model.MOVING: MS, model.H2D_PAGEABLE: US, model.D2H_PAGEABLE: US, model.SYNCHRONISE: US}
     points = [point(case.workload, case.variant, case.size, 4 * US * case.size, US * case.size, gpu=gpu, bytes_moved=1)
               for case in plan.cases]  # fmt: skip
     assert judged(name, points).outcome != UNMEASURED
@@ -270,17 +255,19 @@ def test_the_tally_counts_what_there_is(words: GoldenWords) -> None:
 # ------------------------------------------------------------------ from runs
 
 
-def events_of(plan: Plan, run_id: str, cpu_ns: float, gpu_ns: float, number: int | None = None) -> list[Event]:
-    events: list[Event] = [
-        RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={}, number=number),
-        DevicesFound(devices=DEVICES),
+def events_of(
+    plan: model.Plan, run_id: str, cpu_ns: float, gpu_ns: float, number: int | None = None
+) -> list[model.Event]:
+    events: list[model.Event] = [
+        model.RunStarted(run_id=run_id, series_id=run_id, plan=plan, environment={}, number=number),
+        model.DevicesFound(devices=DEVICES),
     ]
     for case in plan.cases:
         events += [*rounds(case, cpu_ns, gpu_ns), finished(case)]
-    return [*events, RunFinished(status="done")]
+    return [*events, model.RunFinished(status="done")]
 
 
-def state_of(plan: Plan, cpu_ns: float = 4 * US, gpu_ns: float = US) -> RunState:
+def state_of(plan: model.Plan, cpu_ns: float = 4 * US, gpu_ns: float = US) -> RunState:
     state = RunState()
     for event in events_of(plan, "now", cpu_ns, gpu_ns):
         state = state.apply(event)
@@ -288,8 +275,13 @@ def state_of(plan: Plan, cpu_ns: float = 4 * US, gpu_ns: float = US) -> RunState
 
 
 def test_only_finished_rows_of_float32_with_all_threads_count() -> None:
-    cases = (Case("matmul", 64), Case("matmul", 64, "bfloat16"), Case("matmul", 64, threads=1), Case("matmul", 128))
-    state = state_of(Plan("p", cases))
+    cases = (
+        model.Case("matmul", 64),
+        model.Case("matmul", 64, "bfloat16"),
+        model.Case("matmul", 64, threads=1),
+        model.Case("matmul", 128),
+    )
+    state = state_of(model.Plan("p", cases))
     rows = dict(state.rows)
     rows[cases[3].key] = replace(rows[cases[3].key], status="mismatch")
     found = points_of(replace(state, rows=rows))
@@ -306,22 +298,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
-def save(store: Store, plan: Plan, cpu_ns: float, gpu_ns: float) -> str:
+def save(store: Store, plan: model.Plan, cpu_ns: float, gpu_ns: float) -> str:
     run_id = f"run-{len(store.runs())}"
     started, found, *events = events_of(plan, run_id, cpu_ns, gpu_ns)
-    assert isinstance(started, RunStarted)
-    assert isinstance(found, DevicesFound)
+    assert isinstance(started, model.RunStarted)
+    assert isinstance(found, model.DevicesFound)
     store.begin_run(started)
     store.add_devices(run_id, found)
     for case in plan.cases:
         store.commit_cases(run_id, [[event for event in events if getattr(event, "case", None) == case.key]])
     finished_run = events[-1]
-    assert isinstance(finished_run, RunFinished)
+    assert isinstance(finished_run, model.RunFinished)
     store.finish_run(run_id, finished_run)
     return run_id
 
 
-LOOP = Plan("jacobian", (Case("jacobian", 100, variant="loop"),))
+LOOP = model.Plan("jacobian", (model.Case("jacobian", 100, variant="loop"),))
 
 
 def saved(store: Store, hostname: str = "", **more: object) -> tuple[TimedCase, ...]:
@@ -343,7 +335,7 @@ def test_saved_runs_speak_the_newest_first_and_the_run_on_the_screen_before_them
 
 
 def test_simulated_and_real_runs_and_other_machines_never_mix(store: Store) -> None:
-    save(store, replace(LOOP, simulation=Simulation()), 1 * MS, 9 * MS)
+    save(store, replace(LOOP, simulation=model.Simulation()), 1 * MS, 9 * MS)
     assert saved(store) == ()
     assert [each.source for each in saved(store, simulated=True)] == ["run 1"]
     assert saved(store, "another-box", simulated=True) == ()
@@ -354,7 +346,7 @@ def test_simulated_and_real_runs_and_other_machines_never_mix(store: Store) -> N
 def test_no_more_runs_are_read_than_it_takes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(5):
         save(store, LOOP, 1 * MS, 9 * MS)
-    save(store, Plan("transfer", (Case("transfer", 4096, variant="d2d"),)), 1 * MS, 9 * MS)
+    save(store, model.Plan("transfer", (model.Case("transfer", 4096, variant="d2d"),)), 1 * MS, 9 * MS)
     read: list[str] = []
     load = store.load
     monkeypatch.setattr(store, "load", lambda run_id: read.append(run_id) or load(run_id))
@@ -371,9 +363,9 @@ def test_an_older_run_with_a_gpu_counts_where_the_newest_had_none(store: Store) 
     run_id = "without"
     events = [event for event in events_of(LOOP, run_id, 1 * MS, 1) if getattr(event, "device", "cpu") == "cpu"]
     started, _, *rest = events
-    assert isinstance(started, RunStarted)
+    assert isinstance(started, model.RunStarted)
     store.begin_run(started)
-    store.add_devices(run_id, DevicesFound(devices=DEVICES[:1]))
-    store.commit_cases(run_id, [[event for event in rest if not isinstance(event, RunFinished)]])
+    store.add_devices(run_id, model.DevicesFound(devices=DEVICES[:1]))
+    store.commit_cases(run_id, [[event for event in rest if not isinstance(event, model.RunFinished)]])
     found = judge_all(numbers_of((), saved(store), (), simulated=False))
     assert next(each.sources for each in found if each.claim.id == "p3-batch-100") == ("run 1",)

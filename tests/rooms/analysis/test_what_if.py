@@ -7,37 +7,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpugpu_tui import model
-from cpugpu_tui.analysis.costs import (
-    END_TO_END,
-    HUNDRED_CALLS,
-    NO_LAUNCH,
-    ONE_THREAD,
-    PINNED,
-    RESIDENT,
-    TEN_CALLS,
-    WHAT_IFS,
-    gpu_rounds,
-)
+from cpugpu_tui.analysis import costs
 from cpugpu_tui.state.device_times import DeviceTimes
 
 MEASURED = {
     model.LATENCY: {1: 10.0, 2: 12.0, 3: 11.0}, model.PAGEABLE: {1: 110.0, 2: 112.0},
     model.PINNED: {1: 60.0, 3: 61.0}, model.DEVICE_WARM: {2: 4.0},
 }  # fmt: skip
-BY_KEY = {what_if.key: what_if for what_if in WHAT_IFS}
+BY_KEY = {what_if.key: what_if for what_if in costs.WHAT_IFS}
 
 
 @pytest.mark.parametrize(
     ("key", "rounds"),
     [
-        (RESIDENT, {1: 10.0, 2: 12.0, 3: 11.0}), (ONE_THREAD, {1: 10.0, 2: 12.0, 3: 11.0}),
-        (END_TO_END, {1: 110.0, 2: 112.0}), (PINNED, {1: 60.0, 3: 61.0}), (NO_LAUNCH, {2: 4.0}),
-        (TEN_CALLS, {1: 20.0, 2: 22.0}), (HUNDRED_CALLS, {1: 11.0, 2: 13.0}),
+        (costs.RESIDENT, {1: 10.0, 2: 12.0, 3: 11.0}), (costs.ONE_THREAD, {1: 10.0, 2: 12.0, 3: 11.0}),
+        (costs.END_TO_END, {1: 110.0, 2: 112.0}), (costs.PINNED, {1: 60.0, 3: 61.0}), (costs.NO_LAUNCH, {2: 4.0}),
+        (costs.TEN_CALLS, {1: 20.0, 2: 22.0}), (costs.HUNDRED_CALLS, {1: 11.0, 2: 13.0}),
     ],
 )  # fmt: skip
 def test_a_world_takes_the_rounds_it_needs(key: str, rounds: dict[int, float]) -> None:
     """With one copy for 10 calls, each takes its latency and a tenth of the copies: 10 + 100/10."""
-    assert gpu_rounds(BY_KEY[key], MEASURED) == pytest.approx(rounds)
+    assert costs.gpu_rounds(BY_KEY[key], MEASURED) == pytest.approx(rounds)
 
 
 def test_without_launch_the_kernels_are_as_warm_as_the_cpu() -> None:
@@ -45,19 +35,19 @@ def test_without_launch_the_kernels_are_as_warm_as_the_cpu() -> None:
     cold = {1: 8_000.0, 2: 10_000.0}
     samples = {model.DEVICE_WARM: (4_500.0,)}
     gpu = DeviceTimes("cuda:0", samples=samples, other_round_ns={model.DEVICE: cold})
-    assert gpu.rounds_under(BY_KEY[NO_LAUNCH], gpu.other_round_ns) == pytest.approx({1: 4_000.0, 2: 5_000.0})
-    assert not DeviceTimes("cuda:0").rounds_under(BY_KEY[NO_LAUNCH], {model.DEVICE: cold}), (
+    assert gpu.rounds_under(BY_KEY[costs.NO_LAUNCH], gpu.other_round_ns) == pytest.approx({1: 4_000.0, 2: 5_000.0})
+    assert not DeviceTimes("cuda:0").rounds_under(BY_KEY[costs.NO_LAUNCH], {model.DEVICE: cold}), (
         "nothing is known of warm ones"
     )
 
 
 def test_what_was_not_measured_has_no_rounds() -> None:
-    assert not any(gpu_rounds(what_if, {}) for what_if in WHAT_IFS)
+    assert not any(costs.gpu_rounds(what_if, {}) for what_if in costs.WHAT_IFS)
 
 
 def test_moving_that_seemed_to_take_no_time_costs_nothing() -> None:
     """Noise can make a round with copies shorter than one without."""
-    assert gpu_rounds(BY_KEY[TEN_CALLS], {model.LATENCY: {1: 10.0}, model.PAGEABLE: {1: 9.0}}) == {1: 10.0}
+    assert costs.gpu_rounds(BY_KEY[costs.TEN_CALLS], {model.LATENCY: {1: 10.0}, model.PAGEABLE: {1: 9.0}}) == {1: 10.0}
 
 
 SERIES = st.dictionaries(st.integers(1, 12), st.floats(1.0, 1e9), max_size=12)
@@ -68,7 +58,7 @@ def test_the_more_calls_share_the_copies_the_nearer_to_none(
     latency: dict[int, float], pageable: dict[int, float]
 ) -> None:
     measured = {model.LATENCY: latency, model.PAGEABLE: pageable}
-    ten, hundred = (gpu_rounds(BY_KEY[key], measured) for key in (TEN_CALLS, HUNDRED_CALLS))
+    ten, hundred = (costs.gpu_rounds(BY_KEY[key], measured) for key in (costs.TEN_CALLS, costs.HUNDRED_CALLS))
     assert set(ten) == set(hundred) == set(latency) & set(pageable)
     for index in ten:
         assert latency[index] <= hundred[index] <= ten[index]
@@ -76,7 +66,7 @@ def test_the_more_calls_share_the_copies_the_nearer_to_none(
 
 
 def test_worlds_have_names_of_their_own_and_the_measured_one_comes_first() -> None:
-    assert WHAT_IFS[0].key == RESIDENT
-    for names in (list(BY_KEY), [w.label for w in WHAT_IFS], [w.question for w in WHAT_IFS]):
+    assert costs.WHAT_IFS[0].key == costs.RESIDENT
+    for names in (list(BY_KEY), [w.label for w in costs.WHAT_IFS], [w.question for w in costs.WHAT_IFS]):
         assert all(names)
-        assert len(set(names)) == len(WHAT_IFS)
+        assert len(set(names)) == len(costs.WHAT_IFS)

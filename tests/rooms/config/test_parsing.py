@@ -8,14 +8,7 @@ from functools import partial
 import pytest
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.config.parsing import (
-    FieldError,
-    check_device,
-    check_dtype,
-    parse_percent,
-    parse_simulation,
-    parse_threads,
-)
+from cpugpu_tui.config import parsing
 from cpugpu_tui.config.sizes import MAX_CASES, parse_sizes
 from cpugpu_tui.errors import UsageError
 from cpugpu_tui.workloads import catalogue
@@ -27,10 +20,10 @@ WORKLOADS = {info.name: info for info in catalogue()}
     ("parse", "field", "texts"),
     [
         (parse_sizes, "sizes", ("x", "16,", "1:", "0", "1.5", "1e99", "10:1:2", "1:2:3:4", f"1:{MAX_CASES * 2}:1")),
-        (parse_threads, "threads", ("few", "0", "5000")),
-        (check_device, "devices", ("gpu", "cuda:x")),
-        (partial(check_dtype, WORKLOADS["mnist-mlp"]), "dtype", ("int8", "float64")),
-        (parse_simulation, "simulation", ("nose=1", "qqq=1", "noise=loud", "pace=-1", "noise=inf")),
+        (parsing.parse_threads, "threads", ("few", "0", "5000")),
+        (parsing.check_device, "devices", ("gpu", "cuda:x")),
+        (partial(parsing.check_dtype, WORKLOADS["mnist-mlp"]), "dtype", ("int8", "float64")),
+        (parsing.parse_simulation, "simulation", ("nose=1", "qqq=1", "noise=loud", "pace=-1", "noise=inf")),
     ],
     ids=["sizes", "threads", "device", "dtype", "simulation"],
 )
@@ -39,7 +32,7 @@ def test_an_error_names_the_field_and_the_value(
 ) -> None:
     errors = []
     for text in texts:
-        with pytest.raises(FieldError) as caught:
+        with pytest.raises(parsing.FieldError) as caught:
             parse(text)
         assert caught.value.field == field
         assert caught.value.remedy
@@ -50,7 +43,7 @@ def test_an_error_names_the_field_and_the_value(
 @pytest.mark.parametrize("text", ["0.05", "-5%", "2000%"])
 def test_a_percentage_needs_its_sign(text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        parse_percent(text)
+        parsing.parse_percent(text)
 
 
 @pytest.mark.parametrize(("text", "named"), [("1" * 400, "too large"), ("1e999", "too large"), ("16:", "'16:'")])

@@ -9,19 +9,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.runs.crossovers import (
-    ALWAYS,
-    FALLS,
-    NEVER,
-    NO_WINNER,
-    NOTHING,
-    RISES,
-    SEVERAL,
-    TIES,
-    TOO_FEW_ROUNDS,
-    Crossover,
-    crossover,
-)
+from tests.helpers.runs import crossovers
 
 from cpugpu_tui.decide.comparison import (
     CPU_WINS,
@@ -64,37 +52,37 @@ def between_sure(*points: SweepPoint) -> list[SweepPoint]:
 @pytest.mark.parametrize(
     ("letters", "kind", "bracket", "first_win", "changes", "rises"),
     [
-        ("", NOTHING, (None, None), None, 0, False),
-        ("---", TOO_FEW_ROUNDS, (None, None), None, 0, False),
-        ("==", TIES, (None, None), None, 0, False),
-        ("=?", NO_WINNER, (None, None), None, 0, False),
-        ("??-", NO_WINNER, (None, None), None, 0, False),
-        ("=-", NO_WINNER, (None, None), None, 0, False),
-        ("G", ALWAYS, (None, None), 10, 0, True),
-        ("C", NEVER, (None, None), None, 0, False),
-        ("GGG", ALWAYS, (None, None), 10, 0, True),
-        ("CCC", NEVER, (None, None), None, 0, False),
-        ("?=GG-", ALWAYS, (None, None), 30, 0, True),
-        ("-C=?", NEVER, (None, None), None, 0, False),
-        ("CCGG", RISES, (20, 30), 30, 1, True),
-        ("CG", RISES, (10, 20), 20, 1, True),
-        ("C?=-GG", RISES, (10, 50), 50, 1, True),
-        ("?C=G?", RISES, (20, 40), 40, 1, True),
-        ("CGGGG", RISES, (10, 20), 20, 1, True),
-        ("CCCCG", RISES, (40, 50), 50, 1, True),
-        ("GGCC", FALLS, (20, 30), 10, 1, False),
-        ("G??C", FALLS, (10, 40), 10, 1, False),
-        ("CGCG", SEVERAL, (30, 40), 20, 3, True),
-        ("CGC", SEVERAL, (20, 30), 20, 2, False),
-        ("GCG", SEVERAL, (20, 30), 10, 2, True),
-        ("GC?GC", SEVERAL, (40, 50), 10, 3, False),
-        ("CGCCC?GGG", SEVERAL, (50, 70), 20, 3, True),
+        ("", crossovers.NOTHING, (None, None), None, 0, False),
+        ("---", crossovers.TOO_FEW_ROUNDS, (None, None), None, 0, False),
+        ("==", crossovers.TIES, (None, None), None, 0, False),
+        ("=?", crossovers.NO_WINNER, (None, None), None, 0, False),
+        ("??-", crossovers.NO_WINNER, (None, None), None, 0, False),
+        ("=-", crossovers.NO_WINNER, (None, None), None, 0, False),
+        ("G", crossovers.ALWAYS, (None, None), 10, 0, True),
+        ("C", crossovers.NEVER, (None, None), None, 0, False),
+        ("GGG", crossovers.ALWAYS, (None, None), 10, 0, True),
+        ("CCC", crossovers.NEVER, (None, None), None, 0, False),
+        ("?=GG-", crossovers.ALWAYS, (None, None), 30, 0, True),
+        ("-C=?", crossovers.NEVER, (None, None), None, 0, False),
+        ("CCGG", crossovers.RISES, (20, 30), 30, 1, True),
+        ("CG", crossovers.RISES, (10, 20), 20, 1, True),
+        ("C?=-GG", crossovers.RISES, (10, 50), 50, 1, True),
+        ("?C=G?", crossovers.RISES, (20, 40), 40, 1, True),
+        ("CGGGG", crossovers.RISES, (10, 20), 20, 1, True),
+        ("CCCCG", crossovers.RISES, (40, 50), 50, 1, True),
+        ("GGCC", crossovers.FALLS, (20, 30), 10, 1, False),
+        ("G??C", crossovers.FALLS, (10, 40), 10, 1, False),
+        ("CGCG", crossovers.SEVERAL, (30, 40), 20, 3, True),
+        ("CGC", crossovers.SEVERAL, (20, 30), 20, 2, False),
+        ("GCG", crossovers.SEVERAL, (20, 30), 10, 2, True),
+        ("GC?GC", crossovers.SEVERAL, (40, 50), 10, 3, False),
+        ("CGCCC?GGG", crossovers.SEVERAL, (50, 70), 20, 3, True),
     ],
 )
 def test_every_sweep_has_one_kind_and_the_bracket_of_its_last_change(
     letters: str, kind: str, bracket: tuple[int | None, int | None], first_win: int | None, changes: int, rises: bool
 ) -> None:
-    found = crossover(sweep(letters))
+    found = crossovers.crossover(sweep(letters))
     assert found.kind == kind
     assert (found.low, found.high) == bracket
     assert (found.first_win, found.changes, found.rises) == (first_win, changes, rises)
@@ -103,7 +91,7 @@ def test_every_sweep_has_one_kind_and_the_bracket_of_its_last_change(
 
 
 def test_the_ratio_of_a_bracket_is_upper_by_lower_end() -> None:
-    assert crossover(sweep("CCGG")).ratio == 1.5
+    assert crossovers.crossover(sweep("CCGG")).ratio == 1.5
 
 
 # ------------------------------------------------------------------ a winner that no size is sure of
@@ -118,33 +106,36 @@ def test_a_device_wins_nowhere_in_a_sweep_unless_one_size_is_sure_at_the_shared_
     """A winner by its own 95 % interval is wrong at one in twenty sizes of equal devices."""
     ties = [near(10 * index, UNDECIDED, 1.0) for index in range(1, 19)]
     doubtful = near(200, GPU_WINS, 1.08)
-    found = crossover([*ties, doubtful])
-    assert found.kind == NO_WINNER
+    found = crossovers.crossover([*ties, doubtful])
+    assert found.kind == crossovers.NO_WINNER
     shown = found.points[-1].comparison
     assert (shown.speedup, shown.verdict) == (1.08, UNDECIDED)
     assert (shown.low or 9) < 1 < 1.08 * 1.05 < (shown.high or 0), "the interval that took its winner is shown"
-    assert crossover([doubtful]).kind == ALWAYS, "one size alone shares its level with none"
-    assert crossover([*ties, near(200, GPU_WINS, 1.3)]).kind == ALWAYS
+    assert crossovers.crossover([doubtful]).kind == crossovers.ALWAYS, "one size alone shares its level with none"
+    assert crossovers.crossover([*ties, near(200, GPU_WINS, 1.3)]).kind == crossovers.ALWAYS
 
 
 def test_once_a_device_is_sure_its_other_winners_end_the_bracket() -> None:
     ends = near(200, CPU_WINS, 1 / 1.08), near(210, UNDECIDED, 1.0), near(220, GPU_WINS, 1.08)
-    assert crossover(ends).low is None
-    found = crossover([point(100, CPU_WINS), *ends, point(500, GPU_WINS)])
-    assert (found.kind, found.low, found.high) == (RISES, 200, 220)
-    assert crossover([point(100, CPU_WINS), *ends]).kind == NEVER
+    assert crossovers.crossover(ends).low is None
+    found = crossovers.crossover([point(100, CPU_WINS), *ends, point(500, GPU_WINS)])
+    assert (found.kind, found.low, found.high) == (crossovers.RISES, 200, 220)
+    assert crossovers.crossover([point(100, CPU_WINS), *ends]).kind == crossovers.NEVER
 
 
-@pytest.mark.parametrize(("rounds", "speedup", "kind"), [(6, 2.0, NO_WINNER), (7, 2.0, ALWAYS), (6, 3.0, ALWAYS)])
+@pytest.mark.parametrize(
+    ("rounds", "speedup", "kind"),
+    [(6, 2.0, crossovers.NO_WINNER), (7, 2.0, crossovers.ALWAYS), (6, 3.0, crossovers.ALWAYS)],
+)
 def test_few_rounds_are_sure_of_a_large_ratio_alone(rounds: int, speedup: float, kind: str) -> None:
     """Six rounds in one of two modes occurred in 15 % of simulated searches with equal devices."""
-    assert crossover([point(10, GPU_WINS, speedup, rounds), point(20, UNDECIDED)]).kind == kind
+    assert crossovers.crossover([point(10, GPU_WINS, speedup, rounds), point(20, UNDECIDED)]).kind == kind
 
 
-@pytest.mark.parametrize(("speedup", "kind"), [(2.9, TOO_FEW_ROUNDS), (3.1, ALWAYS)])
+@pytest.mark.parametrize(("speedup", "kind"), [(2.9, crossovers.TOO_FEW_ROUNDS), (3.1, crossovers.ALWAYS)])
 def test_an_observation_is_sure_of_a_large_ratio_alone(speedup: float, kind: str) -> None:
     observed = SweepPoint(20, Comparison(speedup, None, None, 3, GPU_OBSERVED))
-    assert crossover([point(10, TOO_FEW), observed]).kind == kind
+    assert crossovers.crossover([point(10, TOO_FEW), observed]).kind == kind
 
 
 # ------------------------------------------------------------------ the point
@@ -160,17 +151,17 @@ def test_between_two_sizes_of_a_power_law_the_point_is_exact(crossing: float, ex
         point(size, GPU_WINS if ((size > crossing) == rises) else CPU_WINS, (size / crossing) ** sign)
         for size in (10, 400)
     ]
-    found = crossover(between_sure(*points))
-    assert found.kind == (RISES if rises else FALLS)
+    found = crossovers.crossover(between_sure(*points))
+    assert found.kind == (crossovers.RISES if rises else crossovers.FALLS)
     assert found.point == pytest.approx(crossing, rel=1e-9)
 
 
 def test_undecided_sizes_within_the_bracket_help_to_find_the_point() -> None:
     sizes = {10: CPU_WINS, 90: UNDECIDED, 110: UNDECIDED, 1000: GPU_WINS}
     law = [point(size, verdict, size / 100) for size, verdict in sizes.items()]
-    assert crossover(law).point == pytest.approx(100.0, rel=1e-9)
+    assert crossovers.crossover(law).point == pytest.approx(100.0, rel=1e-9)
     bent = [law[0], point(90, UNDECIDED, 1.0), point(110, UNDECIDED, 1.2), law[3]]
-    found = crossover(bent)
+    found = crossovers.crossover(bent)
     assert found.point is not None
     assert 80 < found.point < 100
 
@@ -178,23 +169,23 @@ def test_undecided_sizes_within_the_bracket_help_to_find_the_point() -> None:
 def test_sizes_outside_the_bracket_do_not_move_the_point() -> None:
     inner = [point(10, CPU_WINS, 0.5), point(40, GPU_WINS, 2.0)]
     outer = [point(1, CPU_WINS, 0.001), point(1000, GPU_WINS, 2.1)]
-    assert crossover([*inner, *outer]).point == crossover(inner).point == pytest.approx(20.0)
+    assert crossovers.crossover([*inner, *outer]).point == crossovers.crossover(inner).point == pytest.approx(20.0)
 
 
 def test_a_line_that_leans_the_wrong_way_leaves_what_the_ends_say() -> None:
     """Noise inside the bracket can reverse the slope."""
     points = [point(10, CPU_WINS, 0.97), point(11, UNDECIDED, 40.0), point(900, UNDECIDED, 0.1), point(1000, GPU_WINS)]
-    ends = crossover(between_sure(points[0], points[-1]))
-    assert crossover(between_sure(*points)).point == pytest.approx(ends.point)
+    ends = crossovers.crossover(between_sure(points[0], points[-1]))
+    assert crossovers.crossover(between_sure(*points)).point == pytest.approx(ends.point)
     level = between_sure(point(10, CPU_WINS, 1.0), point(1000, GPU_WINS, 1.0))
-    assert crossover(level).point == pytest.approx(100.0)
+    assert crossovers.crossover(level).point == pytest.approx(100.0)
 
 
 def test_a_noisy_point_inside_the_bracket_hardly_moves_the_crossover() -> None:
     ends = [SweepPoint(957, Comparison(0.9, 0.89, 0.92, 12, CPU_WINS)),
             SweepPoint(1138, Comparison(1.07, 1.05, 1.09, 12, GPU_WINS))]  # fmt: skip
     noise = SweepPoint(1000, Comparison(1.19, 0.7, 2.1, 24, UNDECIDED))
-    assert crossover([*ends, noise]).point == pytest.approx(crossover(ends).point, rel=0.01)
+    assert crossovers.crossover([*ends, noise]).point == pytest.approx(crossovers.crossover(ends).point, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +217,7 @@ def test_the_point_that_is_shown_contradicts_no_size_inside_the_bracket(
 def test_a_line_that_is_level_outside_the_bracket_stops_at_its_end(speedups: tuple[float, float], end: int) -> None:
     """A verdict comes from the mean of all rounds, so a speedup on the wrong side of 1 is noise."""
     points = between_sure(point(10, CPU_WINS, speedups[0]), point(1000, GPU_WINS, speedups[1]))
-    assert crossover(points).point == pytest.approx(end)
+    assert crossovers.crossover(points).point == pytest.approx(end)
 
 
 def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
@@ -234,7 +225,7 @@ def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
     for size in range(2, 2000):
         for speedups in ((1.0, 40.0), (0.01, 1.0)):
             ends = point(size, CPU_WINS, speedups[0]), point(size + 1, GPU_WINS, speedups[1])
-            found = crossover(between_sure(*ends))
+            found = crossovers.crossover(between_sure(*ends))
             assert found.point is not None
             assert size <= found.point <= size + 1
 
@@ -245,7 +236,7 @@ def test_rounding_does_not_take_the_point_out_of_the_bracket() -> None:
 def test_of_a_repeated_size_the_one_with_most_rounds_counts() -> None:
     few, many = point(20, CPU_WINS, rounds=8), point(20, GPU_WINS, rounds=40)
     for repeated in ([few, many], [many, few]):
-        found = crossover([point(10, CPU_WINS), *repeated, point(30, GPU_WINS)])
+        found = crossovers.crossover([point(10, CPU_WINS), *repeated, point(30, GPU_WINS)])
         assert (found.low, found.high) == (10, 20)
         assert [p.size for p in found.points] == [10, 20, 30]
         assert found.points[1] is many
@@ -253,20 +244,20 @@ def test_of_a_repeated_size_the_one_with_most_rounds_counts() -> None:
 
 @pytest.mark.parametrize("speedup", [math.nan, math.inf, -math.inf, 0.0, -2.0])
 def test_a_speedup_that_is_no_number_is_no_point(speedup: float) -> None:
-    found = crossover([*sweep("CG"), point(15, GPU_WINS, speedup), point(30, CPU_WINS, speedup)])
-    assert found == crossover(sweep("CG"))
-    assert crossover([point(10, GPU_WINS, speedup)]) == Crossover(NOTHING)
+    found = crossovers.crossover([*sweep("CG"), point(15, GPU_WINS, speedup), point(30, CPU_WINS, speedup)])
+    assert found == crossovers.crossover(sweep("CG"))
+    assert crossovers.crossover([point(10, GPU_WINS, speedup)]) == crossovers.Crossover(crossovers.NOTHING)
 
 
 @pytest.mark.parametrize("size", [0, -5])
 def test_a_size_without_a_logarithm_is_no_point(size: int) -> None:
-    assert crossover([point(size, CPU_WINS), *sweep("GG")]).kind == ALWAYS
+    assert crossovers.crossover([point(size, CPU_WINS), *sweep("GG")]).kind == crossovers.ALWAYS
 
 
 def test_neighbours_at_the_far_end_of_the_numbers_have_a_point_between_them() -> None:
     """Neighbouring sizes whose logarithms are equal as floats."""
-    found = crossover([point(10**17, CPU_WINS), point(10**17 + 1, GPU_WINS)])
-    assert found.kind == RISES
+    found = crossovers.crossover([point(10**17, CPU_WINS), point(10**17 + 1, GPU_WINS)])
+    assert found.kind == crossovers.RISES
     assert found.point == pytest.approx(1e17)
 
 
@@ -284,19 +275,19 @@ SIZES = st.integers(1, 60) | st.integers(-2, 10**15)
 POINTS = st.lists(st.builds(SweepPoint, SIZES, COMPARISONS), max_size=30)
 
 
-def decided(found: Crossover) -> list[SweepPoint]:
+def decided(found: crossovers.Crossover) -> list[SweepPoint]:
     return [p for p in found.points if p.comparison.verdict in (CPU_WINS, GPU_WINS)]
 
 
 @given(POINTS)
 def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points: list[SweepPoint]) -> None:
-    found = crossover(points)
+    found = crossovers.crossover(points)
     sizes = [p.size for p in found.points]
     assert sizes == sorted(set(sizes))
     given = {(p.size, p.comparison.speedup): p.comparison.verdict for p in points}
     assert {(p.size, p.comparison.speedup) for p in found.points} <= set(given)
     if found.low is None or found.high is None or found.point is None:
-        assert found.kind not in (RISES, FALLS, SEVERAL)
+        assert found.kind not in (crossovers.RISES, crossovers.FALLS, crossovers.SEVERAL)
         assert (found.low, found.high, found.point, found.changes) == (None, None, None, 0)
         return
     assert found.low < found.high
@@ -312,13 +303,13 @@ def test_no_points_break_it_and_the_point_lies_in_an_ordered_bracket(points: lis
 def test_the_order_of_the_points_does_not_matter(points: list[SweepPoint], dice: random.Random) -> None:
     shuffled = list(points)
     dice.shuffle(shuffled)
-    assert repr(crossover(shuffled)) == repr(crossover(points))
+    assert repr(crossovers.crossover(shuffled)) == repr(crossovers.crossover(points))
 
 
 ROUNDS = st.lists(st.tuples(st.floats(1.0, 1e9), st.floats(1.0, 1e9)), min_size=1, max_size=12)
 
 
-def of_rounds(sizes: Sequence[Sequence[tuple[float, float]]], factor: float = 1.0) -> Crossover:
+def of_rounds(sizes: Sequence[Sequence[tuple[float, float]]], factor: float = 1.0) -> crossovers.Crossover:
     """The crossover of sizes 10, 20, …, each with rounds of (CPU, GPU), ns."""
     points = []
     for index, rounds in enumerate(sizes, 1):
@@ -326,7 +317,7 @@ def of_rounds(sizes: Sequence[Sequence[tuple[float, float]]], factor: float = 1.
         comparison = compare(cpu_ns, gpu_ns)
         assert comparison is not None
         points.append(SweepPoint(10 * index, comparison))
-    return crossover(points)
+    return crossovers.crossover(points)
 
 
 def is_at_a_margin(comparison: Comparison) -> bool:

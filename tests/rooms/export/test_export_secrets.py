@@ -11,42 +11,12 @@ from typing import Any
 import pytest
 from tests.helpers.runs import export_runs
 
+from cpugpu_tui import model
 from cpugpu_tui.config.validation import convert
 from cpugpu_tui.export.anonymize import anonymized
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import KEPT, ExportedRun, exported
 from cpugpu_tui.export.tensorboard import write_tensorboard
-from cpugpu_tui.model import (
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    Ceilings,
-    CeilingsMeasured,
-    Check,
-    ClockChecked,
-    CodeCompiled,
-    CodeTraced,
-    Device,
-    EarlierTimed,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    EventClock,
-    GpuProcess,
-    GpuTelemetry,
-    KernelsProfiled,
-    LineCost,
-    LinesProfiled,
-    MachineRead,
-    MigInstance,
-    OwnFile,
-    PeerMeasured,
-    Reading,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-    TensorsPlaced,
-)
 from cpugpu_tui.model.event import to_plain
 
 SECRETS = {
@@ -68,48 +38,50 @@ NAMES = ("case", "workload", "variant", "dtype", "name", "device", "devices", "m
 """Fields that structure a report, and so cannot all hold the same text."""
 
 
-def full_stream() -> list[Event]:
+def full_stream() -> list[model.Event]:
     """A run with an event of every kind that is kept, and a text in every field that takes one."""
     started, found, *_rest, last_case, finished = export_runs.stream()
-    assert isinstance(started, RunStarted)
+    assert isinstance(started, model.RunStarted)
     assert isinstance(found, object)
-    assert isinstance(last_case, CaseFailed)
-    assert isinstance(finished, RunFinished)
+    assert isinstance(last_case, model.CaseFailed)
+    assert isinstance(finished, model.RunFinished)
     key = started.plan.cases[0].key
-    readings = {"power_mw": Reading(None, "text")}
-    process = GpuProcess(7, 1, "who", "what", own=False, readings=readings)
-    slices = (MigInstance(0, "MIG-text", "text", readings, (process,)),)
-    gpu = GpuTelemetry(0, export_runs.UUID, "text", "text", readings, ("text",), (process,), "text", slices)
-    ceilings = Ceilings("cuda:0", "text", export_runs.UUID, "text", "text", 5, 1, {}, {}, 1e12, 1, 5e3)
-    plan = replace(started.plan, mnist="text", ceilings=(ceilings,), own_files=(OwnFile("text", "text"),))
+    readings = {"power_mw": model.Reading(None, "text")}
+    process = model.GpuProcess(7, 1, "who", "what", own=False, readings=readings)
+    slices = (model.MigInstance(0, "MIG-text", "text", readings, (process,)),)
+    gpu = model.GpuTelemetry(0, export_runs.UUID, "text", "text", readings, ("text",), (process,), "text", slices)
+    ceilings = model.Ceilings("cuda:0", "text", export_runs.UUID, "text", "text", 5, 1, {}, {}, 1e12, 1, 5e3)
+    plan = replace(started.plan, mnist="text", ceilings=(ceilings,), own_files=(model.OwnFile("text", "text"),))
     facts = ("cpu", "kernel", "python", "version", "worker", "face", "driver", "torch", "torch_error", "torch_git",
              "torch_cuda", "matmul_precision", "python_option", "cuda_visible_devices", "fleet", "fleet_host",
              "launcher", "interpreter", "hostname", "unheard_of")  # fmt: skip
     environment = {**dict.fromkeys(facts, "text"), "argv": ["text"], "inherited": {"KMP_AFFINITY": "text"},
                    "new": [{"deep": "text"}]}  # fmt: skip
     timed = [event for event in _rest if getattr(event, "case", "") == key]
-    inside: list[Event] = [
+    inside: list[model.Event] = [
         *timed[:-1],
-        EarlierTimed(case=key, device="cpu", starts=({"latency": 1.0},)),
-        TensorsPlaced(case=key, device="cpu", inputs=("text",), results=("text",)),
-        CodeTraced(case=key, device="cpu", operators=1, on_cpu=("text",), not_compared="text"),
-        CodeCompiled(case=key, device="cpu", elapsed_ns=1.0, variant="text"),
-        EpochFinished(case=key, device="cpu", epoch=1, epochs=1, loss=1.0, accuracy=None, elapsed_ns=1.0, steps=1),
-        MachineRead(case=key, device="cuda:0", edge="begin", readings=readings, processes=(process,)),
-        EnergyMeasured(case=key, device="cpu", reason="text"),
-        CaseFinished(case=key, check=Check("text", 0.0, 1.0)),
-        LinesProfiled(case=key, device="cpu", lines=(LineCost("text", 1, "text", "operators", 1.0),),
+        model.EarlierTimed(case=key, device="cpu", starts=({"latency": 1.0},)),
+        model.TensorsPlaced(case=key, device="cpu", inputs=("text",), results=("text",)),
+        model.CodeTraced(case=key, device="cpu", operators=1, on_cpu=("text",), not_compared="text"),
+        model.CodeCompiled(case=key, device="cpu", elapsed_ns=1.0, variant="text"),
+        model.EpochFinished(case=key, device="cpu", epoch=1, epochs=1, loss=1.0, accuracy=None, elapsed_ns=1.0,
+            steps=1),
+        model.MachineRead(case=key, device="cuda:0", edge="begin", readings=readings, processes=(process,)),
+        model.EnergyMeasured(case=key, device="cpu", reason="text"),
+        model.CaseFinished(case=key, check=model.Check("text", 0.0, 1.0)),
+        model.LinesProfiled(case=key, device="cpu", lines=(model.LineCost("text", 1, "text", "operators", 1.0),),
                       profiled_ns=1.0, unprofiled_ns=1.0),
-        KernelsProfiled(case=key, device="cuda:0", count=1, elapsed_ns=1.0),
-        CeilingsMeasured(ceilings=ceilings),
-        ClockChecked(device="cuda:0", clock=EventClock("text", None, uuid="text", driver="text", torch="text",
+        model.KernelsProfiled(case=key, device="cuda:0", count=1, elapsed_ns=1.0),
+        model.CeilingsMeasured(ceilings=ceilings),
+        model.ClockChecked(device="cuda:0", clock=model.EventClock("text", None, uuid="text", driver="text",
+            torch="text",
                                                        boot_id="text")),
-        CasesChosen(cases=(replace(started.plan.cases[0], size=17),)),
-        PeerMeasured(source=Device("cuda:0", "text", "text"), target=Device("cuda:1", "text", "text"),
+        model.CasesChosen(cases=(replace(started.plan.cases[0], size=17),)),
+        model.PeerMeasured(source=model.Device("cuda:0", "text", "text"), target=model.Device("cuda:1", "text", "text"),
                      has_access=None, problem="text"),
-        TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(None, "text")}, problem="text"),
+        model.TelemetryRead(gpus=(gpu,), host={"cpu_pct": model.Reading(None, "text")}, problem="text"),
     ]  # fmt: skip
-    stream: list[Event] = [
+    stream: list[model.Event] = [
         replace(started, plan=plan, environment=environment), replace(found, no_gpu="text"), *inside,  # type: ignore[call-arg]
         replace(last_case, message="text", remedy="text"), replace(finished, message="text", remedy="text"),
     ]  # fmt: skip
@@ -171,9 +143,9 @@ def test_messages_give_way_to_the_kind_of_failure_unless_they_are_asked_for() ->
     told = "TypeError: /srv/aurora on 10.211.55.17"
     run = run_with(told, lambda key: key in ("message", "remedy", "problem", "no_gpu", "torch_error"))
     (covered,) = anonymized([run])
-    (failed,) = (event for event in covered.events if isinstance(event, CaseFailed))
+    (failed,) = (event for event in covered.events if isinstance(event, model.CaseFailed))
     assert (failed.message, failed.remedy) == (failed.kind, "")
     assert covered.started.environment["torch_error"] == "TypeError"
     (kept,) = anonymized([run], messages=True)
-    (failed,) = (event for event in kept.events if isinstance(event, CaseFailed))
+    (failed,) = (event for event in kept.events if isinstance(event, model.CaseFailed))
     assert failed.message == "TypeError: <path> on <left out>"

@@ -9,29 +9,8 @@ import pytest
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import CAUSES, END_TO_END, LAUNCH, NO_LAUNCH, ONE_THREAD, PINNED, RESIDENT
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    DEVICE,
-    DEVICE_WARM,
-    ENQUEUE,
-    LATENCY,
-    PAGEABLE,
-    SYNCED,
-    SYNCHRONISE,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-)
 from cpugpu_tui.model import PINNED as PINNED_NS
 from cpugpu_tui.render.answer_sentences import so_far
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, row_with_threads
@@ -39,39 +18,43 @@ from cpugpu_tui.report.report import is_column
 from cpugpu_tui.report.segments import ALWAYS, FROM, NEVER
 from cpugpu_tui.state.state import RunState
 
-CPU, GPU = Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1")
+CPU, GPU = model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1")
 
 
-def run_of(cases: tuple[Case, ...], *events: Event, devices: tuple[Device, ...] = (CPU, GPU)) -> RunState:
+def run_of(
+    cases: tuple[model.Case, ...], *events: model.Event, devices: tuple[model.Device, ...] = (CPU, GPU)
+) -> RunState:
     """A run of these cases with these events."""
-    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("test", cases), environment={}))
-    for event in (DevicesFound(devices=devices), *events):
+    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("test", cases), environment={}))
+    for event in (model.DevicesFound(devices=devices), *events):
         run = run.apply(event)
     return run
 
 
 def timed(
-    case: Case, cpu_ns: float | None, gpu_ns: float | None, threads: int = 4, end: Event | None = None,
+    case: model.Case, cpu_ns: float | None, gpu_ns: float | None, threads: int = 4, end: model.Event | None = None,
     cpu: Mapping[str, float] | None = None, gpu: Mapping[str, float] | None = None,
-) -> list[Event]:  # fmt: skip
+) -> list[model.Event]:  # fmt: skip
     """The events of a case with these latencies; `cpu` and `gpu` are further metrics of a round."""
-    key, events = case.key, list[Event]()
-    events.append(CaseStarted(case=key))
+    key, events = case.key, list[model.Event]()
+    events.append(model.CaseStarted(case=key))
     for place, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
         if ns is None:
             continue
         events.append(
-            Calibrated(
+            model.Calibrated(
                 case=key, device=place, estimate_ns=ns, calls_per_block=1, blocks=1, rounds=8, threads=threads,
                 stable=True,
             )
         )  # fmt: skip
         for index in range(1, 9):
             wobble = 1 + (index - 4.5) / 100_000 * (1 if place == "cpu" else -1)
-            found = {LATENCY: ns, **((cpu if place == "cpu" else gpu) or {})}
+            found = {model.LATENCY: ns, **((cpu if place == "cpu" else gpu) or {})}
             samples: dict[str, tuple[float, ...]] = {name: (wobble * value,) for name, value in found.items()}
-            events.append(DeviceSampled(case=key, device=place, round_index=index, calls_per_block=1, samples=samples))
-    return [*events, end or CaseFinished(case=key)]
+            events.append(
+                model.DeviceSampled(case=key, device=place, round_index=index, calls_per_block=1, samples=samples)
+            )
+    return [*events, end or model.CaseFinished(case=key)]
 
 
 def sizes_of(run: RunState) -> list[int]:
@@ -80,7 +63,7 @@ def sizes_of(run: RunState) -> list[int]:
     return [size.size for size in answer.report.resident.timed]
 
 
-SMALL, MIDDLE, LARGE = (Case("matmul", size) for size in (16, 64, 256))
+SMALL, MIDDLE, LARGE = (model.Case("matmul", size) for size in (16, 64, 256))
 CASES = (SMALL, MIDDLE, LARGE)
 ALL_WELL = [*timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4)]
 
@@ -94,7 +77,7 @@ def test_a_run_answers_from_all_its_sizes(words: GoldenWords) -> None:
     assert (answer.name, answer.report.threads) == ("matmul", 4)
     assert (found.kind, [change[:2] for change in found.changes]) == (FROM, [(64, 256)])
     words(answer.sentences[0])
-    assert answer_lines(run_of(CASES, *ALL_WELL, RunFinished(status="done"))) == answer.sentences
+    assert answer_lines(run_of(CASES, *ALL_WELL, model.RunFinished(status="done"))) == answer.sentences
     assert answer_lines(run_of(CASES, *ALL_WELL))[0] == so_far(answer.sentences[0])
 
 
@@ -105,7 +88,7 @@ def test_the_order_in_which_cases_ran_does_not_matter() -> None:
 
 @pytest.mark.parametrize("kind", ["oom", "error", "timeout", "crashed", "mismatch", "skipped", "unsupported"])
 def test_a_row_that_failed_is_no_part_of_the_answer_although_it_has_times(kind: str) -> None:
-    failed = CaseFailed(case=LARGE.key, kind=kind, message="No.")
+    failed = model.CaseFailed(case=LARGE.key, kind=kind, message="No.")
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4), *timed(MIDDLE, 1e4, 2.1e4), *timed(LARGE, 1e6, 3e4, end=failed))
     assert sizes_of(run) == [16, 64]
     assert "(16–64)" in answer_lines(run)[0]
@@ -124,11 +107,11 @@ def test_a_case_that_is_being_timed_counts_with_the_rounds_it_has() -> None:
 
 @pytest.mark.parametrize("failing", ["cpu", "cuda:0"])
 def test_where_one_device_failed_in_all_cases_there_is_no_answer(words: GoldenWords, failing: str) -> None:
-    events: list[Event] = []
+    events: list[model.Event] = []
     for case in CASES:
-        failed = CaseFailed(case=case.key, kind="oom", message="Full.", device=failing)
+        failed = model.CaseFailed(case=case.key, kind="oom", message="Full.", device=failing)
         events += timed(case, None if failing == "cpu" else 1e3, None if failing != "cpu" else 2e4, end=failed)
-    run = run_of(CASES, *events, RunFinished(status="done"))
+    run = run_of(CASES, *events, model.RunFinished(status="done"))
     assert answers(run) == ()
     assert as_data(run) == []
     (line,) = answer_lines(run)
@@ -143,13 +126,13 @@ def test_before_anything_is_timed_there_is_no_answer() -> None:
 @pytest.mark.parametrize("reason", [None, "No driver. Install one."])
 def test_a_run_without_a_gpu_says_why(words: GoldenWords, reason: str | None) -> None:
     run = run_of(CASES, *timed(SMALL, 1e3, None), devices=(CPU,))
-    run = run.apply(DevicesFound(devices=(CPU,), no_gpu=reason))
+    run = run.apply(model.DevicesFound(devices=(CPU,), no_gpu=reason))
     assert answers(run) == ()
     words(answer_lines(run))
 
 
 def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -> None:
-    cases = (SMALL, Case("matmul", 16, dtype="float16"), Case("vector-dot", 16, variant="dot"))
+    cases = (SMALL, model.Case("matmul", 16, dtype="float16"), model.Case("vector-dot", 16, variant="dot"))
     events = [event for case, cpu_ns in zip(cases, (1e3, 1e6, 1e6), strict=True) for event in timed(case, cpu_ns, 2e4)]
     run = run_of(cases, *events)
     assert [answer.name for answer in answers(run)] == ["matmul float32", "matmul float16", "vector-dot dot float32"]
@@ -163,7 +146,7 @@ def test_sweeps_of_other_workloads_variants_and_dtypes_answer_for_themselves() -
 def threaded(*counts: int, in_force: Mapping[int, int] | None = None) -> RunState:
     """Three sizes for each thread count; one thread takes four times as long."""
     cases = tuple(replace(case, threads=count) for count in counts for case in CASES)
-    events: list[Event] = []
+    events: list[model.Event] = []
     for case in cases:
         threads = (in_force or {}).get(case.threads, case.threads)
         cpu_ns = {16: 1e3, 64: 1e4, 256: 1e6}[case.size] * (4 if threads == 1 else 1)
@@ -203,7 +186,7 @@ def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
     assert row_with_threads(run, other, 4) is row
     assert row_with_threads(run, row, 4) is None
     assert row_with_threads(run, row, 2) is None
-    failed = run.apply(CaseFailed(case=other.case.key, kind="oom", message=""))
+    failed = run.apply(model.CaseFailed(case=other.case.key, kind="oom", message=""))
     assert row_with_threads(failed, row, 1) is None
 
 
@@ -211,7 +194,7 @@ def test_the_row_beside_is_that_of_the_same_size_that_went_well() -> None:
 
 
 def test_worlds_come_from_their_own_rounds_and_those_without_are_absent(words: GoldenWords) -> None:
-    moved = {PAGEABLE: 5e6, PINNED_NS: 2e4, DEVICE: 4e2, DEVICE_WARM: 2e2}
+    moved = {model.PAGEABLE: 5e6, PINNED_NS: 2e4, model.DEVICE: 4e2, model.DEVICE_WARM: 2e2}
     run = run_of(CASES, *timed(SMALL, 1e3, 2e4, gpu=moved), *timed(MIDDLE, 1e4, 2.1e4, gpu=moved),
                  *timed(LARGE, 1e6, 3e4, gpu=moved))  # fmt: skip
     (answer,) = answers(run)
@@ -223,17 +206,23 @@ def test_worlds_come_from_their_own_rounds_and_those_without_are_absent(words: G
 
 
 def test_the_papers_clock_is_judged_by_the_times_that_it_printed(words: GoldenWords) -> None:
-    printed = {AS_WRITTEN: 1e3, SYNCED: 2e4}
-    (answer,) = answers(run_of((SMALL,), *timed(SMALL, 1e3, 2e4, cpu={AS_WRITTEN: 1e6}, gpu=printed)))
+    printed = {model.AS_WRITTEN: 1e3, model.SYNCED: 2e4}
+    (answer,) = answers(run_of((SMALL,), *timed(SMALL, 1e3, 2e4, cpu={model.AS_WRITTEN: 1e6}, gpu=printed)))
     words(answer.sentences[-1])
 
 
 def test_smallest_and_largest_are_those_of_the_sizes_not_of_the_order_or_the_names(words: GoldenWords) -> None:
-    cases = tuple(Case("matmul", size) for size in (1024, 256, 64))
-    events: list[Event] = []
+    cases = tuple(model.Case("matmul", size) for size in (1024, 256, 64))
+    events: list[model.Event] = []
     for case in cases:
-        once = {ENQUEUE: 1e4, SYNCHRONISE: 5e3, DEVICE_WARM: 5e3, AS_WRITTEN: 1e3, SYNCED: 2e4}
-        events += timed(case, case.size * 1e2, 2e4, cpu={AS_WRITTEN: case.size * 1e2}, gpu=once)
+        once = {
+            model.ENQUEUE: 1e4,
+            model.SYNCHRONISE: 5e3,
+            model.DEVICE_WARM: 5e3,
+            model.AS_WRITTEN: 1e3,
+            model.SYNCED: 2e4,
+        }
+        events += timed(case, case.size * 1e2, 2e4, cpu={model.AS_WRITTEN: case.size * 1e2}, gpu=once)
     (answer,) = answers(run_of(cases, *events))
     words(answer.sentences[1:])
 

@@ -14,20 +14,10 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 from tests.rooms.render.test_answers import ALL_WELL, CASES, run_of, timed
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END, WHAT_IFS
 from cpugpu_tui.decide.verdict import compare
 from cpugpu_tui.export.stream import case_results
-from cpugpu_tui.model import (
-    METRICS,
-    PAGEABLE,
-    Case,
-    CaseFailed,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    RunFinished,
-    RunStarted,
-)
 from cpugpu_tui.render.answers import answer_lines, answers, as_data, condition_data, row_with_threads
 from cpugpu_tui.render.sentences import table_lines
 from cpugpu_tui.report.report import judged
@@ -44,8 +34,9 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
     recorder = swept(plan)[1]
     live = state_of(plan, recorder)
     replayed = RunState()
-    for event in (RunStarted(run_id="r", series_id="s", plan=plan, environment={}), DevicesFound(devices=live.devices),
-                  *recorder.events, RunFinished(status="done")):  # fmt: skip
+    for event in (model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}),
+        model.DevicesFound(devices=live.devices),
+                  *recorder.events, model.RunFinished(status="done")):  # fmt: skip
         again = decode(encode(event))
         assert again is not None
         replayed = replayed.apply(again)
@@ -63,7 +54,7 @@ def test_the_same_events_give_the_same_answers_however_they_came(cpugpu: Command
     assert json.loads(json.dumps(as_data(of_events[0]))) == told[0]["sweeps"]
 
 
-def fold(events: list[Event]) -> RunState:
+def fold(events: list[model.Event]) -> RunState:
     run = RunState()
     for event in events:
         run = run.apply(event)
@@ -82,15 +73,15 @@ def test_as_data_every_number_of_a_crossover_is_there_but_not_its_points() -> No
     assert data["what_if"] == {key: condition_data(found) for key, found in answer.report.conditions.items()}
 
 
-def rounds_of(case: Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[Event]:
+def rounds_of(case: model.Case, cpu_ns: float, gpu_ns: float, rounds: int) -> list[model.Event]:
     """The events of a case whose call is so long that it has few rounds."""
     events = timed(case, cpu_ns, gpu_ns)
-    return [event for event in events if not isinstance(event, DeviceSampled) or event.round_index <= rounds]
+    return [event for event in events if not isinstance(event, model.DeviceSampled) or event.round_index <= rounds]
 
 
 def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() -> None:
-    huge, failing = Case("matmul", 1024), Case("matmul", 4096)
-    oom = CaseFailed(case=failing.key, kind="oom", message="Full.", device="cuda:0")
+    huge, failing = model.Case("matmul", 1024), model.Case("matmul", 4096)
+    oom = model.CaseFailed(case=failing.key, kind="oom", message="Full.", device="cuda:0")
     events = [*ALL_WELL, *rounds_of(huge, 3e9, 1e8, 2), *timed(failing, 1e10, None, end=oom)]
     run = run_of((*CASES, huge, failing), *events)
     (data,) = as_data(run)
@@ -104,13 +95,13 @@ def test_as_data_the_span_that_was_judged_is_there_and_why_the_rest_was_not() ->
 
 def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown() -> None:
     """On the screen and in exports, with and without copies, even with much noise."""
-    plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=METRICS)
+    plan = plan_of(16, 64, 256, simulation=replace(QUICK, noise=0.2, cpu_drift=0.1), metrics=model.METRICS)
     run = state_of(plan, swept(plan)[1])
     for row, result in zip(run.rows.values(), case_results(run), strict=True):
         assert row.cpu is not None
         assert row.gpu is not None
         cpu, gpu = row.cpu.latency_ns, row.gpu.latency_ns
-        moved, moved_ns = judged(run, row, END_TO_END).comparison, row.gpu.median_ns(PAGEABLE)
+        moved, moved_ns = judged(run, row, END_TO_END).comparison, row.gpu.median_ns(model.PAGEABLE)
         assert cpu
         assert gpu
         assert moved_ns
@@ -129,14 +120,14 @@ def test_the_quotient_of_the_times_that_are_shown_is_the_speedup_that_is_shown()
 def two_sweeps(*, moved: bool = True) -> RunState:
     """A matrix product that the GPU wins from about 82, and one in half precision that it never wins."""
     half = tuple(replace(case, dtype="float16") for case in CASES)
-    other: dict[str, float] = {PAGEABLE: 5e4} if moved else {}
+    other: dict[str, float] = {model.PAGEABLE: 5e4} if moved else {}
     events = [
         event
         for cases, cpu in ((CASES, (1e3, 1e4, 1e6)), (half, (1e3, 1e3, 1e3)))
         for case, cpu_ns in zip(cases, cpu, strict=True)
         for event in timed(case, cpu_ns, 2e4, gpu=other)
     ]
-    return run_of((*CASES, *half), *events, RunFinished(status="done"))
+    return run_of((*CASES, *half), *events, model.RunFinished(status="done"))
 
 
 def test_several_sweeps_are_a_table(words: GoldenWords) -> None:
@@ -155,7 +146,7 @@ def test_a_table_of_answers_fits_the_terminal_and_keeps_the_answer(width: int) -
 def test_a_range_that_does_not_fit_a_narrow_terminal_is_left_out_as_a_whole() -> None:
     half = [replace(case, dtype="float64") for case in CASES]
     events = [event for case in (*CASES, *half) for event in timed(case, 1e9, 1e3)]
-    run = run_of((*CASES, *half), *events, RunFinished(status="done"))
+    run = run_of((*CASES, *half), *events, model.RunFinished(status="done"))
     wide, narrow = table_lines(run, 60)[1], table_lines(run, len("matmul float32  at every size timed") + 2)[1]
     assert narrow
     assert wide.startswith(narrow)
@@ -214,7 +205,7 @@ def test_one_more_round_compares_one_row_again(compared: Counter[str]) -> None:
 
 def test_a_sweep_beside_another_costs_no_look_at_all_rows_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """1,000 sizes on one and on all threads: a search among all rows would look at 2,000 for each."""
-    cases = tuple(Case("matmul", size, threads=count) for count in (1, 4) for size in range(1, 1001))
+    cases = tuple(model.Case("matmul", size, threads=count) for count in (1, 4) for size in range(1, 1001))
     run = run_of(cases)
     looks: Counter[str] = Counter()
     monkeypatch.setattr("cpugpu_tui.render.answers._is_usable", lambda row: looks.update(rows=1) or row is not None)

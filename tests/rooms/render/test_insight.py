@@ -9,47 +9,30 @@ from typing import Any
 from tests.helpers.golden import GoldenWords
 from tests.rooms.analysis.test_roofline import CPU, GPU
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.costs import END_TO_END
 from cpugpu_tui.cli.output.tables import spelled_table, summary
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    SYNCED,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    EpochFinished,
-    Event,
-    KernelsProfiled,
-    Plan,
-    RunStarted,
-)
 from cpugpu_tui.render.verdicts import MARK_WORDS, row_limit, written
 from cpugpu_tui.report import report
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import UNICODE
 from cpugpu_tui.ui.screens.detail import detail_lines
 
-LARGE = Case("matmul", 9951)
-DEVICES = DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "NVIDIA H200", "GPU-1")))
+LARGE = model.Case("matmul", 9951)
+DEVICES = model.DevicesFound(devices=(model.Device("cpu", "Xeon"), model.Device("cuda:0", "NVIDIA H200", "GPU-1")))
 
 
-def run_of(case: Case, *events: Event, ceilings: tuple[Any, ...] = (CPU, GPU)) -> RunState:
-    plan = Plan("matmul", (case,), ceilings=ceilings)
-    state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={})).apply(DEVICES)
+def run_of(case: model.Case, *events: model.Event, ceilings: tuple[Any, ...] = (CPU, GPU)) -> RunState:
+    plan = model.Plan("matmul", (case,), ceilings=ceilings)
+    state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={})).apply(DEVICES)
     for event in events:
         state = state.apply(event)
     return state
 
 
-def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ...] = ()) -> DeviceSampled:
+def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ...] = ()) -> model.DeviceSampled:
     taken = {name: (ns, ns) for name, ns in samples.items()}
-    return DeviceSampled(
+    return model.DeviceSampled(
         case=LARGE.key, device=place, round_index=index, calls_per_block=1, samples=taken, marks=marks,
         sm_clock_mhz=1980.0 if place != "cpu" else None,
     )  # fmt: skip
@@ -57,17 +40,21 @@ def half(place: str, index: int, samples: dict[str, float], marks: tuple[str, ..
 
 def h200(**more: Any) -> RunState:
     """The row of method.md: 38.8 ms on the GPU, 1193 on the CPU, 487 with copies, 0.73 by the paper's clock."""
-    events: list[Event] = [
-        CaseStarted(case=LARGE.key, flops=2.0 * 9951**3, bytes_moved=12.0 * 9951**2, operations=1),
-        half("cuda:0", 0, {AS_WRITTEN: 0.73e6, SYNCED: 38.8e6}),
+    events: list[model.Event] = [
+        model.CaseStarted(case=LARGE.key, flops=2.0 * 9951**3, bytes_moved=12.0 * 9951**2, operations=1),
+        half("cuda:0", 0, {model.AS_WRITTEN: 0.73e6, model.SYNCED: 38.8e6}),
     ]
     for index in range(1, 9):
         wobble = 1 + index / 1000
-        events.append(half("cpu", index, {LATENCY: 1193e6 * wobble, DEVICE: 1193e6}))
-        events.append(half("cuda:0", index, {LATENCY: 38.8e6 * wobble, DEVICE: 38.7e6, PAGEABLE: 487e6 * wobble}))
+        events.append(half("cpu", index, {model.LATENCY: 1193e6 * wobble, model.DEVICE: 1193e6}))
+        events.append(
+            half(
+                "cuda:0", index, {model.LATENCY: 38.8e6 * wobble, model.DEVICE: 38.7e6, model.PAGEABLE: 487e6 * wobble}
+            )
+        )
     finished = [
-        CaseFinished(case=LARGE.key),
-        KernelsProfiled(case=LARGE.key, device="cuda:0", count=2, elapsed_ns=38.6e6),
+        model.CaseFinished(case=LARGE.key),
+        model.KernelsProfiled(case=LARGE.key, device="cuda:0", count=2, elapsed_ns=38.6e6),
     ]
     return run_of(LARGE, *events, *finished, **more)
 
@@ -84,7 +71,7 @@ def table(run: RunState) -> dict[str, str]:
 
 def test_the_detail_says_first_why_a_row_is_less_certain() -> None:
     assert "less certain" not in text(h200())
-    marked = [half("cpu", index, {LATENCY: 1193e6}, ("page-faults",)) for index in range(9, 11)]
+    marked = [half("cpu", index, {model.LATENCY: 1193e6}, ("page-faults",)) for index in range(9, 11)]
     run = h200()
     for event in marked:
         run = run.apply(event)
@@ -147,7 +134,7 @@ def test_another_gpus_card_is_not_this_ones() -> None:
 def test_marked_half_rounds_count_and_what_they_changed_is_said() -> None:
     run = h200()
     for index in range(9, 29):
-        run = run.apply(half("cuda:0", index, {LATENCY: 50e6}, ("throttled",)))
+        run = run.apply(half("cuda:0", index, {model.LATENCY: 50e6}, ("throttled",)))
     row = run.rows[LARGE.key]
     assert row.gpu is not None
     assert row.gpu.latency_ns == 50e6, "marks never delete"
@@ -159,7 +146,7 @@ def test_a_training_shows_its_epochs_and_small_scale_says_so(words: GoldenWords)
     run = h200()
     for epoch in (1, 2):
         run = run.apply(
-            EpochFinished(
+            model.EpochFinished(
                 case=LARGE.key,
                 device="cuda:0",
                 epoch=epoch,
@@ -174,6 +161,6 @@ def test_a_training_shows_its_epochs_and_small_scale_says_so(words: GoldenWords)
     assert "training: 960 " in said
     assert "s an epoch" in said
     assert re.search(r"0\.500, 0\.250.* 98\.4 ?%", said)
-    plan = Plan("matmul-sweep", (LARGE,), scale="small")
-    small = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    plan = model.Plan("matmul-sweep", (LARGE,), scale="small")
+    small = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
     words(summary(small, None))

@@ -7,31 +7,16 @@ from typing import Any
 
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.model import (
-    NO_CORE,
-    Case,
-    CaseFinished,
-    CaseStarted,
-    CodeCompiled,
-    CodeTraced,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    LineCost,
-    LinesProfiled,
-    Plan,
-    RunStarted,
-)
+from cpugpu_tui import model
 from cpugpu_tui.model.line_costs import COPY, FALLBACK, LINE_REASONS, LOOP, OUTSIDE, SMALL, WAIT, WORK
 from cpugpu_tui.render.receipts import compiled_lines, eager_ns, line_words, run_receipt, slow_lines
 from cpugpu_tui.state.state import RunState
 
-SMALL_CASE, LARGE_CASE = Case("mine", 64), Case("mine", 128)
+SMALL_CASE, LARGE_CASE = model.Case("mine", 64), model.Case("mine", 128)
 
 
-def cost(reason: str, **more: Any) -> LineCost:
-    line = LineCost("my_model.py", 31, "loss.item()", reason, 340_000.0, share=0.62, visits=1, operators=1)
+def cost(reason: str, **more: Any) -> model.LineCost:
+    line = model.LineCost("my_model.py", 31, "loss.item()", reason, 340_000.0, share=0.62, visits=1, operators=1)
     return replace(line, **more)
 
 
@@ -53,20 +38,21 @@ COSTS = (
 )
 
 
-def run_of(*events: Event, cases: tuple[Case, ...] = (SMALL_CASE, LARGE_CASE)) -> RunState:
-    plan = Plan("mine", cases)
-    devices = (Device("cpu", "Xeon"), Device("cuda:0", "H200", "GPU-1"))
-    state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
-    for event in (DevicesFound(devices=devices), *events):
+def run_of(*events: model.Event, cases: tuple[model.Case, ...] = (SMALL_CASE, LARGE_CASE)) -> RunState:
+    plan = model.Plan("mine", cases)
+    devices = (model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", "GPU-1"))
+    state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    for event in (model.DevicesFound(devices=devices), *events):
         state = state.apply(event)
     return state
 
 
-def timed(case: Case, *lines: LineCost, device: str = "cuda:0") -> tuple[Event, ...]:
+def timed(case: model.Case, *lines: model.LineCost, device: str = "cuda:0") -> tuple[model.Event, ...]:
     key = case.key
     return (
-        CaseStarted(case=key), CodeTraced(case=key, device=device, operators=7), CaseFinished(case=key),
-        LinesProfiled(case=key, device=device, lines=lines, profiled_ns=1.9e6, unprofiled_ns=6e5),
+        model.CaseStarted(case=key), model.CodeTraced(case=key, device=device, operators=7),
+        model.CaseFinished(case=key),
+        model.LinesProfiled(case=key, device=device, lines=lines, profiled_ns=1.9e6, unprofiled_ns=6e5),
     )  # fmt: skip
 
 
@@ -95,28 +81,28 @@ def test_source_code_cannot_control_the_terminal() -> None:
     assert "\x1b" not in line_words(cost(WORK, source_line="x = '\x1b[2J'"), "cpu")
 
 
-def compiled_run(*cases: Case, **ns: float) -> RunState:
+def compiled_run(*cases: model.Case, **ns: float) -> RunState:
     """Return a run of these cases, whose calls take so many ns by variant."""
-    events: list[Event] = []
+    events: list[model.Event] = []
     for case in cases:
         key = case.key
-        events.append(CaseStarted(case=key))
+        events.append(model.CaseStarted(case=key))
         for device, has_kernels in (("cpu", True), ("cuda:0", False)):
             if case.variant == "compiled":
-                events.append(CodeCompiled(case=key, device=device, elapsed_ns=2e9, variant="default",
+                events.append(model.CodeCompiled(case=key, device=device, elapsed_ns=2e9, variant="default",
                                            has_kernels=has_kernels))  # fmt: skip
             on_gpu_ns = 9_000.0 if case.variant == "compiled" else 8_000.0
             latency = (ns[case.variant] if device == "cpu" else on_gpu_ns,)
             events += [
-                DeviceSampled(case=key, device=device, round_index=number, calls_per_block=1,
+                model.DeviceSampled(case=key, device=device, round_index=number, calls_per_block=1,
                               samples={"latency": latency})
                 for number in (1, 2)
             ]  # fmt: skip
-        events.append(CaseFinished(case=key))
+        events.append(model.CaseFinished(case=key))
     return run_of(*events, cases=cases)
 
 
-EAGER, COMPILED = Case("mine", 128), Case("mine", 128, variant="compiled")
+EAGER, COMPILED = model.Case("mine", 128), model.Case("mine", 128, variant="compiled")
 
 
 def test_compiling_pays_after_its_cost_over_what_a_call_saves(words: GoldenWords) -> None:
@@ -131,8 +117,8 @@ def test_compiling_pays_after_its_cost_over_what_a_call_saves(words: GoldenWords
 
 def test_a_row_whose_threads_lacked_a_core_tells_nothing(words: GoldenWords) -> None:
     run = compiled_run(EAGER, COMPILED, default=30_000.0, compiled=20_000.0)
-    starved = DeviceSampled(case=EAGER.key, device="cpu", round_index=3, calls_per_block=1,
-                            samples={"latency": (3e4,)}, marks=(NO_CORE,))  # fmt: skip
+    starved = model.DeviceSampled(case=EAGER.key, device="cpu", round_index=3, calls_per_block=1,
+                            samples={"latency": (3e4,)}, marks=(model.NO_CORE,))  # fmt: skip
     assert eager_ns(run, run.rows[COMPILED.key], run.rows[COMPILED.key].times["cpu"]) == 30_000.0
     run = run.apply(starved)
     assert eager_ns(run, run.rows[COMPILED.key], run.rows[COMPILED.key].times["cpu"]) is None

@@ -15,30 +15,10 @@ from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.golden import GoldenWords, assert_golden, paragraphs
 from tests.helpers.runs.recorder import QUICK, Call, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import GPU_WINS
-from cpugpu_tui.model import (
-    DEVICE,
-    Calibrated,
-    Case,
-    DeviceSampled,
-    Found,
-    PeerMeasured,
-    Plan,
-    RunStarted,
-    Search,
-    Simulation,
-)
+from cpugpu_tui.render import gpus
 from cpugpu_tui.render.answers import answer_lines, answers, as_data
-from cpugpu_tui.render.gpus import (
-    bytes_per_s,
-    gpu_sentences,
-    latency_ns,
-    listed,
-    matrices,
-    peer_sentences,
-    peers_data,
-    run_standings,
-)
 from cpugpu_tui.render.rows import lines_of
 from cpugpu_tui.report.report import judged
 from cpugpu_tui.state.device_times import DeviceTimes
@@ -50,7 +30,7 @@ ALL = ("cpu", "cuda")
 RUN = ("run", "matmul", "--size", "256,2048", "--simulate", f"{FAST},gpus=4,slow_gpu=2,slow_factor=1.3", "--no-save")
 
 
-def run_of(*sizes: int, simulation: Simulation = FOUR, devices: tuple[str, ...] = ALL, **more: Any) -> RunState:
+def run_of(*sizes: int, simulation: model.Simulation = FOUR, devices: tuple[str, ...] = ALL, **more: Any) -> RunState:
     plan = plan_of(*sizes, simulation=simulation, devices=devices, **more)
     return state_of(plan, swept(plan)[1])
 
@@ -74,17 +54,20 @@ def test_a_half_round_asks_one_device_alone() -> None:
     for entry in recorder.log:
         if isinstance(entry, Call):
             asked.add(entry.device)
-        elif isinstance(entry, (DeviceSampled, Calibrated)):  # before it: first calls, and each one's warm-up
-            if isinstance(entry, DeviceSampled) and entry.round_index:
+        elif isinstance(
+            entry, (model.DeviceSampled, model.Calibrated)
+        ):  # before it: first calls, and each one's warm-up
+            if isinstance(entry, model.DeviceSampled) and entry.round_index:
                 assert asked == {entry.device}
             asked = set()
 
 
 def test_a_search_narrows_the_crossover_of_every_model() -> None:
     """The other model has another crossover, whose bracket needs sizes of its own."""
-    laws = Simulation(gpus=2, other_gpus=1, other_factor=10.0, noise=0.005)
-    cases = tuple(Case("matmul", size) for size in (16, 64, 256, 1024, 4096))
-    plan = Plan("test", cases, devices=ALL, search=Search(most_cases=20), rounds=5, max_rounds=24, blocks=3, window=20,
+    laws = model.Simulation(gpus=2, other_gpus=1, other_factor=10.0, noise=0.005)
+    cases = tuple(model.Case("matmul", size) for size in (16, 64, 256, 1024, 4096))
+    plan = model.Plan("test", cases, devices=ALL, search=model.Search(most_cases=20), rounds=5, max_rounds=24,
+        blocks=3, window=20,
                 budget_s=1.5, simulation=laws)  # fmt: skip
     found = {
         answer.gpu.name: answer.report.resident.crossover
@@ -99,8 +82,9 @@ def test_a_search_narrows_the_crossover_of_every_model() -> None:
 
 
 def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_another() -> None:
-    cases = tuple(Case("matmul", size) for size in (16, 256, 2048))
-    plan = Plan("test", cases, devices=("cuda",), search=Search(), rounds=5, max_rounds=24, blocks=3, window=20,
+    cases = tuple(model.Case("matmul", size) for size in (16, 256, 2048))
+    plan = model.Plan("test", cases, devices=("cuda",), search=model.Search(), rounds=5, max_rounds=24, blocks=3,
+        window=20,
                 budget_s=1.5, simulation=replace(QUICK, gpus=2))  # fmt: skip
     state = state_of(plan, swept(plan)[1])
     assert [row.case.size for row in state.rows.values()] == [16, 256, 2048]
@@ -108,17 +92,17 @@ def test_a_search_without_a_cpu_times_its_first_sizes_and_compares_no_gpu_with_a
 
 
 def test_what_a_search_has_found_out_is_told_the_next_agent_for_each_gpu() -> None:
-    plan = plan_of(256, simulation=replace(QUICK, gpus=2), devices=ALL, search=Search())
+    plan = plan_of(256, simulation=replace(QUICK, gpus=2), devices=ALL, search=model.Search())
     state, left = state_of(plan, swept(plan)[1]), Remaining(plan)
-    left.note(RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
+    left.note(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}))
     for event in swept(plan)[1].events:
         left.note(event)
     search = left.plan(0.0).search
     assert search is not None
     told = [(found.device, found.moved) for found in search.found]
     assert told == [("cuda:0", False), ("cuda:0", True), ("cuda:1", False), ("cuda:1", True)]
-    assert all(isinstance(found, Found) and found.speedup for found in search.found)
-    assert set(state.rows) == {Case("matmul", 256).key}
+    assert all(isinstance(found, model.Found) and found.speedup for found in search.found)
+    assert set(state.rows) == {model.Case("matmul", 256).key}
 
 
 # ------------------------------------------------------------------ rows and who is slow
@@ -143,7 +127,7 @@ def test_the_first_gpu_is_torchs_first_whatever_came_first() -> None:
 
 def test_the_planted_slow_gpu_is_marked_in_its_rows_and_said_with_numbers() -> None:
     state = run_of(256, 1024, 2048)
-    assert [name for name, each in run_standings(state).items() if each.is_slow] == ["cuda:2"]
+    assert [name for name, each in gpus.run_standings(state).items() if each.is_slow] == ["cuda:2"]
     marks = {told.gpu: told.slow for told in lines_of(state, state.rows.values())}
     assert marks["cuda:0"] == marks["cuda:1"] == marks["cuda:3"] == ""
     assert re.fullmatch(r"slow: kernels \+(29|30|31) %", marks["cuda:2"])
@@ -154,17 +138,17 @@ def test_equal_gpus_with_noise_are_alike(seed: int) -> None:
     laws = replace(QUICK, gpus=4, noise=0.03, gpu_drift=0.01, drift_rho=0.5, seed=seed)
     state = run_of(64, 512, 2048, simulation=laws)
     assert not any(told.slow for told in lines_of(state, state.rows.values()))
-    assert not any(each.is_slow for each in run_standings(state).values())
-    assert len(gpu_sentences(state)) == 1
+    assert not any(each.is_slow for each in gpus.run_standings(state).values())
+    assert len(gpus.gpu_sentences(state)) == 1
 
 
 def test_different_models_are_judged_among_themselves() -> None:
     state = run_of(2048, simulation=replace(QUICK, gpus=3, other_gpus=1))
-    assert {name: each.alike for name, each in run_standings(state).items()} == {"cuda:0": 2, "cuda:1": 2}
+    assert {name: each.alike for name, each in gpus.run_standings(state).items()} == {"cuda:0": 2, "cuda:1": 2}
 
 
 def _without_own_time(times: DeviceTimes) -> DeviceTimes:
-    samples = {metric: values for metric, values in times.samples.items() if metric != DEVICE}
+    samples = {metric: values for metric, values in times.samples.items() if metric != model.DEVICE}
     return replace(times, samples=samples, other_round_ns={})
 
 
@@ -175,17 +159,17 @@ def test_a_busy_host_makes_no_gpu_slow() -> None:
     times = row.times["cuda:1"]
     late = replace(times, round_ns={index: 2 * ns for index, ns in times.round_ns.items()})
     state = replace(state, rows={row.case.key: replace(row, times={**row.times, "cuda:1": late})})
-    assert not any(each.is_slow for each in run_standings(state).values())
+    assert not any(each.is_slow for each in gpus.run_standings(state).values())
     without = {name: _without_own_time(each) for name, each in row.times.items()} | {"cuda:1": _without_own_time(late)}
     state = replace(state, rows={row.case.key: replace(row, times=without)})
-    assert [n for n, each in run_standings(state).items() if each.is_slow] == ["cuda:1"]
+    assert [n for n, each in gpus.run_standings(state).items() if each.is_slow] == ["cuda:1"]
 
 
 # ------------------------------------------------------------------ answers
 
 
 def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ() -> None:
-    lines = answer_lines(run_of(64, 256, 2048, simulation=Simulation(gpus=4, slow_gpu=2, slow_factor=1.3)))
+    lines = answer_lines(run_of(64, 256, 2048, simulation=model.Simulation(gpus=4, slow_gpu=2, slow_factor=1.3)))
     assert lines[0].startswith("cuda:0 (simulated GPU): ")
     assert lines[1].startswith("cuda:2 is slow: ")
     assert "cuda:1 to cuda:3" in lines[2]
@@ -194,7 +178,7 @@ def test_the_answer_names_the_gpu_it_speaks_of_and_tells_how_the_others_differ()
 
 
 def test_the_other_gpus_of_a_model_are_slower_in_words(words: GoldenWords) -> None:
-    lines = answer_lines(run_of(16, 64, simulation=Simulation(gpus=3, noise=0.0, slow_gpu=2, slow_factor=2.0)))
+    lines = answer_lines(run_of(16, 64, simulation=model.Simulation(gpus=3, noise=0.0, slow_gpu=2, slow_factor=2.0)))
     words([line for line in lines if "cuda:1 and cuda:2" in line])
 
 
@@ -233,15 +217,15 @@ def test_data_has_the_answer_for_every_gpu() -> None:
     ],
 )
 def test_names_in_a_row_are_said_by_the_first_and_the_last(names: list[str], text: str) -> None:
-    assert listed(names) == text
+    assert gpus.listed(names) == text
 
 
 # ------------------------------------------------------------------ copies between GPUs
 
-TRANSFER = Case("transfer", 4096, variant="d2d")
+TRANSFER = model.Case("transfer", 4096, variant="d2d")
 
 
-def copied(simulation: Simulation, *devices: str, cases: tuple[Case, ...] = (TRANSFER,)) -> RunState:
+def copied(simulation: model.Simulation, *devices: str, cases: tuple[model.Case, ...] = (TRANSFER,)) -> RunState:
     plan = replace(plan_of(simulation=simulation), cases=cases, devices=devices or ("auto",))
     return state_of(plan, swept(plan)[1])
 
@@ -252,8 +236,8 @@ def test_the_experiment_about_copies_times_every_way_between_all_visible_gpus() 
     assert [gpu.name for gpu in state.gpus] == ["cuda:0"], "the cases stay on the first GPU"
     assert set(state.peers) == {(f"cuda:{a}", f"cuda:{b}") for a in range(3) for b in range(3) if a != b}
     for found in state.peers.values():
-        assert bytes_per_s(found) == pytest.approx(laws.peer_bytes_per_ns * 1e9, rel=0.02)
-        assert latency_ns(found) == pytest.approx(laws.peer_alpha_ns, rel=0.02)
+        assert gpus.bytes_per_s(found) == pytest.approx(laws.peer_bytes_per_ns * 1e9, rel=0.02)
+        assert gpus.latency_ns(found) == pytest.approx(laws.peer_alpha_ns, rel=0.02)
         assert found.has_access
 
 
@@ -265,11 +249,11 @@ def test_gpus_that_are_named_leave_the_others_alone(devices: tuple[str, ...], pa
 
 
 def test_no_other_experiment_copies_between_gpus() -> None:
-    assert copied(replace(QUICK, gpus=3), cases=(Case("matmul", 64),)).peers == {}
+    assert copied(replace(QUICK, gpus=3), cases=(model.Case("matmul", 64),)).peers == {}
 
 
 def test_matrices_have_a_row_for_each_source_and_a_column_for_each_target() -> None:
-    rates, waits = matrices(copied(replace(QUICK, gpus=3, noise=0.0)))
+    rates, waits = gpus.matrices(copied(replace(QUICK, gpus=3, noise=0.0)))
     assert rates.heads == waits.heads == ("from", "cuda:0", "cuda:1", "cuda:2")
     assert rates.rows[1] == ("cuda:1", "300", "–", "300")
     assert waits.rows[1] == ("cuda:1", "12.0", "–", "12.0")
@@ -277,7 +261,7 @@ def test_matrices_have_a_row_for_each_source_and_a_column_for_each_target() -> N
 
 def test_without_peer_access_everywhere_a_third_matrix_says_where() -> None:
     state = copied(replace(QUICK, gpus=4, peer_group=2, noise=0.0))
-    rates, _, access = matrices(state)
+    rates, _, access = gpus.matrices(state)
     assert access.rows[0] == ("cuda:0", "–", "yes", "no", "no")
     assert rates.rows[0] == ("cuda:0", "–", "300", "25.0", "25.0")
     assert sum(each.has_access is False for each in state.peers.values()) == 8
@@ -286,10 +270,10 @@ def test_without_peer_access_everywhere_a_third_matrix_says_where() -> None:
 def test_a_way_that_failed_says_why_and_costs_the_others_nothing() -> None:
     state = copied(replace(QUICK, gpus=2))
     broken = state.peers["cuda:1", "cuda:0"]
-    failed = PeerMeasured(source=broken.source, target=broken.target, has_access=True, problem="Out of memory.")
+    failed = model.PeerMeasured(source=broken.source, target=broken.target, has_access=True, problem="Out of memory.")
     state = state.apply(failed)
-    assert matrices(state)[0].rows[1] == ("cuda:1", "failed", "–")
-    assert [each["problem"] for each in peers_data(state)] == ["", "Out of memory."]
+    assert gpus.matrices(state)[0].rows[1] == ("cuda:1", "failed", "–")
+    assert [each["problem"] for each in gpus.peers_data(state)] == ["", "Out of memory."]
 
 
 # ------------------------------------------------------------------ in words
@@ -304,7 +288,10 @@ def test_golden_several_gpus() -> None:
     told = {name: "\n".join(answer_lines(run_of(256, 2048, simulation=each))) for name, each in laws.items()}
     copies = copied(replace(QUICK, gpus=4, peer_group=2, noise=0.0))
     failed = replace(copies.peers["cuda:1", "cuda:0"], elapsed_ns=(), latencies_ns=(), problem="Out of memory.")
-    told |= {"copies": "\n".join(peer_sentences(copies)), "no copy": "\n".join(peer_sentences(copies.apply(failed)))}
+    told |= {
+        "copies": "\n".join(gpus.peer_sentences(copies)),
+        "no copy": "\n".join(gpus.peer_sentences(copies.apply(failed))),
+    }
     assert_golden("several-gpus", paragraphs(told))
 
 

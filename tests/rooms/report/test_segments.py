@@ -12,54 +12,34 @@ from tests.helpers.runs.planted_report import with_copies
 
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, Comparison
 from cpugpu_tui.decide.comparison import UNDECIDED as UNCLEAR
-from cpugpu_tui.report.segments import (
-    ALL_EQUAL,
-    ALWAYS,
-    CLASSES,
-    CPU,
-    EQUAL,
-    FALLS,
-    FROM,
-    GPU,
-    MOST_COST,
-    NEVER,
-    NOISY,
-    NONE_TIMED,
-    NOT_DECIDED,
-    NOT_TIMED,
-    SEVERAL,
-    SKIPPED,
-    UNDECIDED,
-    UP_TO,
-    WIDEST_GAP,
-    WITHIN,
-    Size,
-    class_of,
-    segments_of,
-)
+from cpugpu_tui.report import segments
 
 MISMATCH = "mismatch"
 KINDS = {
-    "C": (CPU, "", Comparison(1 / 8, 1 / 9, 1 / 7, 9, CPU_WINS)),
-    "G": (GPU, "", Comparison(8.0, 7.0, 9.0, 9, GPU_WINS)),
-    "=": (EQUAL, "", Comparison(1.0, 0.99, 1.01, 9, TIE)),
-    "?": (UNDECIDED, NOISY, Comparison(1.2, 0.7, 2.0, 9, UNCLEAR)),
-    "g": (UNDECIDED, NOISY, Comparison(1.2, 0.95, 1.5, 9, UNCLEAR)),  # choosing the GPU costs at most 5 %
-    "-": (NOT_TIMED, SKIPPED, None),
-    "x": (NOT_TIMED, MISMATCH, None),
+    "C": (segments.CPU, "", Comparison(1 / 8, 1 / 9, 1 / 7, 9, CPU_WINS)),
+    "G": (segments.GPU, "", Comparison(8.0, 7.0, 9.0, 9, GPU_WINS)),
+    "=": (segments.EQUAL, "", Comparison(1.0, 0.99, 1.01, 9, TIE)),
+    "?": (segments.UNDECIDED, segments.NOISY, Comparison(1.2, 0.7, 2.0, 9, UNCLEAR)),
+    "g": (
+        segments.UNDECIDED,
+        segments.NOISY,
+        Comparison(1.2, 0.95, 1.5, 9, UNCLEAR),
+    ),  # choosing the GPU costs at most 5 %
+    "-": (segments.NOT_TIMED, segments.SKIPPED, None),
+    "x": (segments.NOT_TIMED, MISMATCH, None),
 }
 
 
-def sizes(letters: str, step: float = 2.0) -> list[Size]:
+def sizes(letters: str, step: float = 2.0) -> list[segments.Size]:
     """Sizes from 64 on, each `step` times the one before."""
-    return [Size(round(64 * step**place), *KINDS[letter]) for place, letter in enumerate(letters)]
+    return [segments.Size(round(64 * step**place), *KINDS[letter]) for place, letter in enumerate(letters)]
 
 
 def drawn(letters: str, step: float = 2.0) -> str:
     """The segments of sizes, as `CPU 64-128 | GPU 256`."""
     return " | ".join(
         f"{part.judgement}{f' {part.reason}' if part.reason else ''} {part.first}"
-        f"{f'-{part.last}' if part.last > part.first else ''}" for part in segments_of(sizes(letters, step))
+        f"{f'-{part.last}' if part.last > part.first else ''}" for part in segments.segments_of(sizes(letters, step))
     )  # fmt: skip
 
 
@@ -86,33 +66,35 @@ def test_segments(letters: str, expected: str) -> None:
 
 
 def test_a_gap_wider_than_two_and_a_half_ends_a_segment() -> None:
-    assert drawn("GG", WIDEST_GAP) == "GPU 64-160"
-    assert drawn("GG", WIDEST_GAP + 0.1) == "GPU 64 | GPU 166"
+    assert drawn("GG", segments.WIDEST_GAP) == "GPU 64-160"
+    assert drawn("GG", segments.WIDEST_GAP + 0.1) == "GPU 64 | GPU 166"
 
 
-@pytest.mark.parametrize("winner", [CPU, GPU])
+@pytest.mark.parametrize("winner", [segments.CPU, segments.GPU])
 @pytest.mark.parametrize(("leads", "is_one"), [((2.4, 2.4), True), ((2.3, 2.4), False), ((1.1, 5.2), True)])
 def test_a_segment_ends_where_a_device_leads_by_too_little(
     leads: tuple[float, ...], is_one: bool, winner: str
 ) -> None:  # fmt: skip
     """On simulated GPUs with tiles of 128 the CPU won by 25 % at 257, between sizes with 1.4× and 2.6×."""
     found = [
-        Size(64 * 2**place, winner, "", Comparison(each if winner == GPU else 1 / each, None, None, 9, winner))
+        segments.Size(
+            64 * 2**place, winner, "", Comparison(each if winner == segments.GPU else 1 / each, None, None, 9, winner)
+        )
         for place, each in enumerate(leads)
     ]
-    assert (len(segments_of(found)) == 1) == is_one
+    assert (len(segments.segments_of(found)) == 1) == is_one
 
 
-@pytest.mark.parametrize("winner", [CPU, GPU])
+@pytest.mark.parametrize("winner", [segments.CPU, segments.GPU])
 def test_a_device_that_is_faster_at_the_upper_size_than_the_other_at_the_lower_one_wins_between_them(
     winner: str,
 ) -> None:
     """Both leads are small, but times grow with size: no size between can take the other device less time."""
 
     def found(upper_ns: float) -> int:
-        ends = [Size(64, winner, "", Comparison(1.1, None, None, 9, winner), 110.0, 110.0),
-                Size(128, winner, "", Comparison(1.1, None, None, 9, winner), upper_ns, upper_ns)]  # fmt: skip
-        return len(segments_of(ends))
+        ends = [segments.Size(64, winner, "", Comparison(1.1, None, None, 9, winner), 110.0, 110.0),
+                segments.Size(128, winner, "", Comparison(1.1, None, None, 9, winner), upper_ns, upper_ns)]  # fmt: skip
+        return len(segments.segments_of(ends))
 
     assert (found(110.0), found(111.0)) == (1, 2)
 
@@ -123,26 +105,30 @@ def test_a_size_that_was_never_reached_does_not_split_what_is_near_enough() -> N
 
 
 def test_a_segment_carries_the_upper_bound_of_its_cost() -> None:
-    (part,) = segments_of(sizes("GgG"))
+    (part,) = segments.segments_of(sizes("GgG"))
     assert part.inside == (128,)
     assert part.cost == pytest.approx(1 / 0.95 - 1)
-    (undecided,) = segments_of(sizes("?"))
+    (undecided,) = segments.segments_of(sizes("?"))
     assert undecided.cost == pytest.approx(1 / 0.7 - 1), "the better of both choices"
-    (untimed,) = segments_of(sizes("x"))
+    (untimed,) = segments.segments_of(sizes("x"))
     assert untimed.cost == math.inf
 
 
 @pytest.mark.parametrize(
     ("letters", "kind"),
     [
-        ("", NONE_TIMED), ("-x", NONE_TIMED), ("??", NOT_DECIDED), ("=?", NOT_DECIDED), ("==", ALL_EQUAL),
-        ("GG", ALWAYS), ("G-", ALWAYS), ("CC", NEVER), ("CGG", FROM), ("?GG", FROM), ("GgG", FROM), ("C?G?G", FROM),
-        ("CG?", WITHIN), ("G=", WITHIN), ("G?", WITHIN), ("CC?", UP_TO), ("C?C", UP_TO), ("?C", UP_TO), ("C=", UP_TO),
-        ("GC", FALLS), ("GC?", FALLS), ("CGC", SEVERAL), ("GCG", SEVERAL), ("C?GCG?", SEVERAL),
+        ("", segments.NONE_TIMED), ("-x", segments.NONE_TIMED), ("??", segments.NOT_DECIDED), ("=?",
+            segments.NOT_DECIDED), ("==", segments.ALL_EQUAL),
+        ("GG", segments.ALWAYS), ("G-", segments.ALWAYS), ("CC", segments.NEVER), ("CGG", segments.FROM), ("?GG",
+            segments.FROM), ("GgG", segments.FROM), ("C?G?G", segments.FROM),
+        ("CG?", segments.WITHIN), ("G=", segments.WITHIN), ("G?", segments.WITHIN), ("CC?", segments.UP_TO), ("C?C",
+            segments.UP_TO), ("?C", segments.UP_TO), ("C=", segments.UP_TO),
+        ("GC", segments.FALLS), ("GC?", segments.FALLS), ("CGC", segments.SEVERAL), ("GCG", segments.SEVERAL),
+        ("C?GCG?", segments.SEVERAL),
     ],
 )  # fmt: skip
 def test_each_sweep_has_one_class(letters: str, kind: str) -> None:
-    assert class_of(sizes(letters)) == kind
+    assert segments.class_of(sizes(letters)) == kind
 
 
 LETTERS = st.text("CG=?g-x", max_size=14)
@@ -151,28 +137,28 @@ LETTERS = st.text("CG=?g-x", max_size=14)
 @given(LETTERS, st.floats(1.1, 3.5))
 def test_segments_hold_every_size_once_and_only_what_was_judged(letters: str, step: float) -> None:
     given_sizes = sizes(letters, step)
-    found = segments_of(given_sizes)
+    found = segments.segments_of(given_sizes)
     known = {size.size: size for size in given_sizes}
     held = [size for part in found for size in part.sizes]
     assert held == sorted(set(held))
-    assert set(known) - set(held) <= {size.size for size in given_sizes if size.reason == SKIPPED}
+    assert set(known) - set(held) <= {size.size for size in given_sizes if size.reason == segments.SKIPPED}
     assert all(below.last < above.first for below, above in pairwise(found))
     for part in found:
-        if part.judgement != NOT_TIMED:
-            assert all(above <= WIDEST_GAP * below for below, above in pairwise(part.sizes))
+        if part.judgement != segments.NOT_TIMED:
+            assert all(above <= segments.WIDEST_GAP * below for below, above in pairwise(part.sizes))
         for size in (known[each] for each in part.sizes):
             assert size.judgement == part.judgement or (size.size in part.inside and size.winner is None)
-            assert part.winner is None or size.cost(part.winner) <= MOST_COST
+            assert part.winner is None or size.cost(part.winner) <= segments.MOST_COST
 
 
 @given(LETTERS)
 def test_always_and_never_are_said_only_where_every_timed_size_was_judged_so(letters: str) -> None:
-    kind, timed = class_of(sizes(letters)), set(letters) - set("-x")
-    assert kind in CLASSES
-    assert (kind == ALWAYS) == (timed == {"G"})
-    assert (kind == NEVER) == (timed == {"C"})
+    kind, timed = segments.class_of(sizes(letters)), set(letters) - set("-x")
+    assert kind in segments.CLASSES
+    assert (kind == segments.ALWAYS) == (timed == {"G"})
+    assert (kind == segments.NEVER) == (timed == {"C"})
     last = letters.rstrip("-x")[-1:]
-    assert kind != FROM or last == "G"
+    assert kind != segments.FROM or last == "G"
 
 
 @pytest.mark.parametrize(

@@ -23,29 +23,8 @@ import pytest
 from tests.helpers.runs.listening import ENDLESS, PATIENCE_S, heard, next_of, run_with
 from tests.helpers.runs.recorder import QUICK, plan_of
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
-from cpugpu_tui.model import (
-    ENERGY,
-    METRICS,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Gap,
-    Hello,
-    Plan,
-    Progressed,
-    Reading,
-    RunFinished,
-    RunStarted,
-    Search,
-    Simulation,
-    TelemetryRead,
-)
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.session.planning import nth_plan
 from cpugpu_tui.session.session import Session
@@ -68,13 +47,13 @@ def agent(agents: Agents) -> Agent:
 
 def test_an_agent_says_hello_runs_one_plan_and_is_gone(agent: Agent) -> None:
     inbox = heard(agent)
-    hello = next_of(inbox, Hello)
+    hello = next_of(inbox, model.Hello)
     assert hello.environment["interpreter"] == sys.executable
     assert hello.environment["simulated"] is True
     assert "matmul" in {info.name for info in hello.catalogue}
     agent.send_plan(plan_of(64))
-    assert next_of(inbox, CaseFinished).case == plan_of(64).cases[0].key
-    assert next_of(inbox, RunFinished).status == "done"
+    assert next_of(inbox, model.CaseFinished).case == plan_of(64).cases[0].key
+    assert next_of(inbox, model.RunFinished).status == "done"
     assert next_of(inbox, Gone) == Gone(0)
 
 
@@ -84,16 +63,16 @@ def test_a_second_plan_is_not_taken(agent: Agent) -> None:
     agent.send_plan(plan_of(128))
     cases = set()
     while not isinstance(message := inbox.get(timeout=PATIENCE_S), Gone):
-        cases |= {message.case} if isinstance(message, CaseStarted) else set()
+        cases |= {message.case} if isinstance(message, model.CaseStarted) else set()
     assert cases == {plan_of(64).cases[0].key}
 
 
 def test_a_stop_is_obeyed_between_blocks(agent: Agent) -> None:
     inbox = heard(agent)
     agent.send_plan(plan_of(64, 128, simulation=ENDLESS, gaps=True, gap_every_s=0.0))
-    next_of(inbox, DeviceSampled, lambda event: event.round_index == 1)
+    next_of(inbox, model.DeviceSampled, lambda event: event.round_index == 1)
     agent.command("stop")
-    assert next_of(inbox, RunFinished).status == "stopped"
+    assert next_of(inbox, model.RunFinished).status == "stopped"
     assert next_of(inbox, Gone).exit_code == 0
 
 
@@ -102,86 +81,88 @@ def test_a_pause_holds_the_rounds_and_a_stop_ends_it(agent: Agent) -> None:
     agent.send_plan(plan_of(64, simulation=ENDLESS, gaps=True, gap_every_s=0.0))
     agent.command("pause")
     # The pause is noticed after the warm-up; nothing is timed from then on.
-    next_of(inbox, Progressed, lambda event: event.phase == "warm-up" and event.device == "cuda:0")
+    next_of(inbox, model.Progressed, lambda event: event.phase == "warm-up" and event.device == "cuda:0")
     agent.command("stop")
     rounds = 0
-    while not isinstance(message := inbox.get(timeout=PATIENCE_S), RunFinished):
-        rounds += isinstance(message, DeviceSampled) and message.round_index > 0
+    while not isinstance(message := inbox.get(timeout=PATIENCE_S), model.RunFinished):
+        rounds += isinstance(message, model.DeviceSampled) and message.round_index > 0
     assert rounds == 0
 
 
 def test_devices_are_only_asked_for_once_a_plan_needs_them(agent: Agent) -> None:
     """An agent in waiting holds no context on a shared GPU: its hello names no device."""
-    hello = next_of(heard(agent), Hello)
-    assert not any(isinstance(value, Device) or "cuda:" in str(value) for value in hello.environment.values())
+    hello = next_of(heard(agent), model.Hello)
+    assert not any(isinstance(value, model.Device) or "cuda:" in str(value) for value in hello.environment.values())
 
 
 def test_what_is_paused_goes_on_when_it_is_resumed(agent: Agent) -> None:
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=ENDLESS, gaps=True, gap_every_s=0.0))
     agent.command("pause")
-    next_of(inbox, Progressed, lambda event: event.phase == "warm-up" and event.device == "cuda:0")
+    next_of(inbox, model.Progressed, lambda event: event.phase == "warm-up" and event.device == "cuda:0")
     agent.command("resume")
-    assert next_of(inbox, CaseFinished).case == plan_of(64).cases[0].key
-    assert next_of(inbox, RunFinished).status == "done"
+    assert next_of(inbox, model.CaseFinished).case == plan_of(64).cases[0].key
+    assert next_of(inbox, model.RunFinished).status == "done"
     assert next_of(inbox, Gone) == Gone(0)
 
 
 # ------------------------------------------------------------------ through a session
 
 
-def told(event: Event) -> tuple[Any, ...]:
+def told(event: model.Event) -> tuple[Any, ...]:
     """Fields of an event that do not depend on clocks and processes."""
     names = ("case", "cases", "device", "devices", "phase", "round_index", "samples", "marks", "kind", "message",
              "status", "exit_code", "check", "count", "calls")  # fmt: skip
     return type(event), *(getattr(event, name, None) for name in names)
 
 
-def with_simulation(**constants: Any) -> Simulation:
+def with_simulation(**constants: Any) -> model.Simulation:
     return replace(QUICK, **constants)
 
 
 PLANS = {
     "sizes": plan_of(64, 128, 4096),
     "one device": plan_of(64, devices=("cpu",)),
-    "threads": replace(plan_of(), cases=(Case("matmul", 64, threads=1), Case("matmul", 64))),
+    "threads": replace(plan_of(), cases=(model.Case("matmul", 64, threads=1), model.Case("matmul", 64))),
     "several GPUs": plan_of(64, 128, devices=("all",), simulation=with_simulation(gpus=3, slow_gpu=1, slow_factor=1.3)),
-    "search": plan_of(16, 256, 2048, search=Search(most_cases=6), window=6, rounds=5, max_rounds=8),
-    "variants": replace(plan_of(), cases=(Case("vector-dot", 100, variant="dot"), Case("vector-dot", 100))),
-    "profile and energy": plan_of(64, metrics=(*METRICS, ENERGY), simulation=with_simulation(gpu_busy_w=300.0)),
+    "search": plan_of(16, 256, 2048, search=model.Search(most_cases=6), window=6, rounds=5, max_rounds=8),
+    "variants": replace(plan_of(), cases=(model.Case("vector-dot", 100, variant="dot"), model.Case("vector-dot", 100))),
+    "profile and energy": plan_of(
+        64, metrics=(*model.METRICS, model.ENERGY), simulation=with_simulation(gpu_busy_w=300.0)
+    ),
     "warm caches": plan_of(64, cache="warm"),
     "marks": plan_of(64, simulation=with_simulation(throttle_share=0.5, sm_clock_mhz=1500.0, neighbour_pid=7)),
     "waits for a core": plan_of(64, simulation=with_simulation(starved_share=0.4)),
     "failures": plan_of(64, 96, 128, 160, simulation=with_simulation(error_size=96, oom_size=128, mismatch_size=160)),
     "no such GPU": plan_of(64, devices=("cuda:7",)),
-    "no such workload": replace(plan_of(), cases=(Case("nothing", 64),)),
+    "no such workload": replace(plan_of(), cases=(model.Case("nothing", 64),)),
     "calibration": plan_of(calibrate=True),
     "seed": plan_of(64, simulation=with_simulation(seed=5)),
 }
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-def test_both_tell_the_same_events_with_the_same_numbers(plan: Plan) -> None:
+def test_both_tell_the_same_events_with_the_same_numbers(plan: model.Plan) -> None:
     process, thread = (run_with(Agents(worker=worker, simulated=True), plan) for worker in WORKERS)
     assert [told(event) for event in process[1:]] == [told(event) for event in thread[1:]]
-    assert isinstance(thread[-1], RunFinished)
+    assert isinstance(thread[-1], model.RunFinished)
 
 
 def test_both_keep_the_gaps_of_the_interface() -> None:
     plan = plan_of(64, gaps=True, gap_every_s=0.0)
     process, thread = (run_with(Agents(worker=worker, simulated=True), plan) for worker in WORKERS)
     assert [told(event) for event in process[1:]] == [told(event) for event in thread[1:]]
-    assert any(isinstance(event, Gap) for event in thread)
+    assert any(isinstance(event, model.Gap) for event in thread)
 
 
-def run_until_finished(agents: Agents, how: str) -> list[Event]:
+def run_until_finished(agents: Agents, how: str) -> list[model.Event]:
     """Run cases of a second each, and ask for a stop when the first is over."""
     plan = plan_of(64, 128, 256, simulation=ENDLESS, gaps=True, gap_every_s=0.0, window=1)
-    session, events = Session(plan, agents), list[Event]()
+    session, events = Session(plan, agents), list[model.Event]()
 
-    def deliver(event: Event) -> None:
+    def deliver(event: model.Event) -> None:
         events.append(event)
-        if isinstance(event, CaseFinished) and not session.stopping:
+        if isinstance(event, model.CaseFinished) and not session.stopping:
             getattr(session, how)()
 
     session.run(deliver)
@@ -191,33 +172,39 @@ def run_until_finished(agents: Agents, how: str) -> list[Event]:
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_what_is_finished_stays_when_a_run_is_stopped(agents: Agents, how: str) -> None:
     events = run_until_finished(agents, how)
-    ended = [event for event in events if isinstance(event, CaseFinished | CaseFailed)]
-    assert [type(event) for event in ended] == [CaseFinished, CaseFailed, CaseFailed]
-    assert {event.kind for event in ended if isinstance(event, CaseFailed)} == {"skipped"}
+    ended = [event for event in events if isinstance(event, model.CaseFinished | model.CaseFailed)]
+    assert [type(event) for event in ended] == [model.CaseFinished, model.CaseFailed, model.CaseFailed]
+    assert {event.kind for event in ended if isinstance(event, model.CaseFailed)} == {"skipped"}
     last = events[-1]
-    assert isinstance(last, RunFinished)
+    assert isinstance(last, model.RunFinished)
     assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
 
 
 def test_a_failing_case_costs_itself_alone(agents: Agents) -> None:
     simulation = replace(QUICK, error_size=96, oom_size=128, mismatch_size=160)
-    events: list[Event] = []
+    events: list[model.Event] = []
     finished = Session(plan_of(64, 96, 128, 160, 192, simulation=simulation), agents).run(events.append)
-    kinds = [getattr(event, "kind", "ok") for event in events if isinstance(event, CaseFinished | CaseFailed)]
+    kinds = [
+        getattr(event, "kind", "ok") for event in events if isinstance(event, model.CaseFinished | model.CaseFailed)
+    ]
     assert sorted(kinds) == ["error", "mismatch", "ok", "ok", "oom"]
     assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
 
 
-def kinds_of(events: list[Event]) -> list[str]:
+def kinds_of(events: list[model.Event]) -> list[str]:
     """Return `ok` or the kind of failure of each case."""
-    return [getattr(event, "kind", "ok") for event in events if isinstance(event, CaseFinished | CaseFailed)]
+    return [
+        getattr(event, "kind", "ok") for event in events if isinstance(event, model.CaseFinished | model.CaseFailed)
+    ]
 
 
-def run_and(agents: Agents, plan: Plan, act: Callable[[Session, Event], None], **more: Any) -> list[Event]:
+def run_and(
+    agents: Agents, plan: model.Plan, act: Callable[[Session, model.Event], None], **more: Any
+) -> list[model.Event]:
     """Run a plan, and call `act` with the session and each event."""
-    session, events = Session(plan, agents, **more), list[Event]()
+    session, events = Session(plan, agents, **more), list[model.Event]()
 
-    def deliver(event: Event) -> None:
+    def deliver(event: model.Event) -> None:
         events.append(event)
         act(session, event)
 
@@ -226,8 +213,8 @@ def run_and(agents: Agents, plan: Plan, act: Callable[[Session, Event], None], *
 
 
 def test_a_stop_before_the_plan_times_nothing(agents: Agents) -> None:
-    def act(session: Session, event: Event) -> None:
-        if isinstance(event, RunStarted):
+    def act(session: Session, event: model.Event) -> None:
+        if isinstance(event, model.RunStarted):
             session.stop()
 
     events = run_and(agents, plan_of(64, 128), act)
@@ -236,14 +223,14 @@ def test_a_stop_before_the_plan_times_nothing(agents: Agents) -> None:
 
 
 def test_a_pause_before_the_plan_ends_with_a_stop(agents: Agents) -> None:
-    def act(session: Session, event: Event) -> None:
-        if isinstance(event, RunStarted):
+    def act(session: Session, event: model.Event) -> None:
+        if isinstance(event, model.RunStarted):
             session.pause()
-        elif isinstance(event, Progressed) and event.phase == "warm-up" and event.device == "cuda:0":
+        elif isinstance(event, model.Progressed) and event.phase == "warm-up" and event.device == "cuda:0":
             session.stop()
 
     events = run_and(agents, plan_of(64, gaps=True, gap_every_s=0.0), act)
-    assert not any(isinstance(event, DeviceSampled) and event.round_index > 0 for event in events)
+    assert not any(isinstance(event, model.DeviceSampled) and event.round_index > 0 for event in events)
     assert kinds_of(events) == ["skipped"]
 
 
@@ -252,7 +239,7 @@ def test_a_time_limit_skips_what_it_does_not_reach(agents: Agents) -> None:
     events = run_and(agents, plan, lambda *_: None, began_s=math.inf)  # when the agent is ready
     assert kinds_of(events)[-1] == "skipped"
     last = events[-1]
-    assert isinstance(last, RunFinished)
+    assert isinstance(last, model.RunFinished)
     assert (last.status, last.exit_code) == ("done", EXIT_CASES_FAILED), "no size has an answer"
 
 
@@ -273,8 +260,8 @@ def test_a_long_case_within_its_time_limit_is_no_timeout(agents: Agents) -> None
 def test_a_case_that_hangs_can_be_left_behind(agents: Agents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.2)
 
-    def act(session: Session, event: Event) -> None:
-        if isinstance(event, DevicesFound):
+    def act(session: Session, event: model.Event) -> None:
+        if isinstance(event, model.DevicesFound):
             session.kill()
 
     plan = plan_of(64, simulation=with_simulation(hang_size=64), gaps=True, gap_every_s=0.0)
@@ -290,19 +277,19 @@ def test_runs_of_a_series_are_timed_one_after_the_other(agents: Agents) -> None:
         agents.prepare()
         events = run_and(agents, nth_plan(plan_of(64), number), lambda *_: None, series_id="s")
         assert kinds_of(events) == ["ok"]
-        rounds.append([event.samples for event in events if isinstance(event, DeviceSampled)])
+        rounds.append([event.samples for event in events if isinstance(event, model.DeviceSampled)])
     assert rounds[0] != rounds[1] != rounds[2]
 
 
 def test_readings_are_events_of_the_run(agents: Agents) -> None:
-    reading = TelemetryRead(host={"cpu_percent": Reading(50.0)}, gpus=())
+    reading = model.TelemetryRead(host={"cpu_percent": model.Reading(50.0)}, gpus=())
 
-    def act(session: Session, event: Event) -> None:
-        if isinstance(event, RunStarted):
+    def act(session: Session, event: model.Event) -> None:
+        if isinstance(event, model.RunStarted):
             session.add_telemetry(reading)
 
     events = run_and(agents, plan_of(64), act)
-    assert [event.host for event in events if isinstance(event, TelemetryRead)] == [reading.host]
+    assert [event.host for event in events if isinstance(event, model.TelemetryRead)] == [reading.host]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 

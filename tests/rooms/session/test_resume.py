@@ -9,20 +9,8 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.golden import GoldenWords
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_UNFIT, EXIT_USAGE, UsageError
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-    Search,
-)
 from cpugpu_tui.session.resume import device_differences, differences, unfinished
 from cpugpu_tui.store import Store
 
@@ -49,7 +37,7 @@ def cut_short(cpugpu: CommandLine, whole: CommandLine) -> CommandLine:
     return cpugpu
 
 
-def cases(events: list[Event], kind: type[CaseStarted] | type[CaseFinished]) -> list[str]:
+def cases(events: list[model.Event], kind: type[model.CaseStarted] | type[model.CaseFinished]) -> list[str]:
     return [event.case for event in events if isinstance(event, kind)]
 
 
@@ -57,12 +45,12 @@ def test_what_is_missing_is_measured_and_the_rest_told_again(cut_short: CommandL
     before = cut_short.here("show", "--json").events
     done = cut_short("run", "--resume", "--json")
     assert (done.code, done.err) == (0, "")
-    keys = [Case("matmul", size).key for size in SIZES]
-    assert cases(done.events, CaseStarted) == keys
+    keys = [model.Case("matmul", size).key for size in SIZES]
+    assert cases(done.events, model.CaseStarted) == keys
     assert done.events[: len(before)] == before
     saved = cut_short.here("show", "--json").events
-    assert cases(saved, CaseFinished) == keys
-    assert isinstance(saved[-1], RunFinished)
+    assert cases(saved, model.CaseFinished) == keys
+    assert isinstance(saved[-1], model.RunFinished)
     (run,) = cut_short.here("history", "--json").objects
     assert (run["number"], run["status"], run["cases_ok"]) == (1, "done", 3)
 
@@ -124,9 +112,9 @@ def test_a_run_whose_gpu_is_missing_says_the_same_each_time_it_is_resumed(cpugpu
     missing = ("matmul", "--size", "64", "--device", "cuda:7", "--simulate", FAST)
     first = cpugpu.here("run", *missing, "--json")
     for again in (first, cpugpu.here("run", "--resume", "--json"), cpugpu.here("run", "--resume", "1", "--json")):
-        (skipped,) = (event for event in again.events if isinstance(event, CaseFailed))
+        (skipped,) = (event for event in again.events if isinstance(event, model.CaseFailed))
         end = again.events[-1]
-        assert isinstance(end, RunFinished)
+        assert isinstance(end, model.RunFinished)
         assert again.code == end.exit_code == EXIT_UNFIT
         assert (skipped.kind, skipped.message, skipped.remedy) == ("skipped", end.message, end.remedy)
         assert "cuda:7" in end.message
@@ -156,12 +144,12 @@ def test_another_machines_run_is_not_chosen(cut_short: CommandLine) -> None:
 # ------------------------------------------------------------------ what counts as missing
 
 
-def begun(store: Store, run_id: str, *events: Event, plan: Plan) -> None:
-    started = RunStarted(run_id=run_id, series_id="s", plan=plan, environment={})
+def begun(store: Store, run_id: str, *events: model.Event, plan: model.Plan) -> None:
+    started = model.RunStarted(run_id=run_id, series_id="s", plan=plan, environment={})
     store.import_run([started, *events])
 
 
-PLAN = Plan("matmul", (Case("matmul", 64), Case("matmul", 128)))
+PLAN = model.Plan("matmul", (model.Case("matmul", 64), model.Case("matmul", 128)))
 FIRST, SECOND = (case.key for case in PLAN.cases)
 
 
@@ -169,27 +157,29 @@ FIRST, SECOND = (case.key for case in PLAN.cases)
     ("events", "plan", "is_missing"),
     [
         ((), PLAN, True),
-        ((CaseFinished(case=FIRST),), PLAN, True),
-        ((CaseFinished(case=FIRST), CaseFailed(case=SECOND, kind="oom", message="")), PLAN, False),
-        ((CaseFinished(case=FIRST), CaseFailed(case=SECOND, kind="crashed", message="")), PLAN, False),
+        ((model.CaseFinished(case=FIRST),), PLAN, True),
+        ((model.CaseFinished(case=FIRST), model.CaseFailed(case=SECOND, kind="oom", message="")), PLAN, False),
+        ((model.CaseFinished(case=FIRST), model.CaseFailed(case=SECOND, kind="crashed", message="")), PLAN, False),
         (
-            (CaseFinished(case=FIRST), CaseFailed(case=SECOND, kind="skipped", message=""), RunFinished(status="done")),
+            (model.CaseFinished(case=FIRST), model.CaseFailed(case=SECOND, kind="skipped", message=""),
+                model.RunFinished(status="done")),
             PLAN, True,
         ),
-        ((CaseFinished(case=FIRST), CaseFinished(case=SECOND)), Plan("m", PLAN.cases, search=Search()), True),
+        ((model.CaseFinished(case=FIRST), model.CaseFinished(case=SECOND)), model.Plan("m", PLAN.cases,
+            search=model.Search()), True),
         (
-            (CaseFinished(case=FIRST), CaseFinished(case=SECOND), RunFinished(status="done")),
-            Plan("m", PLAN.cases, search=Search()), False,
+            (model.CaseFinished(case=FIRST), model.CaseFinished(case=SECOND), model.RunFinished(status="done")),
+            model.Plan("m", PLAN.cases, search=model.Search()), False,
         ),
     ],
 )  # fmt: skip
 def test_what_is_missing(
-    cpugpu: CommandLine, events: tuple[Event, ...], plan: Plan, is_missing: bool, words: GoldenWords
+    cpugpu: CommandLine, events: tuple[model.Event, ...], plan: model.Plan, is_missing: bool, words: GoldenWords
 ) -> None:
     with cpugpu.store() as store:
         begun(store, "r1", *events, plan=plan)
         if is_missing:
-            assert not any(isinstance(event, RunFinished) for event in unfinished(store, "r1").events)
+            assert not any(isinstance(event, model.RunFinished) for event in unfinished(store, "r1").events)
         else:
             with pytest.raises(UsageError) as caught:
                 unfinished(store, "r1")
@@ -203,7 +193,11 @@ def test_facts_that_differ_from_start_to_start_are_no_difference(words: GoldenWo
 
 
 def test_devices_are_told_apart_by_uuid(words: GoldenWords) -> None:
-    cpu, one, other = Device("cpu", "CPU"), Device("cuda:0", "H200", "GPU-1"), Device("cuda:0", "H200", "GPU-2")
-    assert device_differences(DevicesFound(devices=(cpu, one)), DevicesFound(devices=(cpu, one))) == []
-    words(device_differences(DevicesFound(devices=(cpu, one)), DevicesFound(devices=(cpu, other))))
-    words(device_differences(DevicesFound(devices=(cpu, one)), DevicesFound(devices=(cpu,))))
+    cpu, one, other = (
+        model.Device("cpu", "CPU"),
+        model.Device("cuda:0", "H200", "GPU-1"),
+        model.Device("cuda:0", "H200", "GPU-2"),
+    )
+    assert device_differences(model.DevicesFound(devices=(cpu, one)), model.DevicesFound(devices=(cpu, one))) == []
+    words(device_differences(model.DevicesFound(devices=(cpu, one)), model.DevicesFound(devices=(cpu, other))))
+    words(device_differences(model.DevicesFound(devices=(cpu, one)), model.DevicesFound(devices=(cpu,))))

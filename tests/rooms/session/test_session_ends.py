@@ -10,35 +10,11 @@ from typing import Any
 
 import pytest
 from tests.helpers.golden import GoldenWords
+from tests.helpers.runs import scripted
 from tests.helpers.runs.recorder import plan_of
-from tests.helpers.runs.scripted import (
-    KILLED,
-    ListStore,
-    Script,
-    ScriptedAgent,
-    dies_at,
-    failures,
-    session_of,
-    silent_at,
-    statuses,
-    three_cases,
-    well,
-)
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED
-from cpugpu_tui.model import (
-    COMPILER_START,
-    COMPILING,
-    CaseFailed,
-    CaseFinished,
-    Event,
-    OwnFile,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    WorkloadsLoading,
-)
 from cpugpu_tui.session import session as session_module
 from cpugpu_tui.transport.agent_output import Gone
 
@@ -59,39 +35,41 @@ def gives_up(session: Any, most: int = 100) -> None:
 
 
 def test_a_case_without_an_answer_times_out_and_the_rest_goes_on(words: GoldenWords) -> None:
-    session, agents = session_of(three_cases(), silent_at(64), well, case_timeout_s=0.05)
-    events: list[Event] = []
+    session, agents = scripted.session_of(
+        scripted.three_cases(), scripted.silent_at(64), scripted.well, case_timeout_s=0.05
+    )
+    events: list[model.Event] = []
     finished = session.run(events.append)
-    assert statuses(events) == ["ok", "timeout", "ok"]
+    assert scripted.statuses(events) == ["ok", "timeout", "ok"]
     assert finished.exit_code == EXIT_CASES_FAILED
-    words(f"{failures(events)[64].message} {failures(events)[64].remedy}")
+    words(f"{scripted.failures(events)[64].message} {scripted.failures(events)[64].remedy}")
     assert agents.agents[0].ended == [True]
 
 
-@pytest.mark.parametrize("phase", [COMPILER_START, COMPILING])
+@pytest.mark.parametrize("phase", [model.COMPILER_START, model.COMPILING])
 def test_a_compiler_that_never_ends_costs_its_row_alone(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "COMPILE_LIMIT_S", 0.05)
-    session, _ = session_of(three_cases(), compiling_at(64, phase), well)
+    session, _ = scripted.session_of(scripted.three_cases(), compiling_at(64, phase), scripted.well)
     gives_up(session)
-    events: list[Event] = []
+    events: list[model.Event] = []
     assert session.run(events.append).exit_code == EXIT_CASES_FAILED
-    assert statuses(events) == ["ok", "timeout", "ok"]
-    assert f"{phase} on cpu" in failures(events)[64].message
+    assert scripted.statuses(events) == ["ok", "timeout", "ok"]
+    assert f"{phase} on cpu" in scripted.failures(events)[64].message
 
 
-def compiling_at(size: int, phase: str) -> Script:
+def compiling_at(size: int, phase: str) -> scripted.Script:
     """Well until the case of this size is compiled; then nothing more."""
 
-    def script(plan: Plan) -> list[Any]:
-        messages = silent_at(size)(plan)
-        last = next(each for each in reversed(messages) if isinstance(each, Progressed))
+    def script(plan: model.Plan) -> list[Any]:
+        messages = scripted.silent_at(size)(plan)
+        last = next(each for each in reversed(messages) if isinstance(each, model.Progressed))
         return [*messages, replace(last, phase=phase, device="cpu")]
 
     return script
 
 
 def test_a_paused_case_does_not_time_out() -> None:
-    session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=0.05)
+    session, agents = scripted.session_of(scripted.three_cases(), scripted.silent_at(64), case_timeout_s=0.05)
     ticks: list[float] = []
     honest = session._next
 
@@ -99,46 +77,46 @@ def test_a_paused_case_does_not_time_out() -> None:
         message = honest(min(timeout_s, 0.06))
         ticks.append(timeout_s)
         if message is None and len([t for t in ticks if t]) > 3:
-            agents.agents[0].say(RunFinished(status="stopped"))
+            agents.agents[0].say(model.RunFinished(status="stopped"))
         return message
 
     session._next = ticking  # type: ignore[method-assign]
     session.pause()
     assert session.paused
-    events: list[Event] = []
+    events: list[model.Event] = []
     assert session.run(events.append).status == "stopped"
-    assert "timeout" not in statuses(events)
+    assert "timeout" not in scripted.statuses(events)
     session.resume()
     assert agents.agents[0].commands[-1] == "resume"
 
 
 def test_an_import_that_never_ends_fails_the_run_with_its_line(words: GoldenWords) -> None:
-    script = [WorkloadsLoading(source="/a.py"), WorkloadsLoading(source="/a.py, line 3")]
-    session, agents = session_of(three_cases(), lambda plan: script, case_timeout_s=0.05)
+    script = [model.WorkloadsLoading(source="/a.py"), model.WorkloadsLoading(source="/a.py, line 3")]
+    session, agents = scripted.session_of(scripted.three_cases(), lambda plan: script, case_timeout_s=0.05)
     gives_up(session)
-    events: list[Event] = []
+    events: list[model.Event] = []
     finished = session.run(events.append)
     assert (finished.status, finished.exit_code) == ("failed", EXIT_CASES_FAILED)
-    assert statuses(events) == ["skipped"] * 3
+    assert scripted.statuses(events) == ["skipped"] * 3
     words(f"{finished.message} {finished.remedy}")
     assert (agents.taken, agents.agents[0].ended) == (1, [False])
 
 
 def test_an_import_that_has_ended_is_not_blamed_for_a_case() -> None:
-    def script(plan: Plan) -> list[Any]:
-        return [WorkloadsLoading(source="/a.py"), *silent_at(64)(plan)]
+    def script(plan: model.Plan) -> list[Any]:
+        return [model.WorkloadsLoading(source="/a.py"), *scripted.silent_at(64)(plan)]
 
-    session, _ = session_of(three_cases(), script, well, case_timeout_s=0.05)
+    session, _ = scripted.session_of(scripted.three_cases(), script, scripted.well, case_timeout_s=0.05)
     gives_up(session)
-    events: list[Event] = []
+    events: list[model.Event] = []
     session.run(events.append)
-    assert statuses(events) == ["ok", "timeout", "ok"]
+    assert scripted.statuses(events) == ["ok", "timeout", "ok"]
 
 
 def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = iter(float(s) for s in range(0, 10_000))
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(now_s))
-    session, agents = session_of(plan_of(64, 128, max_seconds=9_000.0), dies_at(64), well)
+    session, agents = scripted.session_of(plan_of(64, 128, max_seconds=9_000.0), scripted.dies_at(64), scripted.well)
     session.run(lambda event: None)
     limits = [agent.plan.max_seconds for agent in agents.agents if agent.plan and agent.plan.max_seconds]
     assert 9_000 > limits[0] > limits[1] > 0
@@ -146,7 +124,7 @@ def test_a_fresh_agent_gets_the_time_that_is_left(monkeypatch: pytest.MonkeyPatc
 
 def test_the_time_before_a_run_counts_towards_its_limit() -> None:
     """A run with --max-seconds 4 took up to 8.8 s: the limit began when the agent had its plan."""
-    session, agents = session_of(plan_of(64, max_seconds=60.0), well, began_s=time.monotonic() - 50)
+    session, agents = scripted.session_of(plan_of(64, max_seconds=60.0), scripted.well, began_s=time.monotonic() - 50)
     session.run(lambda event: None)
     plan = agents.agents[0].plan
     assert plan is not None
@@ -155,7 +133,9 @@ def test_the_time_before_a_run_counts_towards_its_limit() -> None:
 
 
 def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words: GoldenWords) -> None:
-    session, agents = session_of(plan_of(64, max_seconds=0.01), ScriptedAgent(well, greeting=()))
+    session, agents = scripted.session_of(
+        plan_of(64, max_seconds=0.01), scripted.ScriptedAgent(scripted.well, greeting=())
+    )
     finished = session.run(lambda event: None)
     assert (finished.status, finished.exit_code) == ("failed", EXIT_CASES_FAILED)
     assert agents.agents[0].ended == [False]
@@ -163,28 +143,28 @@ def test_a_process_that_starts_for_longer_than_the_limit_is_not_waited_for(words
 
 
 def test_after_the_limit_no_other_process_is_waited_for() -> None:
-    def dying(plan: Plan) -> Any:
-        return dies_at(64)(replace(plan, max_seconds=None))
+    def dying(plan: model.Plan) -> Any:
+        return scripted.dies_at(64)(replace(plan, max_seconds=None))
 
-    plan = replace(three_cases(), max_seconds=0.1)
-    session, _ = session_of(plan, dying, ScriptedAgent(well, greeting=()), began_s=math.inf)
-    events: list[Event] = []
+    plan = replace(scripted.three_cases(), max_seconds=0.1)
+    session, _ = scripted.session_of(plan, dying, scripted.ScriptedAgent(scripted.well, greeting=()), began_s=math.inf)
+    events: list[model.Event] = []
     finished = session.run(events.append)
     assert (finished.status, finished.exit_code) == ("done", EXIT_CASES_FAILED)
-    assert statuses(events) == ["skipped", "crashed", "skipped"]
-    assert "time limit of 0.1 s" in failures(events)[128].message
+    assert scripted.statuses(events) == ["skipped", "crashed", "skipped"]
+    assert "time limit of 0.1 s" in scripted.failures(events)[128].message
 
 
 # ------------------------------------------------------------------ stops
 
 
-def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> list[Event]:
+def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> list[model.Event]:
     """Run, and ask for a stop when the first case is over; the agent then says `then`."""
-    events: list[Event] = []
+    events: list[model.Event] = []
 
-    def deliver(event: Event) -> None:
+    def deliver(event: model.Event) -> None:
         events.append(event)
-        if isinstance(event, CaseFinished) and not session.stopping:
+        if isinstance(event, model.CaseFinished) and not session.stopping:
             getattr(session, how)()
             agents.agents[0].say(*then)
 
@@ -192,24 +172,26 @@ def stop_after_first(session: Any, agents: Any, how: str, then: list[Any]) -> li
     return events
 
 
-def stopped_after_first(events: list[Event]) -> RunFinished:
+def stopped_after_first(events: list[model.Event]) -> model.RunFinished:
     """Assert that one case of three has a result and that the run was stopped; return its end."""
     last = events[-1]
-    assert statuses(events) == ["ok", "skipped", "skipped"]
-    assert isinstance(last, RunFinished)
+    assert scripted.statuses(events) == ["ok", "skipped", "skipped"]
+    assert isinstance(last, model.RunFinished)
     assert (last.status, last.exit_code) == ("stopped", EXIT_INTERRUPTED)
     return last
 
 
-def until_first_finished(plan: Plan) -> list[Any]:
-    messages = well(plan)
-    over = next(i for i, m in enumerate(messages) if isinstance(m, CaseFinished))
+def until_first_finished(plan: model.Plan) -> list[Any]:
+    messages = scripted.well(plan)
+    over = next(i for i, m in enumerate(messages) if isinstance(m, model.CaseFinished))
     return messages[: over + 1]
 
 
 def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
-    session, agents = session_of(three_cases(), until_first_finished)
-    events = stop_after_first(session, agents, "stop", [RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)])
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
+    events = stop_after_first(
+        session, agents, "stop", [model.RunFinished(status="stopped", exit_code=EXIT_INTERRUPTED)]
+    )
     assert agents.agents[0].commands == ["stop"]
     stopped_after_first(events)
     assert session.stopping
@@ -217,23 +199,23 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest() -> None:
 
 def test_skipped_cases_are_saved_together_before_they_are_shown() -> None:
     log: list[Any] = []
-    session, agents = session_of(three_cases(), until_first_finished, store=ListStore(log))
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished, store=scripted.ListStore(log))
 
-    def deliver(event: Event) -> None:
+    def deliver(event: model.Event) -> None:
         log.append(("shown", event))
-        if isinstance(event, CaseFinished):
+        if isinstance(event, model.CaseFinished):
             session.stop()
-            agents.agents[0].say(RunFinished(status="stopped"))
+            agents.agents[0].say(model.RunFinished(status="stopped"))
 
     session.run(deliver)
     (saved,) = [index for index, entry in enumerate(log) if entry[:2] == ("saved", "cases")]
-    shown = [entry[1] for entry in log[saved + 1 :] if isinstance(entry[1], CaseFailed)]
+    shown = [entry[1] for entry in log[saved + 1 :] if isinstance(entry[1], model.CaseFailed)]
     assert [events[-1] for events in log[saved][2]] == shown
     assert len(shown) == 2
 
 
 def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenWords) -> None:
-    session, agents = session_of(three_cases(), until_first_finished)
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     events = stop_after_first(session, agents, "kill", [Gone(-15)])
     assert agents.agents[0].ended[0] is False
     words(stopped_after_first(events).message)
@@ -242,8 +224,8 @@ def test_a_stop_at_once_ends_the_agent_and_keeps_what_is_finished(words: GoldenW
 def test_one_stop_ends_a_persons_code_that_never_returns(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
     monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.05)
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
-    own = replace(three_cases(), own_files=(OwnFile("/a.py", "0" * 64),))
-    session, agents = session_of(own, until_first_finished)
+    own = replace(scripted.three_cases(), own_files=(model.OwnFile("/a.py", "0" * 64),))
+    session, agents = scripted.session_of(own, until_first_finished)
     gives_up(session)
     events = stop_after_first(session, agents, "stop", [])
     assert agents.agents[0].ended[0] is False
@@ -254,9 +236,11 @@ def test_a_stop_ends_a_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None
     """It asks nobody whether the run is to end, and takes a minute on its first start."""
     monkeypatch.setattr(session_module, "ABANDON_AFTER_S", 0.05)
     monkeypatch.setattr(session_module, "STOP_LIMIT_S", 1e9)
-    session, agents = session_of(three_cases(), until_first_finished)
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     gives_up(session)
-    compiling = Progressed(case=three_cases().cases[1].key, device="cpu", phase=COMPILER_START, estimate_s=60.0)
+    compiling = model.Progressed(
+        case=scripted.three_cases().cases[1].key, device="cpu", phase=model.COMPILER_START, estimate_s=60.0
+    )
     events = stop_after_first(session, agents, "stop", [compiling])
     assert agents.agents[0].ended[0] is False
     assert stopped_after_first(events).exit_code == EXIT_INTERRUPTED
@@ -264,14 +248,14 @@ def test_a_stop_ends_a_compiler_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_stop_waits_for_a_block_of_ours_however_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "STOP_LIMIT_S", 0.0)
-    session, agents = session_of(three_cases(), until_first_finished)
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     honest, waits = session._next, []
 
     def next_soon(timeout_s: float) -> Any:
         message = honest(min(timeout_s, 0.01))
         waits.extend([timeout_s] * (message is None))
         if len(waits) == 5:
-            agents.agents[0].say(RunFinished(status="stopped"))
+            agents.agents[0].say(model.RunFinished(status="stopped"))
         return message
 
     session._next = next_soon  # type: ignore[method-assign]
@@ -294,40 +278,40 @@ def test_an_agent_that_ignores_a_termination_is_killed(monkeypatch: pytest.Monke
             call(**kwargs)
 
     monkeypatch.setattr(session_module.threading, "Timer", Timer)
-    session, agents = session_of(three_cases(), until_first_finished)
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
     stop_after_first(session, agents, "kill", [Gone(-9)])
     assert agents.agents[0].ended[:2] == [False, True]
     assert timers[0][0] <= 1.0
 
 
 def test_a_stop_before_the_agent_is_ready_ends_the_run_before_it_began() -> None:
-    session, _ = session_of(three_cases(), ScriptedAgent(well, []))
+    session, _ = scripted.session_of(scripted.three_cases(), scripted.ScriptedAgent(scripted.well, []))
     session.stop()
-    events: list[Event] = []
+    events: list[model.Event] = []
     finished = session.run(events.append)
     assert (finished.status, finished.exit_code) == ("stopped", EXIT_INTERRUPTED)
     assert events == [finished]
 
 
 def test_a_crash_during_a_stop_starts_no_other_agent() -> None:
-    session, agents = session_of(three_cases(), until_first_finished)
-    events = stop_after_first(session, agents, "stop", [KILLED])
+    session, agents = scripted.session_of(scripted.three_cases(), until_first_finished)
+    events = stop_after_first(session, agents, "stop", [scripted.KILLED])
     assert agents.taken == 1
-    assert isinstance(events[-1], RunFinished)
+    assert isinstance(events[-1], model.RunFinished)
     assert events[-1].status == "stopped"
 
 
 def test_the_agent_is_ended_after_every_run() -> None:
-    session, agents = session_of(three_cases(), well)
+    session, agents = scripted.session_of(scripted.three_cases(), scripted.well)
     session.run(lambda event: None)
     assert agents.agents[0].ended == [False]
 
 
 def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
     """As with `run --json | head`, when the reader exits."""
-    session, agents = session_of(three_cases(), well)
+    session, agents = scripted.session_of(scripted.three_cases(), scripted.well)
 
-    def deliver(event: Event) -> None:
+    def deliver(event: model.Event) -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
@@ -337,14 +321,14 @@ def test_an_exception_of_whoever_watches_ends_the_agent_too() -> None:
 
 def test_a_pause_before_the_plan_waits_for_it() -> None:
     """An agent takes its first line for the plan."""
-    agent = ScriptedAgent(well)
+    agent = scripted.ScriptedAgent(scripted.well)
     commands_at_plan: list[list[str]] = []
     honest = agent.send_plan
     agent.send_plan = lambda plan: (commands_at_plan.append(list(agent.commands)), honest(plan))[1]  # type: ignore[method-assign]
-    session, _ = session_of(three_cases(), agent)
+    session, _ = scripted.session_of(scripted.three_cases(), agent)
 
-    def pause_at_the_start(event: Event) -> None:
-        if isinstance(event, RunStarted):
+    def pause_at_the_start(event: model.Event) -> None:
+        if isinstance(event, model.RunStarted):
             session.pause()
 
     session.run(pause_at_the_start)
@@ -354,7 +338,7 @@ def test_a_pause_before_the_plan_waits_for_it() -> None:
 
 def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """An hour in ctrl+z is not an hour of silence of the agent."""
-    session, agents = session_of(three_cases(), silent_at(64), case_timeout_s=30.0)
+    session, agents = scripted.session_of(scripted.three_cases(), scripted.silent_at(64), case_timeout_s=30.0)
     clock = (3600.0 * n for n in count())
     monkeypatch.setattr(session_module.time, "monotonic", lambda: next(clock))
     honest = session._next
@@ -362,10 +346,10 @@ def test_a_controller_that_stood_still_blames_nobody(monkeypatch: pytest.MonkeyP
     def next_soon(timeout_s: float) -> Any:
         message = honest(0.01)
         if message is None:
-            agents.agents[0].say(RunFinished(status="stopped"))
+            agents.agents[0].say(model.RunFinished(status="stopped"))
         return message
 
     session._next = next_soon  # type: ignore[method-assign]
-    events: list[Event] = []
+    events: list[model.Event] = []
     assert session.run(events.append).status == "stopped"
-    assert "timeout" not in statuses(events)
+    assert "timeout" not in scripted.statuses(events)

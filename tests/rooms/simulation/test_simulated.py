@@ -9,26 +9,16 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import QUICK, Recorder, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
 from cpugpu_tui.errors import UnfitError
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    DEVICE,
-    LATENCY,
-    SYNCED,
-    Case,
-    CaseFailed,
-    DeviceSampled,
-    Simulation,
-)
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.simulation import simulated_events
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.workloads import find
 
 SIZES = (64, 256, 1024, 2048)
-PLANTED = Simulation(
+PLANTED = model.Simulation(
     cpu_overhead_ns=200_000.0, cpu_ns_per_flop=0.004, launch_ns=100_000.0, sync_ns=50_000.0,
     kernel_overhead_ns=20_000.0, gpu_ns_per_flop=0.0001, first_call_ns=30e6, noise=0.01,
 )  # fmt: skip
@@ -47,9 +37,9 @@ def test_the_protocol_finds_the_planted_constants() -> None:
         kernel_ns = 20_000 + 0.0001 * flops(row.case.size)
         assert row.cpu is not None
         assert row.gpu is not None
-        assert row.cpu.median_ns(LATENCY) == pytest.approx(200_000 + 0.004 * flops(row.case.size), rel=WITHIN)
-        assert row.gpu.median_ns(LATENCY) == pytest.approx(100_000 + kernel_ns + 50_000, rel=WITHIN)
-        assert row.gpu.median_ns(DEVICE) == pytest.approx(kernel_ns, rel=WITHIN)
+        assert row.cpu.median_ns(model.LATENCY) == pytest.approx(200_000 + 0.004 * flops(row.case.size), rel=WITHIN)
+        assert row.gpu.median_ns(model.LATENCY) == pytest.approx(100_000 + kernel_ns + 50_000, rel=WITHIN)
+        assert row.gpu.median_ns(model.DEVICE) == pytest.approx(kernel_ns, rel=WITHIN)
 
 
 def test_the_publications_clock_is_off_by_the_planted_factor() -> None:
@@ -59,19 +49,19 @@ def test_the_publications_clock_is_off_by_the_planted_factor() -> None:
         assert row.gpu is not None
         assert row.cpu is not None
         waited_ns = 100_000 + 20_000 + 0.0001 * flops(row.case.size) + 50_000
-        assert row.gpu.median_ns(AS_WRITTEN) == pytest.approx(100_000)
-        assert row.gpu.median_ns(SYNCED) == pytest.approx(waited_ns)
+        assert row.gpu.median_ns(model.AS_WRITTEN) == pytest.approx(100_000)
+        assert row.gpu.median_ns(model.SYNCED) == pytest.approx(waited_ns)
         assert naive_factor(row) == pytest.approx(waited_ns / 100_000)
-        assert row.cpu.median_ns(AS_WRITTEN) == row.cpu.median_ns(SYNCED)
+        assert row.cpu.median_ns(model.AS_WRITTEN) == row.cpu.median_ns(model.SYNCED)
 
 
 def test_a_workload_of_no_publication_has_no_such_clock() -> None:
-    plan = plan_of(cases=tuple(Case("softmax", size) for size in SIZES), simulation=PLANTED)
+    plan = plan_of(cases=tuple(model.Case("softmax", size) for size in SIZES), simulation=PLANTED)
     for row in state_of(plan, swept(plan)[1]).rows.values():
         for times in (row.cpu, row.gpu):
             assert times is not None
-            assert times.median_ns(LATENCY)
-            assert times.median_ns(AS_WRITTEN) is None
+            assert times.median_ns(model.LATENCY)
+            assert times.median_ns(model.AS_WRITTEN) is None
 
 
 def test_the_crossover_is_where_the_planted_laws_cross() -> None:
@@ -91,9 +81,9 @@ def test_the_crossover_is_where_the_planted_laws_cross() -> None:
 
 def test_the_first_call_of_a_process_is_cold_and_only_that_one() -> None:
     recorder = swept(plan_of(64, 128, simulation=PLANTED))[1]
-    cold = [(e.device, e.case) for e in recorder.of(DeviceSampled) if COLD_START in e.samples]
-    assert cold == [("cpu", Case("matmul", 64).key), ("cuda:0", Case("matmul", 64).key)]
-    assert all(COLD_START not in event.samples for event in recorder.rounds)
+    cold = [(e.device, e.case) for e in recorder.of(model.DeviceSampled) if model.COLD_START in e.samples]
+    assert cold == [("cpu", model.Case("matmul", 64).key), ("cuda:0", model.Case("matmul", 64).key)]
+    assert all(model.COLD_START not in event.samples for event in recorder.rounds)
 
 
 # ------------------------------------------------------------------ chance
@@ -123,7 +113,7 @@ def machine_and_gpu(**changes: float) -> tuple[SimulatedMachine, SimulatedTimer]
 
 def test_a_launch_returns_before_the_kernel_is_done() -> None:
     machine, gpu = machine_and_gpu(first_call_ns=0.0)
-    op = gpu.load(Case("matmul", 1024), None)
+    op = gpu.load(model.Case("matmul", 1024), None)
     kernel_ns = 20_000 + 0.0001 * flops(1024)
     for _ in range(10):
         gpu._launch(op)
@@ -188,7 +178,7 @@ def test_a_gpu_that_is_not_there_is_named(device: str, words: GoldenWords) -> No
 
 def test_a_size_that_fits_no_machine_is_out_of_memory() -> None:
     """Its time was called impossible, and the interpreter was to be checked."""
-    (failure,) = swept(plan_of(10_000_000, simulation=QUICK))[1].of(CaseFailed)
+    (failure,) = swept(plan_of(10_000_000, simulation=QUICK))[1].of(model.CaseFailed)
     assert failure.kind == "oom"
     assert "1,200,000 GB" in failure.message
 
@@ -202,8 +192,8 @@ def test_a_planted_fault_is_one_row_and_the_rest_goes_on(
 ) -> None:
     plan = plan_of(32, 64, 128, simulation=replace(QUICK, **{fault: 64}))
     status, recorder = swept(plan)
-    (failure,) = recorder.of(CaseFailed)
+    (failure,) = recorder.of(model.CaseFailed)
     assert status == "done"
-    assert (failure.case, failure.kind, failure.device) == (Case("matmul", 64).key, kind, device)
+    assert (failure.case, failure.kind, failure.device) == (model.Case("matmul", 64).key, kind, device)
     words(f"{failure.message} {failure.remedy}")
     assert [row.status for row in state_of(plan, recorder).rows.values()] == ["ok", kind, "ok"]

@@ -11,30 +11,17 @@ from typing import Any
 import pytest
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.model import (
-    D2H_PAGEABLE,
-    DEVICE_WARM,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    SYNCHRONISE,
-    THROUGHPUT,
-    Case,
-    Simulation,
-)
+from cpugpu_tui import model
 from cpugpu_tui.simulation.laws import Drift, cpu_work_ns, gpu_work_ns, run_factor, tiled
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine, SimulatedTimer
 from cpugpu_tui.timing.timers import DeviceSamples
 from cpugpu_tui.workloads import Costs
 
-QUIET = Simulation(
+QUIET = model.Simulation(
     cpu_overhead_ns=1_000.0, cpu_ns_per_flop=0.01, cpu_bytes_per_ns=10.0, launch_ns=5_000.0, sync_ns=3_000.0,
     kernel_overhead_ns=2_000.0, gpu_ns_per_flop=0.001, gpu_bytes_per_ns=1_000.0, first_call_ns=0.0, noise=0.0,
 )  # fmt: skip
-CASE = Case("matmul", 64)
+CASE = model.Case("matmul", 64)
 
 
 def costs(flops: float = 0.0, bytes_moved: float = 0.0) -> Costs:
@@ -68,12 +55,12 @@ def test_work_takes_what_computing_or_moving_takes_whichever_is_longer(
 def test_a_gpu_with_tiles_has_times_like_a_staircase() -> None:
     def kernel_ns(size: int, tile: int) -> float:
         gpu = timers(gpu_tile=tile)[1]
-        return gpu.load(Case("matmul", size), None).work_ns
+        return gpu.load(model.Case("matmul", size), None).work_ns
 
     assert [kernel_ns(n, 128) for n in (1, 100, 128)] == [kernel_ns(128, 0)] * 3
     assert [kernel_ns(n, 128) for n in (129, 200, 256)] == [kernel_ns(256, 0)] * 3
     assert kernel_ns(128, 0) < kernel_ns(129, 0) < kernel_ns(256, 0)
-    assert tiled(QUIET, Case("matmul", 129)).size == 129
+    assert tiled(QUIET, model.Case("matmul", 129)).size == 129
 
 
 def test_a_cpu_with_a_ripple_is_slower_by_what_is_left_over() -> None:
@@ -86,7 +73,7 @@ def test_a_cpu_with_a_ripple_is_slower_by_what_is_left_over() -> None:
 @pytest.mark.parametrize(("variant", "bytes_per_ns"), [("h2d-pageable", 8.0), ("d2h-pinned", 50.0), ("d2d", 2_000.0)])
 def test_a_copy_over_the_cable_takes_what_the_cable_takes(variant: str, bytes_per_ns: float) -> None:
     fixed_ns = 2_000.0 if variant == "d2d" else 8_000.0
-    elapsed_ns = gpu_work_ns(Simulation(), Case("transfer", 10**9, variant=variant), costs(bytes_moved=1e9))
+    elapsed_ns = gpu_work_ns(model.Simulation(), model.Case("transfer", 10**9, variant=variant), costs(bytes_moved=1e9))
     assert elapsed_ns == pytest.approx(fixed_ns + 1e9 / bytes_per_ns)
 
 
@@ -95,11 +82,11 @@ def test_end_to_end_is_copy_call_and_copy_back_on_the_gpu_alone() -> None:
     op, size_bytes = gpu.load(CASE, None), 3 * 64 * 64 * 4
     call_ns = 5_000 + op.work_ns + 3_000
     pageable = gpu.end_to_end(op, 2, pinned=False)
-    assert pageable[PAGEABLE] == pytest.approx((2 * 7_000 + size_bytes / 4 + call_ns,) * 2)
-    assert pageable[H2D_PAGEABLE] == pytest.approx((7_000 + size_bytes * 2 / 3 / 4,) * 2)
-    assert gpu.end_to_end(op, 1, pinned=True) == {PINNED: pytest.approx((2 * 7_000 + size_bytes / 40 + call_ns,))}
+    assert pageable[model.PAGEABLE] == pytest.approx((2 * 7_000 + size_bytes / 4 + call_ns,) * 2)
+    assert pageable[model.H2D_PAGEABLE] == pytest.approx((7_000 + size_bytes * 2 / 3 / 4,) * 2)
+    assert gpu.end_to_end(op, 1, pinned=True) == {model.PINNED: pytest.approx((2 * 7_000 + size_bytes / 40 + call_ns,))}
     assert cpu.end_to_end(cpu.load(CASE, None), 1, pinned=False) == {}
-    moving = gpu.load(Case("transfer", 4096, variant="h2d-pinned"), None)
+    moving = gpu.load(model.Case("transfer", 4096, variant="h2d-pinned"), None)
     assert gpu.end_to_end(moving, 1, pinned=True) == {}
 
 
@@ -108,10 +95,10 @@ def test_the_parts_of_a_call_add_up_to_it() -> None:
     op = gpu.load(CASE, None)
     parts = gpu.overheads(op)
     whole = gpu.end_to_end(op, 1, pinned=False)
-    (single,), (launch,) = (gpu.singles(op, 1)[name] for name in (SINGLE, ENQUEUE))
-    assert single == pytest.approx(launch + parts[DEVICE_WARM][0] + parts[SYNCHRONISE][0])
-    assert whole[PAGEABLE][0] == pytest.approx(
-        whole[H2D_PAGEABLE][0] + launch + parts[DEVICE_WARM][0] + parts[D2H_PAGEABLE][0]
+    (single,), (launch,) = (gpu.singles(op, 1)[name] for name in (model.SINGLE, model.ENQUEUE))
+    assert single == pytest.approx(launch + parts[model.DEVICE_WARM][0] + parts[model.SYNCHRONISE][0])
+    assert whole[model.PAGEABLE][0] == pytest.approx(
+        whole[model.H2D_PAGEABLE][0] + launch + parts[model.DEVICE_WARM][0] + parts[model.D2H_PAGEABLE][0]
     )
     assert cpu.overheads(cpu.load(CASE, None)) == {}
 
@@ -189,9 +176,9 @@ def test_runs_drift_apart_by_the_planted_deviation() -> None:
 
 
 def test_a_run_without_a_drift_seed_or_drift_does_not_drift() -> None:
-    assert run_factor(Simulation(), "cpu", CASE) == 1.0
-    assert run_factor(Simulation(drift=0.0, drift_seed=3), "cpu", CASE) == 1.0
-    same = [run_factor(Simulation(drift_seed=3), "cpu", CASE) for _ in range(2)]
+    assert run_factor(model.Simulation(), "cpu", CASE) == 1.0
+    assert run_factor(model.Simulation(drift=0.0, drift_seed=3), "cpu", CASE) == 1.0
+    same = [run_factor(model.Simulation(drift_seed=3), "cpu", CASE) for _ in range(2)]
     assert same[0] == same[1] != 1.0
 
 
@@ -200,7 +187,9 @@ def test_the_drift_of_a_run_scales_every_time_of_a_case() -> None:
     for drift_seed in (0, 7):
         _, gpu = timers(drift=0.05, drift_seed=drift_seed)
         op = gpu.load(CASE, None)
-        op_factors.append((op.run_factor, gpu.latency_block(op, 1), gpu.end_to_end(op, 1, pinned=False)[PAGEABLE][0]))
+        op_factors.append(
+            (op.run_factor, gpu.latency_block(op, 1), gpu.end_to_end(op, 1, pinned=False)[model.PAGEABLE][0])
+        )
     (_, usual_ns, usual_pageable_ns), (factor, latency_ns, pageable_ns) = op_factors
     assert factor != 1.0
     assert latency_ns == pytest.approx(factor * usual_ns)
@@ -234,22 +223,22 @@ def test_a_throttled_half_round_is_marked_in_the_table() -> None:
 
 def test_the_first_calls_after_another_operation_are_slow() -> None:
     for timer, fixed_ns in zip(timers(transient_calls=2, transient_factor=4.0), (0.0, 3_000.0), strict=True):
-        one, other = timer.load(CASE, None), timer.load(Case("matmul", 32), None)
+        one, other = timer.load(CASE, None), timer.load(model.Case("matmul", 32), None)
         usual_ns = one.work_ns if timer.device.is_cpu else 5_000 + one.work_ns + fixed_ns
         slow_ns = 4 * one.work_ns if timer.device.is_cpu else 4 * 5_000 + one.work_ns + fixed_ns
         for before in (None, other):
             if before is not None:
                 timer.singles(before, 1)
-            assert timer.singles(one, 4)[SINGLE] == pytest.approx((slow_ns, slow_ns, usual_ns, usual_ns))
+            assert timer.singles(one, 4)[model.SINGLE] == pytest.approx((slow_ns, slow_ns, usual_ns, usual_ns))
 
 
 def test_the_protocol_throws_the_slow_calls_away() -> None:
     """Four cases alternate half-rounds; the discarded block takes the slow call."""
-    plan = plan_of(16, 32, 48, 64, simulation=replace(QUICK, noise=0.0, transient_calls=1), metrics=(LATENCY,))
+    plan = plan_of(16, 32, 48, 64, simulation=replace(QUICK, noise=0.0, transient_calls=1), metrics=(model.LATENCY,))
     status, recorder = swept(plan)
     assert status == "done"
     for event in recorder.rounds:
-        assert max(event.samples[LATENCY]) == pytest.approx(min(event.samples[LATENCY]))
+        assert max(event.samples[model.LATENCY]) == pytest.approx(min(event.samples[model.LATENCY]))
 
 
 def test_launches_that_no_backlog_can_hide_are_launch_bound() -> None:
@@ -263,12 +252,12 @@ def test_launches_that_no_backlog_can_hide_are_launch_bound() -> None:
 
 
 def test_the_default_machine_shows_every_metric_of_a_gpu() -> None:
-    plan = plan_of(256, simulation=Simulation())
+    plan = plan_of(256, simulation=model.Simulation())
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert row.gpu is not None
     assert row.cpu is not None
     queued_ns, latency_ns, pinned_ns, pageable_ns = (
-        row.gpu.median_ns(metric) or 0.0 for metric in (THROUGHPUT, LATENCY, PINNED, PAGEABLE)
+        row.gpu.median_ns(metric) or 0.0 for metric in (model.THROUGHPUT, model.LATENCY, model.PINNED, model.PAGEABLE)
     )
     assert 0 < queued_ns < latency_ns < pinned_ns < pageable_ns
-    assert row.cpu.median_ns(PAGEABLE) is None
+    assert row.cpu.median_ns(model.PAGEABLE) is None

@@ -13,19 +13,8 @@ import pytest
 from tests.helpers.command_line import FAST, CommandLine
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.machine.device_state import BY_CASE, BY_COUNTER, BY_MASK, Throttle
-from cpugpu_tui.model import (
-    ENERGY,
-    LATENCY,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    Event,
-    GpuProcess,
-    MachineRead,
-    Reading,
-    RunStarted,
-)
 from cpugpu_tui.state.condition import Condition, condition, condition_data
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
@@ -37,23 +26,23 @@ PLANTED = replace(
 )
 
 
-def half(index: int, *marks: str, **more: Any) -> DeviceSampled:
-    return DeviceSampled(
-        case=CASE.key, device="cuda:0", round_index=index, calls_per_block=1, samples={LATENCY: (1e6 + index,)},
+def half(index: int, *marks: str, **more: Any) -> model.DeviceSampled:
+    return model.DeviceSampled(
+        case=CASE.key, device="cuda:0", round_index=index, calls_per_block=1, samples={model.LATENCY: (1e6 + index,)},
         marks=marks, **more,
     )  # fmt: skip
 
 
-def edge(name: str, elapsed_ns: float = 0.0, processes: Any = (), **values: float) -> MachineRead:
-    readings = {key: Reading(value) for key, value in values.items()}
-    return MachineRead(
+def edge(name: str, elapsed_ns: float = 0.0, processes: Any = (), **values: float) -> model.MachineRead:
+    readings = {key: model.Reading(value) for key, value in values.items()}
+    return model.MachineRead(
         case=CASE.key, device="cuda:0", edge=name, readings=readings, processes=processes, elapsed_ns=elapsed_ns
     )
 
 
-def condition_of(*events: Event) -> Condition:
-    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
-    for event in (CaseStarted(case=CASE.key, flops=2e9), *events):
+def condition_of(*events: model.Event) -> Condition:
+    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
+    for event in (model.CaseStarted(case=CASE.key, flops=2e9), *events):
         run = run.apply(event)
     row = run.rows[CASE.key]
     assert row.gpu is not None
@@ -65,7 +54,7 @@ def condition_of(*events: Event) -> Condition:
 
 def test_the_clock_is_the_median_of_both_edges_of_all_half_rounds() -> None:
     found = condition_of(*(half(k, sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0 if k > 1 else 1980.0) for k in (1, 2)))
-    assert found.sm_clock_mhz == Reading(1980.0)
+    assert found.sm_clock_mhz == model.Reading(1980.0)
 
 
 def test_shares_of_time_by_reason_are_exact_over_half_rounds_of_different_lengths() -> None:
@@ -113,42 +102,48 @@ def test_without_counters_and_clock_it_is_not_known_whether_anything_throttled()
 
 def test_half_rounds_shorter_than_the_sensor_give_a_reason_instead_of_a_power() -> None:
     known = edge("begin", energy_mj=5e9)
-    assert condition_of(known, half(1)).watts == Reading(None, "window-too-short")
-    assert condition_of(known, half(1, power_mw=6e5), half(2, power_mw=7e5)).watts == Reading(650.0)
+    assert condition_of(known, half(1)).watts == model.Reading(None, "window-too-short")
+    assert condition_of(known, half(1, power_mw=6e5), half(2, power_mw=7e5)).watts == model.Reading(650.0)
 
 
 def test_energy_that_was_not_asked_for_says_so() -> None:
     found = condition_of(edge("begin", energy_mj=5e9), half(1), edge("end", 1e9, energy_mj=6e9))
-    assert found.energy.joules_per_call == Reading(None, "not-asked")
-    assert found.gflop_per_j == Reading(None, "not-asked")
+    assert found.energy.joules_per_call == model.Reading(None, "not-asked")
+    assert found.gflop_per_j == model.Reading(None, "not-asked")
 
 
 def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_statistics() -> None:
-    guest = GpuProcess(99999, None, None, None, own=False)
-    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
-    for event in (CaseStarted(case=CASE.key), edge("begin"), half(1), half(2, "throttled"), edge("end", 1e9, (guest,))):
+    guest = model.GpuProcess(99999, None, None, None, own=False)
+    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={}))
+    for event in (
+        model.CaseStarted(case=CASE.key),
+        edge("begin"),
+        half(1),
+        half(2, "throttled"),
+        edge("end", 1e9, (guest,)),
+    ):
         run = run.apply(event)
     times = run.rows[CASE.key].gpu
     assert times is not None
     assert times.marks == ("throttled", "shared-gpu")
     # With and without marked half-rounds: both are there (R6).
-    assert times.samples[LATENCY] == (1e6 + 1, 1e6 + 2)
+    assert times.samples[model.LATENCY] == (1e6 + 1, 1e6 + 2)
     assert times.clean_ns == (1e6 + 1,)
 
 
 def test_a_case_that_starts_again_forgets_the_edges_of_its_first_attempt() -> None:
-    found = condition_of(edge("begin", temperature_c=90.0), CaseStarted(case=CASE.key), half(1))
-    assert found.temperature_begin_c == Reading(None, "not-asked")
+    found = condition_of(edge("begin", temperature_c=90.0), model.CaseStarted(case=CASE.key), half(1))
+    assert found.temperature_begin_c == model.Reading(None, "not-asked")
 
 
 def test_all_of_it_comes_out_of_a_run_on_a_planted_machine() -> None:
-    plan = plan_of(64, simulation=PLANTED, metrics=(LATENCY, ENERGY))
+    plan = plan_of(64, simulation=PLANTED, metrics=(model.LATENCY, model.ENERGY))
     run = state_of(plan, swept(plan)[1])
     row = run.rows[plan.cases[0].key]
     assert row.gpu is not None
     found = condition(run, row, row.gpu)
-    assert found.sm_clock_mhz == Reading(1980.0)
-    assert (found.temperature_begin_c, found.temperature_end_c) == (Reading(41.0), Reading(41.0))
+    assert found.sm_clock_mhz == model.Reading(1980.0)
+    assert (found.temperature_begin_c, found.temperature_end_c) == (model.Reading(41.0), model.Reading(41.0))
     assert found.watts.value is not None
     assert 120.0 < found.watts.value < 620.0
     assert found.gflop_per_j.value == pytest.approx(2 * 64**3 / (found.energy.joules_per_call.value or 0) / 1e9)
@@ -166,11 +161,11 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def test_a_saved_run_says_the_same_of_its_machine(store: Store) -> None:
-    plan = plan_of(64, simulation=replace(PLANTED, throttle_share=0.5), metrics=(LATENCY, ENERGY))
+    plan = plan_of(64, simulation=replace(PLANTED, throttle_share=0.5), metrics=(model.LATENCY, model.ENERGY))
     events = swept(plan)[1].events
-    started = RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "h"})
+    started = model.RunStarted(run_id="r", series_id="s", plan=plan, environment={"hostname": "h"})
     store.begin_run(started)
-    case = [e for e in events if isinstance(e, (CaseStarted, DeviceSampled, CaseFinished))]
+    case = [e for e in events if isinstance(e, (model.CaseStarted, model.DeviceSampled, model.CaseFinished))]
     beside = [e for e in events if type(e).__name__ in ("MachineRead", "EnergyMeasured")]
     store.commit_cases("r", [case], beside)
     live, kept = RunState().apply(started), RunState()

@@ -8,25 +8,14 @@ from weakref import ref
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import Comparison
-from cpugpu_tui.model import (
-    DEVICE,
-    LATENCY,
-    PAGEABLE,
-    Case,
-    CaseFinished,
-    DeviceSampled,
-    MachineRead,
-    Plan,
-    Reading,
-    RunStarted,
-)
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.packed import Comparisons, Made, Numbers, Readings, Rounds, Series
 from cpugpu_tui.state.state import Row, RunState
 
 NS = st.floats(allow_nan=False, allow_infinity=False)
-KEYS = st.sampled_from((LATENCY, DEVICE, PAGEABLE, "other"))
+KEYS = st.sampled_from((model.LATENCY, model.DEVICE, model.PAGEABLE, "other"))
 
 
 @given(st.dictionaries(KEYS, st.lists(NS, max_size=9).map(tuple)), st.dictionaries(st.integers(-3, 99), NS))
@@ -45,12 +34,12 @@ def test_numbers_are_what_was_put_in_in_its_order(
 
 
 READINGS = st.builds(
-    Reading, NS | st.none(), st.sampled_from((None, "not-supported")), st.floats(0, 1e3), st.booleans()
+    model.Reading, NS | st.none(), st.sampled_from((None, "not-supported")), st.floats(0, 1e3), st.booleans()
 )
 
 
 @given(st.dictionaries(KEYS, READINGS))
-def test_readings_are_what_was_put_in(readings: dict[str, Reading]) -> None:
+def test_readings_are_what_was_put_in(readings: dict[str, model.Reading]) -> None:
     assert Readings(readings) == readings
     assert list(Readings(readings)) == list(readings)
 
@@ -66,23 +55,25 @@ def test_comparisons_are_what_was_put_in(comparisons: dict[str, Comparison]) -> 
     assert list(Comparisons(comparisons)) == list(comparisons)
 
 
-def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> DeviceSampled:
-    return DeviceSampled(
-        case="c", device="cuda:0", round_index=index, calls_per_block=1, samples={LATENCY: ns, DEVICE: (ns[0] / 2,)},
+def half(index: int, *ns: float, marks: tuple[str, ...] = ()) -> model.DeviceSampled:
+    return model.DeviceSampled(
+        case="c", device="cuda:0", round_index=index, calls_per_block=1, samples={model.LATENCY: ns,
+            model.DEVICE: (ns[0] / 2,)},
         marks=marks, sm_clock_mhz=1980.0, sm_clock_end_mhz=1975.0, power_mw=4e5, throttled_ns={"hot": 5.0},
     )  # fmt: skip
 
 
 EVENTS = (
-    MachineRead(case="c", device="cuda:0", edge="begin", readings={"power_mw": Reading(None, "not-supported")}),
+    model.MachineRead(case="c", device="cuda:0", edge="begin", readings={"power_mw": model.Reading(None,
+        "not-supported")}),
     half(1, 3.0, 5.0), half(2, 4.0, 6.0, marks=("starved",)), half(3, 5.0, 5.0),
 )  # fmt: skip
 
 
-def times_of(*events: MachineRead | DeviceSampled) -> DeviceTimes:
+def times_of(*events: model.MachineRead | model.DeviceSampled) -> DeviceTimes:
     times = DeviceTimes("cuda:0")
     for event in events:
-        times = times.with_edge(event) if isinstance(event, MachineRead) else times.with_half_round(event)
+        times = times.with_edge(event) if isinstance(event, model.MachineRead) else times.with_half_round(event)
     return times
 
 
@@ -99,10 +90,10 @@ def test_times_are_the_same_and_take_more_events() -> None:
 
 
 def test_a_case_that_is_over_is_packed() -> None:
-    case = Case("matmul", 64)
-    run = RunState().apply(RunStarted(run_id="r", series_id="s", plan=Plan("m", (case,)), environment={}))
-    for event in (DeviceSampled(case=case.key, device="cpu", round_index=1, calls_per_block=1,
-                                 samples={LATENCY: (2.0, 4.0)}), CaseFinished(case=case.key)):  # fmt: skip
+    case = model.Case("matmul", 64)
+    run = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("m", (case,)), environment={}))
+    for event in (model.DeviceSampled(case=case.key, device="cpu", round_index=1, calls_per_block=1,
+                                 samples={model.LATENCY: (2.0, 4.0)}), model.CaseFinished(case=case.key)):  # fmt: skip
         run = run.apply(event)
     assert isinstance(run.rows[case.key].times["cpu"].samples, Series)
     assert run.rows[case.key].times["cpu"].latency_ns == 3.0
@@ -110,7 +101,7 @@ def test_a_case_that_is_over_is_packed() -> None:
 
 def test_a_row_that_was_replaced_is_dropped() -> None:
     """Each of 10,000 rows stayed twice in memory."""
-    row = Row(Case("matmul", 1))
+    row = Row(model.Case("matmul", 1))
     old, rows = ref(row), Made({"a": row, "b": row}, lambda each: replace(each, saved=False))
     del row
     assert list(rows) == ["a", "b"]

@@ -15,50 +15,30 @@ from hypothesis import strategies as st
 from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import QUICK, plan_of, state_of, swept
 
-from cpugpu_tui.model import (
-    FAILURES,
-    LATENCY,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Check,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Gap,
-    GpuTelemetry,
-    Hello,
-    Plan,
-    Progressed,
-    Reading,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
+from cpugpu_tui import model
 from cpugpu_tui.render.answers import answer_lines, answers
 from cpugpu_tui.state.state import HISTORY, RunState, TelemetryState
 from cpugpu_tui.telemetry.sampler import aged
 
-CASES = (Case("matmul", 16), Case("matmul", 32))
+CASES = (model.Case("matmul", 16), model.Case("matmul", 32))
 KEY = CASES[0].key
-PLAN = Plan("test", CASES)
-STARTED = RunStarted(run_id="r", series_id="s", plan=PLAN, environment={})
-FOUND = DevicesFound(devices=(Device("cpu", "Xeon"), Device("cuda:0", "H200")))
+PLAN = model.Plan("test", CASES)
+STARTED = model.RunStarted(run_id="r", series_id="s", plan=PLAN, environment={})
+FOUND = model.DevicesFound(devices=(model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200")))
 
 
-def fold(*events: Event, state: RunState | None = None) -> RunState:
+def fold(*events: model.Event, state: RunState | None = None) -> RunState:
     state = state or RunState()
     for event in events:
         state = state.apply(event)
     return state
 
 
-def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **more: Any) -> DeviceSampled:
-    samples = more.pop("samples", {LATENCY: latency_ns})
-    return DeviceSampled(case=case, device=device, round_index=round_index, calls_per_block=1, samples=samples, **more)
+def timed(device: str, round_index: int, *latency_ns: float, case: str = KEY, **more: Any) -> model.DeviceSampled:
+    samples = more.pop("samples", {model.LATENCY: latency_ns})
+    return model.DeviceSampled(
+        case=case, device=device, round_index=round_index, calls_per_block=1, samples=samples, **more
+    )
 
 
 # ------------------------------------------------------------------ a run's life
@@ -69,10 +49,10 @@ def test_a_run_goes_from_idle_over_running_to_its_end() -> None:
     state = fold(STARTED, FOUND)
     assert (state.status, state.settled, [row.status for row in state.rows.values()]) == ("running", 0, ["pending"] * 2)
     assert state.gpu == FOUND.devices[1]
-    state = fold(CaseStarted(case=KEY), Progressed(case=KEY, device="cpu", phase="warm-up"), state=state)
+    state = fold(model.CaseStarted(case=KEY), model.Progressed(case=KEY, device="cpu", phase="warm-up"), state=state)
     assert state.rows[KEY].status == "active"
     assert state.current is not None
-    state = fold(CaseFinished(case=KEY), RunFinished(status="stopped"), state=state)
+    state = fold(model.CaseFinished(case=KEY), model.RunFinished(status="stopped"), state=state)
     assert (state.status, state.settled, state.current) == ("stopped", 1, None)
 
 
@@ -95,9 +75,9 @@ def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
     """The next agent starts the cases again that were active when the agent died."""
     state = fold(
         STARTED,
-        CaseStarted(case=KEY),
+        model.CaseStarted(case=KEY),
         timed("cpu", 1, 5.0, marks=("odd",)),
-        CaseStarted(case=KEY),
+        model.CaseStarted(case=KEY),
         timed("cpu", 1, 7.0),
     )
     times = state.rows[KEY].cpu
@@ -107,7 +87,10 @@ def test_what_a_dead_agent_had_said_of_a_case_is_void() -> None:
 
 def test_a_skipped_case_is_settled_but_has_not_failed() -> None:
     one, other = (case.key for case in CASES)
-    skipped, failed = CaseFailed(case=one, kind="skipped", message=""), CaseFailed(case=other, kind="oom", message="")
+    skipped, failed = (
+        model.CaseFailed(case=one, kind="skipped", message=""),
+        model.CaseFailed(case=other, kind="oom", message=""),
+    )
     state = fold(STARTED, skipped, failed)
     assert (state.settled, state.failed) == (2, 1)
     assert [row.status for row in state.rows.values()] == ["skipped", "oom"]
@@ -117,15 +100,18 @@ def test_a_mismatch_has_no_speedup() -> None:
     halves = [timed(device, r, 5.0) for r in range(1, 9) for device in ("cpu", "cuda:0")]
     state = fold(STARTED, FOUND, *halves)
     assert state.rows[KEY].own_comparison is not None
-    assert fold(CaseFailed(case=KEY, kind="mismatch", message="Wrong."), state=state).rows[KEY].own_comparison is None
+    assert (
+        fold(model.CaseFailed(case=KEY, kind="mismatch", message="Wrong."), state=state).rows[KEY].own_comparison
+        is None
+    )
 
 
 def test_a_rounds_time_is_the_median_of_its_blocks_and_round_0_is_no_round() -> None:
-    before = timed("cpu", 0, samples={"as_written": (1.0,), LATENCY: (2.0,)})
+    before = timed("cpu", 0, samples={"as_written": (1.0,), model.LATENCY: (2.0,)})
     times = fold(STARTED, before, timed("cpu", 1, 9.0, 1.0, 5.0), timed("cpu", 2)).rows[KEY].cpu
     assert times is not None
     assert times.round_ns == {1: 5.0}
-    assert times.samples == {"as_written": (1.0,), LATENCY: (2.0, 9.0, 1.0, 5.0)}
+    assert times.samples == {"as_written": (1.0,), model.LATENCY: (2.0, 9.0, 1.0, 5.0)}
     assert not times.timed_once
 
 
@@ -145,29 +131,29 @@ def test_how_far_the_publications_clock_was_off() -> None:
 @pytest.mark.parametrize(
     ("found", "says"),
     [
-        (DevicesFound(devices=FOUND.devices[:1], no_gpu="No driver. Install one."), "No driver. Install one."),
-        (DevicesFound(devices=FOUND.devices[:1]), "CPU only: the run did not include a GPU."),
+        (model.DevicesFound(devices=FOUND.devices[:1], no_gpu="No driver. Install one."), "No driver. Install one."),
+        (model.DevicesFound(devices=FOUND.devices[:1]), "CPU only: the run did not include a GPU."),
         (FOUND, ""),
     ],
 )
-def test_without_a_gpu_the_answer_says_why(found: DevicesFound, says: str) -> None:
+def test_without_a_gpu_the_answer_says_why(found: model.DevicesFound, says: str) -> None:
     assert "".join(answer_lines(fold(STARTED, found))) == says
 
 
 def test_a_new_run_forgets_the_old_one() -> None:
-    old = fold(STARTED, FOUND, CaseFailed(case=KEY, kind="oom", message=""), RunFinished(status="done"))
+    old = fold(STARTED, FOUND, model.CaseFailed(case=KEY, kind="oom", message=""), model.RunFinished(status="done"))
     assert fold(STARTED, state=old) == fold(STARTED)
 
 
-@pytest.mark.parametrize("event", [Gap(duration_ms=50.0), TelemetryRead(), Hello(protocol=1)])
-def test_what_does_not_concern_the_run_changes_nothing(event: Event) -> None:
+@pytest.mark.parametrize("event", [model.Gap(duration_ms=50.0), model.TelemetryRead(), model.Hello(protocol=1)])
+def test_what_does_not_concern_the_run_changes_nothing(event: model.Event) -> None:
     state = fold(STARTED, FOUND)
     assert state.apply(event) is state
 
 
 def test_events_of_a_case_that_is_not_in_the_plan_change_nothing() -> None:
     state = fold(STARTED)
-    for event in (CaseStarted(case="?"), CaseFinished(case="?"), timed("cpu", 1, 5.0, case="?")):
+    for event in (model.CaseStarted(case="?"), model.CaseFinished(case="?"), timed("cpu", 1, 5.0, case="?")):
         assert state.apply(event) is state
 
 
@@ -177,29 +163,32 @@ KEYS = st.sampled_from([*(case.key for case in CASES), "unknown", ""])
 DEVICES = st.sampled_from(["cpu", "cuda:0", "cuda:1", "?"])
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 SAMPLES = st.dictionaries(
-    st.sampled_from([LATENCY, "device", "as_written", "as_written_synced", "?"]),
+    st.sampled_from([model.LATENCY, "device", "as_written", "as_written_synced", "?"]),
     st.lists(NUMBERS, max_size=3).map(tuple),
 )
 EVENTS = st.one_of(
-    st.just(STARTED), st.just(FOUND), st.just(DevicesFound(devices=(), no_gpu="None.")), st.just(Gap(duration_ms=1.0)),
-    st.builds(CaseStarted, case=KEYS),
-    st.builds(CaseFinished, case=KEYS, check=st.none() | st.just(Check("cpu", 0.0, 1.0))),
-    st.builds(CaseFailed, case=KEYS, kind=st.sampled_from(FAILURES), message=st.text(), device=st.none() | DEVICES),
+    st.just(STARTED), st.just(FOUND), st.just(model.DevicesFound(devices=(), no_gpu="None.")),
+    st.just(model.Gap(duration_ms=1.0)),
+    st.builds(model.CaseStarted, case=KEYS),
+    st.builds(model.CaseFinished, case=KEYS, check=st.none() | st.just(model.Check("cpu", 0.0, 1.0))),
+    st.builds(model.CaseFailed, case=KEYS, kind=st.sampled_from(model.FAILURES), message=st.text(),
+        device=st.none() | DEVICES),
     st.builds(
-        Calibrated, case=KEYS, device=DEVICES, estimate_ns=NUMBERS, calls_per_block=st.integers(), blocks=st.integers(),
+        model.Calibrated, case=KEYS, device=DEVICES, estimate_ns=NUMBERS, calls_per_block=st.integers(),
+        blocks=st.integers(),
         rounds=st.integers(), threads=st.integers(0, 99), stable=st.booleans(),
     ),
     st.builds(
-        DeviceSampled, case=KEYS, device=DEVICES, round_index=st.integers(-1, 40), calls_per_block=st.integers(),
+        model.DeviceSampled, case=KEYS, device=DEVICES, round_index=st.integers(-1, 40), calls_per_block=st.integers(),
         samples=SAMPLES, marks=st.lists(st.text(max_size=3), max_size=3).map(tuple),
     ),
-    st.builds(Progressed, case=KEYS, device=DEVICES, phase=st.text()),
-    st.builds(RunFinished, status=st.sampled_from(["done", "stopped", "failed"])),
+    st.builds(model.Progressed, case=KEYS, device=DEVICES, phase=st.text()),
+    st.builds(model.RunFinished, status=st.sampled_from(["done", "stopped", "failed"])),
 )  # fmt: skip
 
 
 @given(st.lists(EVENTS, max_size=30))
-def test_no_order_of_events_breaks_what_is_shown(events: list[Event]) -> None:
+def test_no_order_of_events_breaks_what_is_shown(events: list[model.Event]) -> None:
     state = fold(STARTED, *events)
     assert [row.case for row in state.rows.values()] == list(CASES)
     assert state.settled == sum(row.status not in ("pending", "active") for row in state.rows.values())
@@ -213,7 +202,7 @@ def test_no_order_of_events_breaks_what_is_shown(events: list[Event]) -> None:
 def test_applying_an_event_leaves_the_state_before_it_alone() -> None:
     before = fold(STARTED, FOUND)
     rows = dict(before.rows)
-    fold(CaseStarted(case=KEY), timed("cpu", 1, 5.0), CaseFinished(case=KEY), state=before)
+    fold(model.CaseStarted(case=KEY), timed("cpu", 1, 5.0), model.CaseFinished(case=KEY), state=before)
     assert dict(before.rows) == rows
     assert before.settled == 0
 
@@ -221,7 +210,7 @@ def test_applying_an_event_leaves_the_state_before_it_alone() -> None:
 # ------------------------------------------------------------------ 10,000 cases
 
 
-def calls_of(state: RunState, event: Event) -> Counter[str]:
+def calls_of(state: RunState, event: model.Event) -> Counter[str]:
     """Count the Python functions that one `apply` calls: a measure of work that does not depend on load."""
     calls: Counter[str] = Counter()
 
@@ -240,7 +229,7 @@ def calls_of(state: RunState, event: Event) -> Counter[str]:
 
 
 def large_state(count: int) -> RunState:
-    plan = replace(PLAN, cases=tuple(Case("matmul", size) for size in range(1, count + 1)))
+    plan = replace(PLAN, cases=tuple(model.Case("matmul", size) for size in range(1, count + 1)))
     state = fold(replace(STARTED, plan=plan), FOUND)
     return fold(*(timed(device, 1, 5.0, 6.0) for device in ("cpu", "cuda:0")), state=state)
 
@@ -248,13 +237,14 @@ def large_state(count: int) -> RunState:
 @pytest.mark.parametrize(
     "event",
     [
-        CaseStarted(case=KEY), timed("cpu", 2, 5.0, 6.0), CaseFinished(case=KEY), Gap(duration_ms=1.0),
-        CaseFailed(case=KEY, kind="oom", message=""), Progressed(case=KEY, device="cpu", phase="round"),
-        RunFinished(status="done"),
+        model.CaseStarted(case=KEY), timed("cpu", 2, 5.0, 6.0), model.CaseFinished(case=KEY),
+        model.Gap(duration_ms=1.0),
+        model.CaseFailed(case=KEY, kind="oom", message=""), model.Progressed(case=KEY, device="cpu", phase="round"),
+        model.RunFinished(status="done"),
     ],
     ids=lambda event: type(event).__name__,
 )  # fmt: skip
-def test_10_000_cases_cost_an_event_no_more_work_than_two(event: Event) -> None:
+def test_10_000_cases_cost_an_event_no_more_work_than_two(event: model.Event) -> None:
     large_state(20).apply(event)  # keys that rows share are made once
     assert calls_of(large_state(10_000), event) == calls_of(large_state(20), event)
 
@@ -268,9 +258,9 @@ def test_the_other_9_999_rows_keep_what_they_had_computed() -> None:
 # ------------------------------------------------------------------ telemetry
 
 
-def reading(value: float | None, second: int = 1) -> TelemetryRead:
-    gpu = GpuTelemetry(0, "GPU-1", "H200", None, {"power_mw": Reading(value, None if value else "timeout")})
-    return TelemetryRead(gpus=(gpu,), host={"cpu_pct": Reading(50.0)}, mono_ns=second * 10**9)
+def reading(value: float | None, second: int = 1) -> model.TelemetryRead:
+    gpu = model.GpuTelemetry(0, "GPU-1", "H200", None, {"power_mw": model.Reading(value, None if value else "timeout")})
+    return model.TelemetryRead(gpus=(gpu,), host={"cpu_pct": model.Reading(50.0)}, mono_ns=second * 10**9)
 
 
 def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
@@ -285,9 +275,9 @@ def test_trends_are_bounded_and_a_missing_number_is_a_hole_not_a_zero() -> None:
 
 
 def test_a_gpu_that_vanishes_leaves_a_hole() -> None:
-    state = TelemetryState().apply(reading(5.0)).apply(TelemetryRead())
+    state = TelemetryState().apply(reading(5.0)).apply(model.TelemetryRead())
     assert state.history["gpu0/power_mw"] == (5.0, None)
-    assert state.latest == TelemetryRead()
+    assert state.latest == model.TelemetryRead()
 
 
 def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None:
@@ -303,8 +293,8 @@ def test_while_the_driver_hangs_nothing_is_drawn_that_was_not_measured() -> None
 
 def test_a_gpu_that_hangs_leaves_the_others_histories_whole() -> None:
     first = reading(5.0).gpus[0]
-    state = TelemetryState().apply(TelemetryRead(gpus=(first, replace(first, index=1)), mono_ns=10**9))
-    state = state.apply(TelemetryRead(gpus=(*aged((first,), 1.0), replace(first, index=1)), mono_ns=2 * 10**9))
+    state = TelemetryState().apply(model.TelemetryRead(gpus=(first, replace(first, index=1)), mono_ns=10**9))
+    state = state.apply(model.TelemetryRead(gpus=(*aged((first,), 1.0), replace(first, index=1)), mono_ns=2 * 10**9))
     assert state.history["gpu0/power_mw"] == (5.0, None)
     assert state.history["gpu1/power_mw"] == (5.0, 5.0)
 
@@ -314,8 +304,8 @@ def test_what_is_read_every_five_seconds_fills_the_time_between_but_no_longer() 
     gpu = reading(5.0).gpus[0]
     state = TelemetryState()
     for second in range(20):
-        slow = {**gpu.readings, "fan_pct": Reading(30.0, None, float(second))}
-        state = state.apply(TelemetryRead(gpus=(replace(gpu, readings=slow),), mono_ns=(second + 1) * 10**9))
+        slow = {**gpu.readings, "fan_pct": model.Reading(30.0, None, float(second))}
+        state = state.apply(model.TelemetryRead(gpus=(replace(gpu, readings=slow),), mono_ns=(second + 1) * 10**9))
     assert state.history["gpu0/fan_pct"] == (30.0,) * 13 + (None,) * 7
     assert None not in state.history["gpu0/power_mw"]
 
@@ -330,8 +320,8 @@ def test_the_machine_of_the_tests_is_simulated() -> None:
 
 def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
     """Sorting matmul and vector-dot together by size would suggest a crossover."""
-    cases = (Case("matmul", 16), Case("vector-dot", 20, variant="dot"))
-    state = fold(RunStarted(run_id="r", series_id="s", plan=Plan("p", cases), environment={}), FOUND)
+    cases = (model.Case("matmul", 16), model.Case("vector-dot", 20, variant="dot"))
+    state = fold(model.RunStarted(run_id="r", series_id="s", plan=model.Plan("p", cases), environment={}), FOUND)
     for case, cpu_ns in zip(cases, (1e6, 1e3), strict=True):
         for index in range(1, 6):
             wobble = 1 + index / 1000
@@ -340,7 +330,7 @@ def test_each_sweep_of_a_run_has_an_answer_of_its_own() -> None:
                 timed("cuda:0", index, 1e5, case=case.key),
                 state=state,
             )
-        state = fold(CaseFinished(case=case.key), state=state)
+        state = fold(model.CaseFinished(case=case.key), state=state)
     assert [answer.name for answer in answers(state)] == ["matmul", "vector-dot dot"]
     first, second = answer_lines(state)
     assert first.startswith("matmul: ")
@@ -353,5 +343,5 @@ def test_what_was_stopped_half_way_is_no_part_of_the_answer() -> None:
     state = fold(STARTED, FOUND)
     for index in range(1, 6):
         state = fold(timed("cpu", index, 1e6 + index), timed("cuda:0", index, 1e5), state=state)
-    assert answers(fold(CaseFinished(case=KEY), state=state))
-    assert not answers(fold(CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state))
+    assert answers(fold(model.CaseFinished(case=KEY), state=state))
+    assert not answers(fold(model.CaseFailed(case=KEY, kind="skipped", message="Stopped."), state=state))

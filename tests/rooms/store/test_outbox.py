@@ -10,25 +10,14 @@ from pathlib import Path
 import pytest
 from tests.helpers.runs.read_back import integrity_check
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import LockedError, LostRunError, StoreError
-from cpugpu_tui.model import (
-    Case,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    Event,
-    Plan,
-    Reading,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
 from cpugpu_tui.session.event_stream import Saver
 from cpugpu_tui.store import Store, outbox
 from cpugpu_tui.store.outbox import Outbox
 
-CASES = tuple(Case("matmul", size) for size in (16, 32, 64, 128))
-STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("sweep", CASES), environment={}, seq=1)
+CASES = tuple(model.Case("matmul", size) for size in (16, 32, 64, 128))
+STARTED = model.RunStarted(run_id="r", series_id="s", plan=model.Plan("sweep", CASES), environment={}, seq=1)
 LONG_S = 60
 """Longer than any machine needs; no test waits for it to pass."""
 
@@ -42,13 +31,13 @@ class LiveRun:
         self.saver = Saver(self.outbox, "r")
         self.other = sqlite3.connect(path, isolation_level=None)
 
-    def finish_case(self, index: int, *beside: Event) -> None:
+    def finish_case(self, index: int, *beside: model.Event) -> None:
         case = CASES[index].key
-        self.saver.note(CaseStarted(case=case, seq=10 * index + 2))
+        self.saver.note(model.CaseStarted(case=case, seq=10 * index + 2))
         self.saver.note(half_round(case, 10 * index + 3))
         for event in beside:
             self.saver.note_beside(event)
-        self.saver.settle(CaseFinished(case=case, seq=10 * index + 4))
+        self.saver.settle(model.CaseFinished(case=case, seq=10 * index + 4))
 
     def lock(self) -> None:
         self.other.execute("BEGIN IMMEDIATE")
@@ -64,15 +53,15 @@ class LiveRun:
         """Keys of the cases that another process reads from the file."""
         with closing(Store.open(self.path)) as store:
             assert integrity_check(store) == []
-            return [event.case for event in store.load("r") if isinstance(event, CaseFinished)]
+            return [event.case for event in store.load("r") if isinstance(event, model.CaseFinished)]
 
     def close(self) -> None:
         self.other.close()
         self.outbox.close()
 
 
-def half_round(case: str, seq: int) -> DeviceSampled:
-    return DeviceSampled(case=case, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (1.0,)},
+def half_round(case: str, seq: int) -> model.DeviceSampled:
+    return model.DeviceSampled(case=case, device="cpu", round_index=1, calls_per_block=1, samples={"latency": (1.0,)},
                           seq=seq)  # fmt: skip
 
 
@@ -132,11 +121,11 @@ def test_a_run_that_began_while_the_database_could_not_be_opened_is_there_in_the
     outbox_ = Outbox(lambda wait_s: Store.open(path, wait_s=wait_s))
     saver = Saver(outbox_, "r")
     saver.begin(STARTED)
-    saver.settle(CaseFinished(case=CASES[0].key, seq=5))
+    saver.settle(model.CaseFinished(case=CASES[0].key, seq=5))
     assert saver.number is None
     assert "does not exist" in str(outbox_.unsaved.cause)
     folder.mkdir()
-    saver.finish(RunFinished(status="done", seq=9))
+    saver.finish(model.RunFinished(status="done", seq=9))
     outbox_.flush(LONG_S)
     assert not outbox_.unsaved
     assert saver.number == 1
@@ -165,14 +154,14 @@ def test_a_live_run_goes_into_a_new_database_whole_if_the_old_one_goes(
     live: LiveRun, lose: Callable[[Path], object]
 ) -> None:
     with closing(Store.open(live.path)) as before:
-        before.import_run([RunStarted(run_id="old", series_id="s", plan=Plan("", ()), environment={})])
+        before.import_run([model.RunStarted(run_id="old", series_id="s", plan=model.Plan("", ()), environment={})])
     live.saver.begin(STARTED)
     live.finish_case(0)
     number = live.saver.number
     live.other.close()
     lose(live.path)
     live.finish_case(1)
-    live.saver.finish(RunFinished(status="done", seq=99))
+    live.saver.finish(model.RunFinished(status="done", seq=99))
     assert not live.outbox.unsaved
     assert live.saved_cases() == keys(0, 1)
     assert live.saver.number == number == 2
@@ -186,7 +175,7 @@ def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
     with closing(Store.open(live.path)) as store:
         store.delete_all(["r"], force=True)
     live.finish_case(1)
-    live.saver.finish(RunFinished(status="done"))
+    live.saver.finish(model.RunFinished(status="done"))
     unsaved = live.outbox.unsaved
     assert not unsaved.waiting
     assert isinstance(unsaved.lost["r"], LostRunError)
@@ -197,7 +186,7 @@ def test_a_run_that_somebody_deletes_is_not_brought_back(live: LiveRun) -> None:
 
 def test_a_reading_that_cannot_be_written_costs_no_case(live: LiveRun) -> None:
     live.saver.begin(STARTED)
-    live.finish_case(0, TelemetryRead(host={"cpu_pct": Reading(float("nan"))}, seq=2))
+    live.finish_case(0, model.TelemetryRead(host={"cpu_pct": model.Reading(float("nan"))}, seq=2))
     assert not live.outbox.unsaved
     assert live.saved_cases() == keys(0)
 
@@ -206,7 +195,7 @@ def test_a_case_that_cannot_be_written_does_not_hold_up_the_next(live: LiveRun) 
     live.saver.begin(STARTED)
     live.lock()
     live.saver.note(half_round(CASES[0].key, 2**70))  # no column takes that
-    live.saver.settle(CaseFinished(case=CASES[0].key))
+    live.saver.settle(model.CaseFinished(case=CASES[0].key))
     live.finish_case(1)
     live.unlock()
     live.outbox.flush(LONG_S)
@@ -220,12 +209,12 @@ def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
 ) -> None:
     live.saver.begin(STARTED)
     live.lock()
-    reading = TelemetryRead(host={"cpu_pct": Reading(1.0)}, seq=1)
+    reading = model.TelemetryRead(host={"cpu_pct": model.Reading(1.0)}, seq=1)
     live.finish_case(0, *[reading] * 100)
     monkeypatch.setattr(outbox, "MOST_BYTES", 10_000)  # two cases, without readings
     for index in (1, 2, 3):
         live.finish_case(index)
-    live.saver.finish(RunFinished(status="done", seq=99))
+    live.saver.finish(model.RunFinished(status="done", seq=99))
     live.unlock()
     live.outbox.flush(LONG_S)
     saved = live.saved_cases()
@@ -234,7 +223,7 @@ def test_what_waits_is_bounded_readings_go_first_and_the_end_is_kept(
     assert "waiting" in str(live.outbox.unsaved.lost["r"])
     with closing(Store.open(live.path)) as store:
         assert store.summary("r").status == "done"
-        assert not [event for event in store.load("r") if isinstance(event, TelemetryRead)]
+        assert not [event for event in store.load("r") if isinstance(event, model.TelemetryRead)]
 
 
 def test_a_database_of_a_newer_version_takes_nothing_and_says_why(tmp_path: Path) -> None:

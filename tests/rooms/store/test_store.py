@@ -17,61 +17,40 @@ from hypothesis import strategies as st
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import integrity_check
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import LostRunError, NoSuchRunError, ReplacedError, StoreError, UsageError
-from cpugpu_tui.model import (
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Check,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Gap,
-    GpuProcess,
-    GpuTelemetry,
-    Plan,
-    Progressed,
-    Reading,
-    RunFinished,
-    RunStarted,
-    Simulation,
-    TelemetryRead,
-)
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.store import Store
 
-CASES = tuple(Case("matmul", size, variant="out") for size in (16, 64, 256, 1024))
-PLAN = Plan(name="quick", cases=CASES, simulation=Simulation(seed=3))
-DEVICES = (Device("cpu", "Xeon"), Device("cuda:0", "H200", uuid="GPU-1", memory_bytes=141 << 30))
+CASES = tuple(model.Case("matmul", size, variant="out") for size in (16, 64, 256, 1024))
+PLAN = model.Plan(name="quick", cases=CASES, simulation=model.Simulation(seed=3))
+DEVICES = (model.Device("cpu", "Xeon"), model.Device("cuda:0", "H200", uuid="GPU-1", memory_bytes=141 << 30))
 
 
-def started(run_id: str = "20260101-aaaa", plan: Plan = PLAN, wall_ns: int = 1_000) -> RunStarted:
+def started(run_id: str = "20260101-aaaa", plan: model.Plan = PLAN, wall_ns: int = 1_000) -> model.RunStarted:
     environment = {"torch": "2.11", "threads": 16, "nested": {"physical": 16}, "limits": [7.65, None], "name": "Zoë\n"}
-    return RunStarted(seq=1, wall_ns=wall_ns, run_id=run_id, series_id="s1", plan=plan, environment=environment)
+    return model.RunStarted(seq=1, wall_ns=wall_ns, run_id=run_id, series_id="s1", plan=plan, environment=environment)
 
 
-def save(store: Store, stream: Sequence[Event]) -> int:
+def save(store: Store, stream: Sequence[model.Event]) -> int:
     """Save events as a session does: each case once settled, telemetry with the next commit."""
     first = stream[0]
-    assert isinstance(first, RunStarted)
+    assert isinstance(first, model.RunStarted)
     number = store.begin_run(first)
-    cases: dict[str, list[Event]] = {}
-    telemetry: list[TelemetryRead] = []
+    cases: dict[str, list[model.Event]] = {}
+    telemetry: list[model.TelemetryRead] = []
     for event in stream[1:]:
         match event:
-            case DevicesFound():
+            case model.DevicesFound():
                 store.add_devices(first.run_id, event)
-            case TelemetryRead():
+            case model.TelemetryRead():
                 telemetry.append(event)
-            case RunFinished():
+            case model.RunFinished():
                 store.finish_run(first.run_id, event, telemetry)
-            case CaseFinished() | CaseFailed():
+            case model.CaseFinished() | model.CaseFailed():
                 store.commit_cases(first.run_id, [[*cases.pop(event.case, []), event]], telemetry)
                 telemetry.clear()
-            case CaseStarted() | Calibrated() | DeviceSampled() | Progressed():
+            case model.CaseStarted() | model.Calibrated() | model.DeviceSampled() | model.Progressed():
                 cases.setdefault(event.case, []).append(event)
     return number
 
@@ -91,13 +70,15 @@ metrics = st.sampled_from(["latency", "device", "as_written", "as_written_synced
 times = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
 samples = st.dictionaries(metrics, st.lists(times, max_size=4).map(tuple), max_size=3)
 marks = st.lists(st.text(max_size=5), max_size=2).map(tuple)
-readings = st.dictionaries(st.text(max_size=5), st.builds(Reading, st.none() | finite, st.none() | st.text(), finite))
+readings = st.dictionaries(
+    st.text(max_size=5), st.builds(model.Reading, st.none() | finite, st.none() | st.text(), finite)
+)
 processes = st.none() | st.lists(
-    st.builds(GpuProcess, nanoseconds, st.none() | nanoseconds, st.none() | st.text(), st.none(), st.booleans()),
+    st.builds(model.GpuProcess, nanoseconds, st.none() | nanoseconds, st.none() | st.text(), st.none(), st.booleans()),
     max_size=2,
 ).map(tuple)
 gpus = st.builds(
-    GpuTelemetry,
+    model.GpuTelemetry,
     index=st.integers(0, 7),
     uuid=st.none() | st.text(),
     name=st.text(),
@@ -108,14 +89,14 @@ gpus = st.builds(
     problem=st.none() | st.text(),
 )
 telemetry_reads = st.builds(
-    TelemetryRead, gpus=st.lists(gpus, max_size=2).map(tuple), host=readings, problem=st.none() | st.text()
+    model.TelemetryRead, gpus=st.lists(gpus, max_size=2).map(tuple), host=readings, problem=st.none() | st.text()
 )
 
 
 @st.composite
-def case_streams(draw: st.DrawFn, case: str) -> list[Event]:
+def case_streams(draw: st.DrawFn, case: str) -> list[model.Event]:
     calibrated = st.builds(
-        Calibrated,
+        model.Calibrated,
         case=st.just(case),
         device=devices,
         estimate_ns=finite,
@@ -126,7 +107,7 @@ def case_streams(draw: st.DrawFn, case: str) -> list[Event]:
         stable=st.booleans(),
     )
     half_round = st.builds(
-        DeviceSampled,
+        model.DeviceSampled,
         case=st.just(case),
         device=devices,
         round_index=st.integers(0, 40),
@@ -138,30 +119,30 @@ def case_streams(draw: st.DrawFn, case: str) -> list[Event]:
         ended_mono_ns=nanoseconds,
         marks=marks,
     )
-    check = st.none() | st.builds(Check, st.text(), finite, finite)
+    check = st.none() | st.builds(model.Check, st.text(), finite, finite)
     failed = st.builds(
-        CaseFailed,
+        model.CaseFailed,
         case=st.just(case),
         kind=st.sampled_from(["oom", "mismatch", "crashed", "skipped"]),
         message=st.text(),
         remedy=st.text(),
         device=st.none() | devices,
     )
-    beginning = draw(st.sampled_from([[], [CaseStarted(case=case)]]))
+    beginning = draw(st.sampled_from([[], [model.CaseStarted(case=case)]]))
     middle = draw(st.lists(calibrated | half_round, max_size=5)) if beginning else []
-    return [*beginning, *middle, draw(st.builds(CaseFinished, case=st.just(case), check=check) | failed)]
+    return [*beginning, *middle, draw(st.builds(model.CaseFinished, case=st.just(case), check=check) | failed)]
 
 
 @st.composite
-def streams(draw: st.DrawFn) -> list[Event]:
+def streams(draw: st.DrawFn) -> list[model.Event]:
     """A run with several cases active at once and telemetry in between, as a session numbers it."""
-    waiting: list[list[Event]] = [draw(case_streams(case.key)) for case in CASES]
+    waiting: list[list[model.Event]] = [draw(case_streams(case.key)) for case in CASES]
     waiting.append(draw(st.lists(telemetry_reads, max_size=3)))
-    events: list[Event] = [started(), DevicesFound(devices=DEVICES, no_gpu=draw(st.none() | st.text()))]
+    events: list[model.Event] = [started(), model.DevicesFound(devices=DEVICES, no_gpu=draw(st.none() | st.text()))]
     while any(waiting):
         events.append(draw(st.sampled_from([queue for queue in waiting if queue])).pop(0))
     if draw(st.booleans()):
-        events.append(RunFinished(status="failed", message=draw(st.text()), exit_code=3))
+        events.append(model.RunFinished(status="failed", message=draw(st.text()), exit_code=3))
     times = draw(st.lists(nanoseconds, min_size=len(events), max_size=len(events)))
     return [replace(e, seq=i, wall_ns=t, mono_ns=t) for i, (e, t) in enumerate(zip(events, times, strict=True), 1)]
 
@@ -169,37 +150,37 @@ def streams(draw: st.DrawFn) -> list[Event]:
 # Shrinking a stream takes minutes and a gigabyte; a failing one is short enough to read.
 @settings(max_examples=40, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(stream=streams())
-def test_a_run_comes_back_event_by_event(stream: list[Event]) -> None:
+def test_a_run_comes_back_event_by_event(stream: list[model.Event]) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Store.open(Path(folder) / "results.db")) as store:
         number = save(store, stream)
         # What follows the last commit is telemetry that a dead controller had not saved yet.
-        while isinstance(stream[-1], TelemetryRead):
+        while isinstance(stream[-1], model.TelemetryRead):
             stream.pop()
         assert store.load("20260101-aaaa") == [replace(stream[0], number=number), *stream[1:]]
         assert integrity_check(store) == []
 
 
-def half_round(case: Case, device: str, round_index: int, *latency: float) -> DeviceSampled:
+def half_round(case: model.Case, device: str, round_index: int, *latency: float) -> model.DeviceSampled:
     timed = {"latency": latency}
-    return DeviceSampled(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
+    return model.DeviceSampled(case=case.key, device=device, round_index=round_index, calls_per_block=9, samples=timed)
 
 
 def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:
     first, second = CASES[0], CASES[1]
-    stream: list[Event] = [
+    stream: list[model.Event] = [
         started(),
-        DevicesFound(devices=DEVICES),
-        CaseStarted(case=first.key),
-        Progressed(case=first.key, device="cpu", phase="round"),
+        model.DevicesFound(devices=DEVICES),
+        model.CaseStarted(case=first.key),
+        model.Progressed(case=first.key, device="cpu", phase="round"),
         half_round(first, "cpu", 1, 666.0),  # its agent died after this
-        CaseStarted(case=first.key),
+        model.CaseStarted(case=first.key),
         half_round(first, "cpu", 1, 10.0, 11.0),
-        Gap(duration_ms=50),
-        CaseStarted(case=second.key),
+        model.Gap(duration_ms=50),
+        model.CaseStarted(case=second.key),
         half_round(first, "cuda:0", 1, 30.0),
-        CaseFailed(case=second.key, kind="oom", message="Too big.", device="cuda:0"),
-        CaseFinished(case=first.key, check=Check("float64 on the CPU", 1e-7, 1e-3)),
-        RunFinished(status="done", exit_code=3),
+        model.CaseFailed(case=second.key, kind="oom", message="Too big.", device="cuda:0"),
+        model.CaseFinished(case=first.key, check=model.Check("float64 on the CPU", 1e-7, 1e-3)),
+        model.RunFinished(status="done", exit_code=3),
     ]
     stream = [replace(event, seq=seq) for seq, event in enumerate(stream, 1)]
     number = save(store, stream)
@@ -215,19 +196,19 @@ def test_a_stored_run_looks_like_the_live_one_did(store: Store) -> None:
 def test_a_case_committed_twice_counts_once(store: Store) -> None:
     key = CASES[0].key
     store.begin_run(started())
-    store.commit_cases("20260101-aaaa", [[CaseFailed(case=key, kind="crashed", message="")]], [])
-    store.commit_cases("20260101-aaaa", [[CaseStarted(case=key), CaseFinished(case=key)]], [])
-    assert store.load("20260101-aaaa")[1:] == [CaseStarted(case=key), CaseFinished(case=key)]
+    store.commit_cases("20260101-aaaa", [[model.CaseFailed(case=key, kind="crashed", message="")]], [])
+    store.commit_cases("20260101-aaaa", [[model.CaseStarted(case=key), model.CaseFinished(case=key)]], [])
+    assert store.load("20260101-aaaa")[1:] == [model.CaseStarted(case=key), model.CaseFinished(case=key)]
 
 
 def test_a_case_that_is_not_over_is_refused(store: Store) -> None:
     store.begin_run(started())
     with pytest.raises(ValueError, match="CaseStarted"):
-        store.commit_cases("20260101-aaaa", [[CaseStarted(case=CASES[0].key)]], [])
+        store.commit_cases("20260101-aaaa", [[model.CaseStarted(case=CASES[0].key)]], [])
 
 
 def test_numbers_can_be_read_by_any_program(store: Store) -> None:
-    save(store, [started(), half_round(CASES[0], "cpu", 1, 1.0, 0.1), CaseFinished(case=CASES[0].key)])
+    save(store, [started(), half_round(CASES[0], "cpu", 1, 1.0, 0.1), model.CaseFinished(case=CASES[0].key)])
     with closing(sqlite3.connect(store.path)) as other:
         found = other.execute("SELECT metric, hex(samples) FROM measurement").fetchall()
         size = other.execute("SELECT json_extract(case_json, '$.size') FROM case_result").fetchone()
@@ -322,12 +303,12 @@ def test_without_runs_the_sentence_says_how_to_get_one(store: Store, words: Gold
 def test_the_list_says_what_each_run_was(store: Store) -> None:
     stream = [
         started(wall_ns=1_000),
-        DevicesFound(devices=DEVICES),
-        CaseFinished(case=CASES[0].key),
-        CaseFinished(case=CASES[1].key),
-        CaseFailed(case=CASES[2].key, kind="oom", message=""),
-        CaseFailed(case=CASES[3].key, kind="skipped", message=""),
-        RunFinished(status="done", wall_ns=6_000),
+        model.DevicesFound(devices=DEVICES),
+        model.CaseFinished(case=CASES[0].key),
+        model.CaseFinished(case=CASES[1].key),
+        model.CaseFailed(case=CASES[2].key, kind="oom", message=""),
+        model.CaseFailed(case=CASES[3].key, kind="skipped", message=""),
+        model.RunFinished(status="done", wall_ns=6_000),
     ]
     save(store, stream)
     store.begin_run(started("second", plan=replace(PLAN, name="sweep", simulation=None)))
@@ -367,17 +348,17 @@ def test_a_run_whose_process_died_is_interrupted_and_a_living_one_is_not(tmp_pat
 
 def test_what_json_cannot_hold_is_a_store_error_and_leaves_nothing(store: Store) -> None:
     store.begin_run(started())
-    bad = TelemetryRead(host={"cpu_pct": Reading(float("nan"))})
+    bad = model.TelemetryRead(host={"cpu_pct": model.Reading(float("nan"))})
     with pytest.raises(StoreError):
-        store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[0].key)]], [bad])
-    assert [type(event) for event in store.load("20260101-aaaa")] == [RunStarted]
-    store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[0].key)]], [])
+        store.commit_cases("20260101-aaaa", [[model.CaseFinished(case=CASES[0].key)]], [bad])
+    assert [type(event) for event in store.load("20260101-aaaa")] == [model.RunStarted]
+    store.commit_cases("20260101-aaaa", [[model.CaseFinished(case=CASES[0].key)]], [])
     assert store.runs()[0].cases_ok == 1
 
 
 def test_a_run_that_someone_deleted_is_a_store_error(store: Store) -> None:
     with pytest.raises(LostRunError, match="gone"):
-        store.finish_run("gone", RunFinished(status="done"))
+        store.finish_run("gone", model.RunFinished(status="done"))
 
 
 @pytest.mark.parametrize("lose", [Path.unlink, lambda path: path.rename(path.with_name("moved.db"))])
@@ -385,10 +366,10 @@ def test_what_has_no_file_by_that_name_any_more_is_not_said_to_be_saved(
     store: Store, lose: Callable[[Path], object]
 ) -> None:
     store.begin_run(started())
-    store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[0].key)]])
+    store.commit_cases("20260101-aaaa", [[model.CaseFinished(case=CASES[0].key)]])
     lose(store.path)
     with pytest.raises(ReplacedError):
-        store.commit_cases("20260101-aaaa", [[CaseFinished(case=CASES[1].key)]])
+        store.commit_cases("20260101-aaaa", [[model.CaseFinished(case=CASES[1].key)]])
     assert not store.path.exists()
 
 

@@ -12,28 +12,14 @@ from tests.helpers.command_line import ROOT
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.read_back import integrity_check
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Plan,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
 from cpugpu_tui.store import RunSummary, Store
 from cpugpu_tui.store.maintenance import age_ns, merge, pruning
 
-SMALL, LARGE, CHOSEN = Case("matmul", 64), Case("matmul", 128), Case("matmul", 96)
+SMALL, LARGE, CHOSEN = model.Case("matmul", 64), model.Case("matmul", 128), model.Case("matmul", 96)
 FACTS = {"hostname": "node1", "cpu": "Some CPU", "torch": "2.11", "argv": ["run"], "threads": 2}
-GPU = Device("cuda:0", "Some GPU", "GPU-1", 2**34)
+GPU = model.Device("cuda:0", "Some GPU", "GPU-1", 2**34)
 
 
 @pytest.fixture
@@ -42,28 +28,30 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def stream(run_id: str, series_id: str = "s1", *, done: bool = True, name: str = "matmul") -> list[Event]:
+def stream(run_id: str, series_id: str = "s1", *, done: bool = True, name: str = "matmul") -> list[model.Event]:
     """Return a run of one finished, one failed and one chosen case, as a store returns it."""
-    plan = Plan(name, (SMALL, LARGE))
+    plan = model.Plan(name, (SMALL, LARGE))
     rounds = [
-        DeviceSampled(case=SMALL.key, device="cpu", round_index=1, calls_per_block=7, samples={"latency": (1.5, 2.5)})
+        model.DeviceSampled(
+            case=SMALL.key, device="cpu", round_index=1, calls_per_block=7, samples={"latency": (1.5, 2.5)}
+        )
     ]
-    events: list[Event] = [
-        RunStarted(run_id=run_id, series_id=series_id, plan=plan, environment=FACTS),
-        DevicesFound(devices=(Device("cpu", "Some CPU"), GPU)),
-        CaseStarted(case=SMALL.key), *rounds, CaseFinished(case=SMALL.key),
-        TelemetryRead(),
-        CaseFailed(case=LARGE.key, kind="oom", message="Too large."),
-        CasesChosen(cases=(CHOSEN,)),
-        CaseStarted(case=CHOSEN.key), CaseFinished(case=CHOSEN.key),
+    events: list[model.Event] = [
+        model.RunStarted(run_id=run_id, series_id=series_id, plan=plan, environment=FACTS),
+        model.DevicesFound(devices=(model.Device("cpu", "Some CPU"), GPU)),
+        model.CaseStarted(case=SMALL.key), *rounds, model.CaseFinished(case=SMALL.key),
+        model.TelemetryRead(),
+        model.CaseFailed(case=LARGE.key, kind="oom", message="Too large."),
+        model.CasesChosen(cases=(CHOSEN,)),
+        model.CaseStarted(case=CHOSEN.key), model.CaseFinished(case=CHOSEN.key),
     ]  # fmt: skip
-    events += [RunFinished(status="done", exit_code=3)] if done else []
+    events += [model.RunFinished(status="done", exit_code=3)] if done else []
     return [replace(event, seq=seq, wall_ns=1000 + seq, mono_ns=seq) for seq, event in enumerate(events, start=1)]
 
 
-def numbered(events: Sequence[Event], number: int) -> list[Event]:
+def numbered(events: Sequence[model.Event], number: int) -> list[model.Event]:
     first = events[0]
-    assert isinstance(first, RunStarted)
+    assert isinstance(first, model.RunStarted)
     return [replace(first, number=number), *events[1:]]
 
 
@@ -93,8 +81,8 @@ def test_a_stream_that_was_broken_off_is_an_interrupted_run(store: Store) -> Non
     assert store.load("r1") == numbered(events[:-1], 1)
 
 
-@pytest.mark.parametrize("events", [[], [RunFinished(status="done")]])
-def test_a_stream_without_its_beginning_is_refused(store: Store, events: list[Event]) -> None:
+@pytest.mark.parametrize("events", [[], [model.RunFinished(status="done")]])
+def test_a_stream_without_its_beginning_is_refused(store: Store, events: list[model.Event]) -> None:
     with pytest.raises(UsageError, match="RunStarted"):
         store.import_run(events)
     assert store.runs() == []
@@ -108,7 +96,7 @@ def test_a_series_is_its_runs_that_measured_something(store: Store) -> None:
     store.import_run(stream("r2", done=False))
     store.import_run(stream("r3")[:1])
     store.import_run(stream("r4", "s2"))
-    store.begin_run(RunStarted(run_id="r5", series_id="s1", plan=Plan("matmul", ()), environment={}))
+    store.begin_run(model.RunStarted(run_id="r5", series_id="s1", plan=model.Plan("matmul", ()), environment={}))
     assert store.runs_of(store.series_of("r1")) == ["r1", "r2"]
     assert store.runs_of("nothing") == []
     with pytest.raises(UsageError, match="'r9'"):
@@ -179,7 +167,7 @@ def test_what_another_run_needs_stays(store: Store) -> None:
 
 def test_a_running_run_is_not_deleted_unless_it_must_be(store: Store) -> None:
     store.import_run(stream("r1"))
-    store.begin_run(RunStarted(run_id="r2", series_id="s", plan=Plan("matmul", ()), environment={}))
+    store.begin_run(model.RunStarted(run_id="r2", series_id="s", plan=model.Plan("matmul", ()), environment={}))
     with pytest.raises(UsageError, match="Run 2"):
         store.delete_all(["r1", "r2"])
     assert len(store.runs()) == 2
@@ -189,7 +177,7 @@ def test_a_running_run_is_not_deleted_unless_it_must_be(store: Store) -> None:
 
 def test_the_room_of_deleted_runs_is_given_back(store: Store) -> None:
     big = {**FACTS, "padding": "x" * 2_000_000}
-    store.import_run([RunStarted(run_id="r1", series_id="s", plan=Plan("matmul", ()), environment=big)])
+    store.import_run([model.RunStarted(run_id="r1", series_id="s", plan=model.Plan("matmul", ()), environment=big)])
     before = store.size_bytes
     store.delete("r1")
     store.shrink()
@@ -242,7 +230,7 @@ def test_a_merge_brings_everything_once(store: Store, tmp_path: Path) -> None:
     with closing(Store.open(path)) as other:
         other.import_run(stream("r1"))
         other.import_run(stream("r2", "s2"))
-        other.begin_run(RunStarted(run_id="live", series_id="s3", plan=Plan("matmul", ()), environment={}))
+        other.begin_run(model.RunStarted(run_id="live", series_id="s3", plan=model.Plan("matmul", ()), environment={}))
         other.tag("r1", ["a"])
         other.set_baseline("main", "s1")
         other.set_baseline("mine", "s2")

@@ -15,23 +15,14 @@ from typing import Any
 import pytest
 from tests.helpers.golden import GoldenWords
 
+from cpugpu_tui import model
 from cpugpu_tui.config import paths
 from cpugpu_tui.errors import LockedError, NewerStoreError, StoreError
-from cpugpu_tui.model import (
-    Calibrated,
-    CaseFinished,
-    CaseStarted,
-    Ceilings,
-    DeviceSampled,
-    Line,
-    Plan,
-    RunFinished,
-    RunStarted,
-    TelemetryRead,
-)
 from cpugpu_tui.store import Store, open_store, open_to_read, row_mapping, schema
 
-STARTED = RunStarted(run_id="r1", series_id="s", plan=Plan("quick", (), words=("run", "quick")), environment={})
+STARTED = model.RunStarted(
+    run_id="r1", series_id="s", plan=model.Plan("quick", (), words=("run", "quick")), environment={}
+)
 NOBODY = 65534
 
 
@@ -278,7 +269,7 @@ def test_a_newer_database_can_be_read_and_is_not_written(tmp_path: Path, words: 
     path = tmp_path / "results.db"
     with closing(Store.open(path)) as store:
         store.begin_run(STARTED)
-        store.finish_run("r1", RunFinished(status="done"))
+        store.finish_run("r1", model.RunFinished(status="done"))
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA user_version = 99")
     before = path.read_bytes()
@@ -286,13 +277,13 @@ def test_a_newer_database_can_be_read_and_is_not_written(tmp_path: Path, words: 
         assert store.notice is not None
         words(store.notice.replace(str(tmp_path), "/data"))
         assert store.runs()[0].status == "done"
-        assert store.load("r1")[0] == RunStarted(
-            run_id="r1", series_id="s", plan=Plan("quick", (), words=("run", "quick")), environment={}, number=1
+        assert store.load("r1")[0] == model.RunStarted(
+            run_id="r1", series_id="s", plan=model.Plan("quick", (), words=("run", "quick")), environment={}, number=1
         )
         with pytest.raises(NewerStoreError):
             store.begin_run(STARTED)
         with pytest.raises(NewerStoreError):
-            store.commit_cases("r1", [[CaseFinished(case="x")]], [])
+            store.commit_cases("r1", [[model.CaseFinished(case="x")]], [])
     assert path.read_bytes() == before
 
 
@@ -334,25 +325,25 @@ def test_an_older_database_is_copied_then_upgraded_and_its_runs_are_there(tmp_pa
         first.commit()
     with closing(Store.open(path)) as store:
         run, started, calibrated, timed, reading, finished = store.load("r1")
-    assert isinstance(run, RunStarted)
+    assert isinstance(run, model.RunStarted)
     assert (run.plan.rounds, run.plan.ceilings) == (8, ())
-    assert started == CaseStarted(case="matmul/default/64/float32/tall", seq=2, wall_ns=2, mono_ns=2)
-    assert isinstance(calibrated, Calibrated)
+    assert started == model.CaseStarted(case="matmul/default/64/float32/tall", seq=2, wall_ns=2, mono_ns=2)
+    assert isinstance(calibrated, model.Calibrated)
     assert calibrated.max_rounds == 0
-    assert isinstance(timed, DeviceSampled)
+    assert isinstance(timed, model.DeviceSampled)
     assert timed.samples == {"latency": (1e3, 2e3)}
-    assert isinstance(reading, TelemetryRead)
-    assert isinstance(finished, CaseFinished)
+    assert isinstance(reading, model.TelemetryRead)
+    assert isinstance(finished, model.CaseFinished)
     with closing(sqlite3.connect(tmp_path / "results.db.v1")) as old:
         assert old.execute("PRAGMA user_version").fetchone() == (1,)
         assert old.execute("SELECT run_id FROM run").fetchone() == ("r1",)
 
 
-def ceilings_of(device: str, wall_ns: int, **more: Any) -> Ceilings:
+def ceilings_of(device: str, wall_ns: int, **more: Any) -> model.Ceilings:
     usual: dict[str, Any] = {"label": "H200", "uuid": None, "hostname": "node1", "torch": "2.11", "threads": 16}
     usual |= {"flops": {"float32": 5e13}, "matmul_sizes": {"float32": 8192}, "copy_bytes_per_s": 4e12}
-    usual |= {"copy_bytes": 2**30, "launch_ns": 1e4, "transfers": {"h2d_pinned": Line(7e3, 5.5e10)}}
-    return Ceilings(device=device, measured_wall_ns=wall_ns, **(usual | more))
+    usual |= {"copy_bytes": 2**30, "launch_ns": 1e4, "transfers": {"h2d_pinned": model.Line(7e3, 5.5e10)}}
+    return model.Ceilings(device=device, measured_wall_ns=wall_ns, **(usual | more))
 
 
 def test_ceilings_are_kept_per_machine_and_torch_build_the_newest_of_each_device(tmp_path: Path) -> None:

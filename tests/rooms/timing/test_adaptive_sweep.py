@@ -7,31 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.helpers.runs.planted_crossover import (
-    REAL_DRIFTS,
-    REAL_RHO,
-    machine,
-    record,
-    search_plan,
-    searched,
-    true_crossings,
-)
+from tests.helpers.runs import planted_crossover
 from tests.helpers.runs.recorder import QUICK, Recorder, state_events, state_of
 
+from cpugpu_tui import model
 from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    DeviceSampled,
-    Event,
-    Found,
-    Simulation,
-)
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.render.answers import answers
 from cpugpu_tui.report.segments import FROM
@@ -44,13 +26,13 @@ from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.size_search import END_ROUNDS
 from cpugpu_tui.timing.timers import CaseError
 
-CALM = Simulation(noise=0.002)
+CALM = model.Simulation(noise=0.002)
 
 
 @pytest.fixture(scope="module")
 def calm() -> tuple[RunState, Recorder]:
     """State and events of a search on a machine with little noise; read-only."""
-    return searched(search_plan(CALM))
+    return planted_crossover.searched(planted_crossover.search_plan(CALM))
 
 
 @pytest.mark.parametrize(
@@ -58,7 +40,7 @@ def calm() -> tuple[RunState, Recorder]:
 )
 def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> None:
     # 100 seeds of each in `make bench ONLY=trust`.
-    found = record(rho, range(30))
+    found = planted_crossover.record(rho, range(30))
     assert found.covered >= 0.95
     assert found.median_ratio <= 1.15
     assert found.error_p95 <= 0.03
@@ -66,13 +48,13 @@ def test_the_bracket_holds_the_planted_crossover_and_is_narrow(rho: float) -> No
 
 
 def test_it_does_so_with_rounds_as_noisy_as_real_ones() -> None:
-    found = record(REAL_RHO, range(30), REAL_DRIFTS)
+    found = planted_crossover.record(planted_crossover.REAL_RHO, range(30), planted_crossover.REAL_DRIFTS)
     assert found.covered >= 0.95
     assert found.median_ratio <= 1.25
 
 
 def test_the_planted_machine_has_a_staircase_whose_crossing_is_known() -> None:
-    assert true_crossings(search_plan(machine(1, 0.0))) == [167.5]
+    assert planted_crossover.true_crossings(planted_crossover.search_plan(planted_crossover.machine(1, 0.0))) == [167.5]
 
 
 def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Recorder]) -> None:
@@ -86,10 +68,10 @@ def test_a_search_narrows_the_end_to_end_crossover_too(calm: tuple[RunState, Rec
 
 
 def test_further_sizes_are_announced_before_they_start_and_stand_in_order(calm: tuple[RunState, Recorder]) -> None:
-    plan = search_plan(CALM)
+    plan = planted_crossover.search_plan(CALM)
     state, recorder = calm
-    chosen = [case.key for event in recorder.of(CasesChosen) for case in event.cases]
-    started = [event.case for event in recorder.of(CaseStarted)]
+    chosen = [case.key for event in recorder.of(model.CasesChosen) for case in event.cases]
+    started = [event.case for event in recorder.of(model.CaseStarted)]
     assert chosen
     assert started == [case.key for case in plan.cases] + chosen
     sizes = [row.case.size for row in state.rows.values()]
@@ -113,36 +95,36 @@ def test_the_cpu_is_left_out_where_it_is_hopelessly_behind_unless_everything_is_
     state, _ = calm
     left_out = [row.case.size for row in state.rows.values() if row.cpu is None]
     assert left_out == [5_000, 10_000]
-    assert all(state.rows[Case("matmul", size).key].gpu is not None for size in left_out)
-    full, _ = searched(search_plan(CALM, full=True))
+    assert all(state.rows[model.Case("matmul", size).key].gpu is not None for size in left_out)
+    full, _ = planted_crossover.searched(planted_crossover.search_plan(CALM, full=True))
     assert all(row.cpu is not None for row in full.rows.values())
 
 
 def test_sweeps_are_searched_one_after_the_other() -> None:
     plan = build_plan(PlanRequest(("vector-dot",), find_crossover=True, simulation=CALM))
-    _, recorder = searched(plan)
-    variants = [event.case.split("/")[1] for event in recorder.of(CaseStarted)]
+    _, recorder = planted_crossover.searched(plan)
+    variants = [event.case.split("/")[1] for event in recorder.of(model.CaseStarted)]
     assert variants == sorted(variants, key=["matmul", "dot"].index)
 
 
 def test_a_size_that_fails_costs_only_itself() -> None:
-    state, _ = searched(search_plan(replace(CALM, oom_size=200)))
+    state, _ = planted_crossover.searched(planted_crossover.search_plan(replace(CALM, oom_size=200)))
     (found,) = answers(state)[0].report.resident.changes
-    assert state.rows[Case("matmul", 200).key].status == "oom"
+    assert state.rows[model.Case("matmul", 200).key].status == "oom"
     assert found.rises
     assert found.ratio <= 1.1
 
 
 def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(monkeypatch: Any) -> None:
-    plan = search_plan(CALM)
+    plan = planted_crossover.search_plan(CALM)
     recorder = Recorder()
     sweep = Scheduler(plan, SimulatedMachine(plan), recorder, Control())
     load = SimulatedTimer.load
     refused = []
 
-    def crowded(timer: SimulatedTimer, case: Case, inputs: Any) -> Any:
-        over = {event.case for event in recorder.of(CaseFinished, CaseFailed)}
-        others = {event.case for event in recorder.of(CaseStarted)} - over - {case.key}
+    def crowded(timer: SimulatedTimer, case: model.Case, inputs: Any) -> Any:
+        over = {event.case for event in recorder.of(model.CaseFinished, model.CaseFailed)}
+        others = {event.case for event in recorder.of(model.CaseStarted)} - over - {case.key}
         if case.size == 500 and others:
             refused.append(others)
             raise CaseError("oom", "Needs 18 GB on cuda:0, 12 GB free.", "Choose smaller sizes.")
@@ -151,19 +133,19 @@ def test_what_does_not_fit_beside_others_is_tried_again_when_they_are_through(mo
     monkeypatch.setattr(SimulatedTimer, "load", crowded)
     sweep.run()
     assert refused
-    assert not recorder.of(CaseFailed)
-    assert state_of(plan, recorder).rows[Case("matmul", 500).key].status == "ok"
+    assert not recorder.of(model.CaseFailed)
+    assert state_of(plan, recorder).rows[model.Case("matmul", 500).key].status == "ok"
 
 
 # ------------------------------------------------------------------ a dead agent
 
 
 def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorder]) -> None:
-    plan = search_plan(CALM)
+    plan = planted_crossover.search_plan(CALM)
     remaining = Remaining(plan)
     state, recorder = calm
     assert state.run is not None
-    chosen = recorder.of(CasesChosen)[0].cases[0]
+    chosen = recorder.of(model.CasesChosen)[0].cases[0]
     remaining.note(state.run)
     for event in recorder.events:
         if getattr(event, "case", "") != chosen.key:  # the agent died at this one
@@ -172,7 +154,7 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
     assert again.cases == (chosen,)
     assert again.search is not None
     told = {found.case.size: found for found in again.search.found if not found.moved}
-    assert told[16].speedup == pytest.approx(state.rows[Case("matmul", 16).key].own_comparison.speedup)  # type: ignore[union-attr]
+    assert told[16].speedup == pytest.approx(state.rows[model.Case("matmul", 16).key].own_comparison.speedup)  # type: ignore[union-attr]
     assert told[10_000].speedup is None
     verdicts = {found.case.size: (found.low or 0) > 1 for found in told.values() if found.low}
     assert not verdicts[100]
@@ -180,13 +162,15 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
 
 
 def test_a_search_goes_on_from_what_a_dead_agent_found() -> None:
-    plan = search_plan(CALM)
+    plan = planted_crossover.search_plan(CALM)
     assert plan.search is not None
     lost, won = (0.5, 0.49, 0.51, 8, "cuda:0", CPU_WINS), (2.0, 1.9, 2.1, 8, "cuda:0", GPU_WINS)
-    found = [Found(Case("matmul", size), *facts) for size, facts in {100: lost, 200: won, 500: (None,)}.items()]
+    found = [
+        model.Found(model.Case("matmul", size), *facts) for size, facts in {100: lost, 200: won, 500: (None,)}.items()
+    ]
     again = replace(plan, cases=(), search=replace(plan.search, found=tuple(found)))
-    _, recorder = searched(again)
-    sizes = [case.size for event in recorder.of(CasesChosen) for case in event.cases]
+    _, recorder = planted_crossover.searched(again)
+    sizes = [case.size for event in recorder.of(model.CasesChosen) for case in event.cases]
     assert sizes
     assert all(100 < size < 200 for size in sizes)
 
@@ -213,20 +197,20 @@ class Stopping(Recorder):
         super().__init__()
         self.control, self._left = Control(), half_rounds
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: model.Event) -> None:
         super().__call__(event)
-        self._left -= isinstance(event, DeviceSampled)
+        self._left -= isinstance(event, model.DeviceSampled)
         if not self._left:
             self.control.obey("stop")
 
 
 @pytest.mark.parametrize("half_rounds", [25, 60, 120, 200, 260])
 def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds: int) -> None:
-    plan, stopped = search_plan(CALM), Stopping(half_rounds)
+    plan, stopped = planted_crossover.search_plan(CALM), Stopping(half_rounds)
     assert Scheduler(plan, SimulatedMachine(plan), stopped, stopped.control).run() == "stopped"
     remaining, again = Remaining(plan), Recorder()
     for event in state_events(plan, stopped):
-        if not isinstance(event, CaseFailed):  # those that it did not reach
+        if not isinstance(event, model.CaseFailed):  # those that it did not reach
             remaining.note(event)
             again.log.append(event)
     rest = remaining.plan(0.0)
@@ -238,24 +222,27 @@ def test_a_stopped_search_that_goes_on_ends_with_narrow_brackets_too(half_rounds
     for found in (answer.report.resident, answer.report.with_copies):
         assert found.kind == FROM
         assert [change.ratio <= 1.11 for change in found.changes] == [True]
-    finished = [event.case for event in again.of(CaseFinished)]
+    finished = [event.case for event in again.of(model.CaseFinished)]
     assert len(finished) == len(set(finished)) <= 20
 
 
 def test_sizes_whose_winner_needs_more_rounds_to_be_sure_get_them() -> None:
     """The CPU wins at 16 and 50, by less than three times and after six rounds; the GPU wins above without doubt."""
     laws = replace(QUICK, noise=0.01, cpu_ns_per_flop=0.4, gpu_ns_per_flop=0.001, launch_ns=200_000.0)
-    plan = search_plan(replace(laws, sync_ns=160_000.0, kernel_overhead_ns=40_000.0), max_size="2000")
-    state, _ = searched(replace(plan, cases=tuple(case for case in plan.cases if case.size != 200)))
+    plan = planted_crossover.search_plan(replace(laws, sync_ns=160_000.0, kernel_overhead_ns=40_000.0), max_size="2000")
+    state, _ = planted_crossover.searched(replace(plan, cases=tuple(case for case in plan.cases if case.size != 200)))
     (answer,) = answers(state)
     assert answer.report.resident.kind == FROM
     assert [change.ratio <= 1.1 for change in answer.report.resident.changes] == [True]
 
 
 def test_a_plan_with_a_search_reaches_the_agent_whole() -> None:
-    plan = search_plan(CALM)
+    plan = planted_crossover.search_plan(CALM)
     assert plan.search is not None
-    found = (Found(Case("matmul", 64), 0.5, 0.4, 0.6, 8, "cuda:0", CPU_WINS, moved=True), Found(Case("matmul", 128)))
+    found = (
+        model.Found(model.Case("matmul", 64), 0.5, 0.4, 0.6, 8, "cuda:0", CPU_WINS, moved=True),
+        model.Found(model.Case("matmul", 128)),
+    )
     plan = replace(plan, search=replace(plan.search, found=found))
     assert plan_from_json(json.dumps(to_plain(plan)).encode()) == plan
 
@@ -312,9 +299,9 @@ def test_a_largest_size_below_the_smallest_is_refused() -> None:
 
 
 def test_without_a_gpu_a_search_times_its_grid() -> None:
-    plan = search_plan(replace(QUICK, gpus=0))
-    state, recorder = searched(plan)
-    assert not recorder.of(CasesChosen)
+    plan = planted_crossover.search_plan(replace(QUICK, gpus=0))
+    state, recorder = planted_crossover.searched(plan)
+    assert not recorder.of(model.CasesChosen)
     assert {row.status for row in state.rows.values()} == {"ok"}
     assert answers(state) == ()
 
@@ -324,6 +311,6 @@ def test_one_that_never_loses_ends_the_search_with_the_grid(gpu_factor: float, w
     laws = replace(CALM, cpu_ns_per_flop=CALM.cpu_ns_per_flop * gpu_factor, cpu_bytes_per_ns=0.0)
     if winner == GPU_WINS:
         laws = replace(laws, cpu_overhead_ns=1e6)
-    state, recorder = searched(search_plan(laws))
-    assert not recorder.of(CasesChosen)
+    state, recorder = planted_crossover.searched(planted_crossover.search_plan(laws))
+    assert not recorder.of(model.CasesChosen)
     assert {row.own_comparison.verdict for row in state.rows.values() if row.own_comparison is not None} == {winner}

@@ -10,23 +10,8 @@ import pytest
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.errors import EXIT_CASES_FAILED
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    ENQUEUE,
-    LATENCY,
-    METRICS,
-    SINGLE,
-    SYNCED,
-    Calibrated,
-    CaseFinished,
-    Device,
-    DeviceSampled,
-    Progressed,
-    RunFinished,
-    Simulation,
-)
 from cpugpu_tui.session.search_limits import out_of_time
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.timing.case_run import CaseRun
@@ -35,7 +20,7 @@ from cpugpu_tui.timing.device_run import DEVICE_SAMPLES, DeviceRun
 from cpugpu_tui.timing.timers import CaseError, Stopped
 from cpugpu_tui.timing.warm_up import BLOCK_NS, FIRST_WARMUP_NS, WARMUP_NS
 
-LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0.0)
+LONG = model.Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0.0)
 """A CPU call of nine seconds, beyond the budget of five."""
 
 
@@ -47,7 +32,7 @@ LONG = Simulation(cpu_overhead_ns=9e9, launch_ns=1e5, first_call_ns=0.0, noise=0
     [("cpu", 1e3, 1), ("cuda:0", 1e3, DEVICE_SAMPLES), ("cuda:0", 2e6, 5), ("cuda:0", 5e9, 1)],
 )
 def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: float, count: int) -> None:
-    timer: Any = SimpleNamespace(device=Device(device, "made up"))
+    timer: Any = SimpleNamespace(device=model.Device(device, "made up"))
     assert DeviceRun(timer, None, 0.0, estimate_ns=estimate_ns)._device_count(DEVICE_SAMPLES) == count
 
 
@@ -56,8 +41,8 @@ def test_long_operations_give_fewer_hardware_samples(device: str, estimate_ns: f
 
 def warm_up_blocks(recorder: Recorder, case: str) -> int:
     """Return the number of blocks in the CPU's warm-up of a case."""
-    said = next(e for e in recorder.of(Progressed) if (e.case, e.device, e.phase) == (case, "cpu", "warm-up"))
-    over = next(e for e in recorder.of(Calibrated) if (e.case, e.device) == (case, "cpu"))
+    said = next(e for e in recorder.of(model.Progressed) if (e.case, e.device, e.phase) == (case, "cpu", "warm-up"))
+    over = next(e for e in recorder.of(model.Calibrated) if (e.case, e.device) == (case, "cpu"))
     between = recorder.log[recorder.log.index(said) : recorder.log.index(over)]
     return sum(isinstance(entry, Call) for entry in between)
 
@@ -79,20 +64,20 @@ def test_every_step_is_announced_and_written_out_before_it_can_kill() -> None:
     phases = {"first call": ("first call",), "block": ("warm-up", "round"), "device": ("round",)}
     for index, entry in enumerate(log):
         if isinstance(entry, Call):
-            said = next(i for i in range(index, -1, -1) if isinstance(log[i], Progressed))
+            said = next(i for i in range(index, -1, -1) if isinstance(log[i], model.Progressed))
             announcement = log[said]
-            assert isinstance(announcement, Progressed)
+            assert isinstance(announcement, model.Progressed)
             assert announcement.phase in phases[entry.what]
             assert announcement.device == entry.device
             assert log[said + 1] == Flush()
 
 
 def test_a_case_goes_its_way_in_order() -> None:
-    recorder = swept(plan_of(64, metrics=METRICS))[1]
+    recorder = swept(plan_of(64, metrics=model.METRICS))[1]
     steps = [
         (type(e).__name__, getattr(e, "phase", ""), getattr(e, "device", ""))
         for e in recorder.events
-        if not (isinstance(e, DeviceSampled) and e.round_index > 0)
+        if not (isinstance(e, model.DeviceSampled) and e.round_index > 0)
     ]
     assert list(dict.fromkeys(steps)) == [
         ("CaseStarted", "", ""),
@@ -110,25 +95,29 @@ def test_a_case_goes_its_way_in_order() -> None:
 
 
 def test_only_wanted_metrics_are_taken() -> None:
-    recorder = swept(plan_of(64, metrics=(LATENCY,)))[1]
-    assert {name for event in recorder.of(DeviceSampled) for name in event.samples} == {LATENCY, SINGLE, ENQUEUE}
+    recorder = swept(plan_of(64, metrics=(model.LATENCY,)))[1]
+    assert {name for event in recorder.of(model.DeviceSampled) for name in event.samples} == {
+        model.LATENCY,
+        model.SINGLE,
+        model.ENQUEUE,
+    }
     assert not [entry for entry in recorder.log if isinstance(entry, Call) and entry.what == "device"]
-    recorder = swept(plan_of(64, metrics=(AS_WRITTEN, COLD_START)))[1]
-    taken_once = [event for event in recorder.of(DeviceSampled) if event.round_index == 0]
-    assert [set(event.samples) for event in taken_once] == [{AS_WRITTEN, SYNCED, COLD_START}] * 2
+    recorder = swept(plan_of(64, metrics=(model.AS_WRITTEN, model.COLD_START)))[1]
+    taken_once = [event for event in recorder.of(model.DeviceSampled) if event.round_index == 0]
+    assert [set(event.samples) for event in taken_once] == [{model.AS_WRITTEN, model.SYNCED, model.COLD_START}] * 2
 
 
 def test_before_each_half_round_one_block_is_thrown_away() -> None:
     recorder = swept(plan_of(64, max_rounds=8))[1]
-    calibrated = max(recorder.log.index(event) for event in recorder.of(Calibrated))
+    calibrated = max(recorder.log.index(event) for event in recorder.of(model.Calibrated))
     blocks = [entry for entry in recorder.log[calibrated:] if isinstance(entry, Call) and entry.what == "block"]
-    shown = sum(len(event.samples[LATENCY]) for event in recorder.rounds)
+    shown = sum(len(event.samples[model.LATENCY]) for event in recorder.rounds)
     assert shown == 2 * 8 * 5
     assert len(blocks) == shown + len(recorder.rounds)
 
 
 def test_clocks_of_a_half_round_enclose_it() -> None:
-    for event in swept(plan_of(64))[1].of(DeviceSampled):
+    for event in swept(plan_of(64))[1].of(model.DeviceSampled):
         assert 0 < event.started_mono_ns <= event.ended_mono_ns <= event.mono_ns
         assert 0 < event.started_wall_ns <= event.ended_wall_ns <= event.wall_ns
 
@@ -136,7 +125,7 @@ def test_clocks_of_a_half_round_enclose_it() -> None:
 def test_a_call_beyond_the_budget_is_timed_once_and_says_so() -> None:
     plan = plan_of(64, simulation=LONG)
     recorder = swept(plan)[1]
-    (cpu, gpu) = recorder.of(Calibrated)
+    (cpu, gpu) = recorder.of(model.Calibrated)
     assert (cpu.calls_per_block, cpu.blocks, cpu.rounds) == (1, 1, 1)
     assert gpu.rounds == 8
     calls = [entry for entry in recorder.log if isinstance(entry, Call) and entry.device == "cpu"]
@@ -173,7 +162,7 @@ def test_a_half_round_that_was_suspended_is_taken_again() -> None:
     for _ in case_run.half_rounds():
         pass
     assert [event.device for event in recorder.rounds] == ["cpu", "cuda:0"]
-    assert max(recorder.rounds[1].samples[LATENCY]) < 1e9
+    assert max(recorder.rounds[1].samples[model.LATENCY]) < 1e9
 
 
 def test_tensors_are_let_go_when_a_case_is_over() -> None:
@@ -186,7 +175,7 @@ def test_tensors_are_let_go_when_a_case_is_over() -> None:
             pass
     case_run.finish()
     assert [run.operation for run in case_run.runs] == [None, None]
-    assert recorder.of(CaseFinished)[0].check is None
+    assert recorder.of(model.CaseFinished)[0].check is None
 
 
 @pytest.mark.parametrize(
@@ -221,17 +210,23 @@ def test_no_step_begins_after_the_end_of_the_time() -> None:
     recorder, plan = Recorder(), plan_of(64)
     case_run = CaseRun(
         plan.cases[0], plan, SpiedMachine(plan, recorder), recorder, Control(),
-        lambda: any(event.phase == "first call" for event in recorder.of(Progressed)),
+        lambda: any(event.phase == "first call" for event in recorder.of(model.Progressed)),
     )  # fmt: skip
     with pytest.raises(Stopped):
         case_run.begin(check=True, warmed=set())
-    assert [event.phase for event in recorder.of(Progressed)][-1] == "first call"
+    assert [event.phase for event in recorder.of(model.Progressed)][-1] == "first call"
 
 
 def test_a_limit_without_a_result_names_the_time_that_was_missing(words: GoldenWords) -> None:
-    plan, done = replace(plan_of(64), max_seconds=5.0), RunFinished(status="done")
-    calibrated = Calibrated(case="c", device="cpu", estimate_ns=1.5e9, calls_per_block=1, blocks=3, rounds=1, threads=1)
-    for times in (DeviceTimes("cpu", calibrated), DeviceTimes("cpu", samples={COLD_START: (2e9,)}), DeviceTimes("cpu")):
+    plan, done = replace(plan_of(64), max_seconds=5.0), model.RunFinished(status="done")
+    calibrated = model.Calibrated(
+        case="c", device="cpu", estimate_ns=1.5e9, calls_per_block=1, blocks=3, rounds=1, threads=1
+    )
+    for times in (
+        DeviceTimes("cpu", calibrated),
+        DeviceTimes("cpu", samples={model.COLD_START: (2e9,)}),
+        DeviceTimes("cpu"),
+    ):
         state: Any = SimpleNamespace(rows={"c": SimpleNamespace(times={"cpu": times})}, devices=("cpu",))
         ended = out_of_time(plan, done, 6.0, state)
         assert ended.exit_code == EXIT_CASES_FAILED

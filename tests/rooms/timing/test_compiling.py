@@ -19,20 +19,10 @@ from tests.helpers.command_line import CommandLine, Witness, agents_of, events_f
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import plan_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
 from cpugpu_tui.machine.processes import SCRATCH
-from cpugpu_tui.model import (
-    COMPILER_START,
-    COMPILING,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CodeCompiled,
-    DeviceSampled,
-    Plan,
-    Progressed,
-)
 from cpugpu_tui.timing import compiling
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.own_code import examine
@@ -61,10 +51,10 @@ def _without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iter
     torch.set_num_threads(before)
 
 
-SOFTMAX = Case("softmax", 4, variant="compiled")
+SOFTMAX = model.Case("softmax", 4, variant="compiled")
 
 
-def loaded(case: Case = SOFTMAX) -> Operation:
+def loaded(case: model.Case = SOFTMAX) -> Operation:
     inputs = find(case.workload).inputs(case.size, torch.float32, torch.Generator().manual_seed(1))
     return operation(case, inputs, "cpu")
 
@@ -73,7 +63,7 @@ def typed(statement: str, *setup: str, in_place: bool = False) -> Operation:
     workload = CodeWorkload(own_code(statement, "\n".join(setup), in_place=in_place))
     REGISTRY[workload.name] = workload
     try:
-        return loaded(Case(workload.name, 8, variant="compiled"))
+        return loaded(model.Case(workload.name, 8, variant="compiled"))
     finally:
         del REGISTRY[workload.name]
 
@@ -107,12 +97,12 @@ def test_the_compilers_first_start_is_a_phase_of_its_own_with_an_estimate(monkey
         monkeypatch.setattr(compiling, "_loaded", set())
         compile_step(loaded(), "cpu", None, lambda *words: told.append(words))
     compile_step(loaded(), "cpu", None, lambda *words: told.append(words))
-    first = (COMPILER_START, "cpu", compiling.FIRST_START_NS, "once on this machine")
-    assert told == [first, (COMPILING, "cpu"), (COMPILER_START, "cpu"), (COMPILING, "cpu")]
+    first = (model.COMPILER_START, "cpu", compiling.FIRST_START_NS, "once on this machine")
+    assert told == [first, (model.COMPILING, "cpu"), (model.COMPILER_START, "cpu"), (model.COMPILING, "cpu")]
 
 
 def test_a_reset_for_one_case_does_not_make_another_compile_again() -> None:
-    first, other = loaded(), loaded(Case("softmax", 5, variant="compiled"))
+    first, other = loaded(), loaded(model.Case("softmax", 5, variant="compiled"))
     for op in (first, other):
         compile_step(op, "cpu", None)
     for op in (first, other, first):
@@ -219,7 +209,7 @@ def test_a_device_without_memory_is_not_the_compilers_failure(monkeypatch: pytes
 
 
 def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = Plan("test", (Case("softmax", 4, variant="compiled"),), devices=("cpu",))
+    plan = model.Plan("test", (model.Case("softmax", 4, variant="compiled"),), devices=("cpu",))
     machine = TorchMachine(plan, {"threads": 2, "cpu": "Xeon"})
     timer = machine.timer("cpu")
     op = timer.load(plan.cases[0], machine.make_inputs(plan.cases[0]))
@@ -236,18 +226,18 @@ def test_compiled_code_is_timed_with_the_settings_that_it_was_compiled_for(monke
 
 
 def test_each_device_is_compiled_after_an_eager_call_and_before_the_rounds() -> None:
-    cases = tuple(Case("softmax", 4096, variant=variant) for variant in ("default", "compiled"))
+    cases = tuple(model.Case("softmax", 4096, variant=variant) for variant in ("default", "compiled"))
     recorder = swept(plan_of(cases=cases, max_rounds=8))[1]
-    found = recorder.of(CodeCompiled)
+    found = recorder.of(model.CodeCompiled)
     assert [(event.case, event.device, event.variant) for event in found] == [
         (cases[1].key, "cpu", "default"), (cases[1].key, "cuda:0", "default"),
     ]  # fmt: skip
-    phases = [event.phase for event in recorder.of(Progressed) if event.case == cases[1].key]
+    phases = [event.phase for event in recorder.of(model.Progressed) if event.case == cases[1].key]
     assert phases[1:5] == ["first call", "compile"] * 2
     rounds = [event for event in recorder.rounds if event.case == cases[1].key]
     assert recorder.events.index(rounds[0]) > max(map(recorder.events.index, found))
     eager, compiled = (
-        next(event.estimate_ns for event in recorder.of(Calibrated) if event.case == case.key) for case in cases
+        next(event.estimate_ns for event in recorder.of(model.Calibrated) if event.case == case.key) for case in cases
     )
     assert compiled < 0.9 * eager
 
@@ -262,16 +252,16 @@ def test_a_real_compiler_leaves_no_process_and_no_file(cpugpu: CommandLine, monk
     with process:
         for event in events_from(process):
             events.append(event)
-            if isinstance(event, CodeCompiled):
+            if isinstance(event, model.CodeCompiled):
                 (agent,) = agents_of(process)
                 assert [child.name() for child in psutil.Process(agent).children(recursive=True)] == [NAME]
     assert process.returncode == EXIT_OK
-    found = {event.case: event for event in events if isinstance(event, CodeCompiled)}
+    found = {event.case: event for event in events if isinstance(event, model.CodeCompiled)}
     assert set(found) == {f"{name}/compiled/8/float32/tall" for name in ("softmax", "embedding")}
     for key, event in found.items():
         assert event.has_kernels
         assert event.elapsed_ns > 1e7
-        assert any(isinstance(each, DeviceSampled) and each.case == key and each.round_index for each in events)
+        assert any(isinstance(each, model.DeviceSampled) and each.case == key and each.round_index for each in events)
     assert not scratch("*")
 
 
@@ -284,7 +274,7 @@ def test_a_compiler_does_not_outlive_a_killed_or_interrupted_app(end: signal.Sig
                             "--no-ceilings", "--json", stderr=subprocess.DEVNULL)  # fmt: skip
     assert process.stdout is not None
     with process:
-        next_event(process, lambda event: isinstance(event, Progressed) and event.phase == "compile")
+        next_event(process, lambda event: isinstance(event, model.Progressed) and event.phase == "compile")
         (agent,) = agents_of(process)
         children: list[psutil.Process] = []
         while len(children) < 2:  # the guardian, and a compiler
@@ -304,6 +294,6 @@ def test_without_a_compiler_the_row_fails_and_the_others_are_timed(
     done = cpugpu("run", "softmax", "--variant", "default,compiled", "--size", 8, "--device", "cpu", "--rounds", 2,
                   "--no-ceilings", "--no-save", "--json")  # fmt: skip
     assert done.code == EXIT_CASES_FAILED
-    (failed,) = [event for event in done.events if isinstance(event, CaseFailed)]
+    (failed,) = [event for event in done.events if isinstance(event, model.CaseFailed)]
     assert (failed.case, failed.kind) == ("softmax/compiled/8/float32/tall", "unsupported")
-    assert any(isinstance(event, DeviceSampled) and "default" in event.case for event in done.events)
+    assert any(isinstance(event, model.DeviceSampled) and "default" in event.case for event in done.events)

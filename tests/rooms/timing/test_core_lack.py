@@ -9,23 +9,8 @@ from typing import Any
 import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.machine.cores import Waited
-from cpugpu_tui.model import (
-    CORES,
-    LATENCY,
-    NO_CORE,
-    Calibrated,
-    Case,
-    CaseFinished,
-    CasesChosen,
-    CoreWait,
-    Event,
-    MachineRead,
-    Plan,
-    Progressed,
-    Search,
-    Simulation,
-)
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import REPEATS, Disturbance
 from cpugpu_tui.timing.scheduler import Scheduler
@@ -33,16 +18,16 @@ from cpugpu_tui.timing.scheduler import Scheduler
 ALWAYS = replace(QUICK, starved_share=0.4)
 
 
-def lacks(recorder: Recorder) -> dict[tuple[str, str], CoreWait]:
+def lacks(recorder: Recorder) -> dict[tuple[str, str], model.CoreWait]:
     """Return (case, device) → reported waiting of its threads."""
-    reads = [event for event in recorder.of(MachineRead) if event.edge == CORES]
+    reads = [event for event in recorder.of(model.MachineRead) if event.edge == model.CORES]
     return {(event.case, event.device): event.cores for event in reads if event.cores is not None}
 
 
 def test_a_quiet_machine_repeats_nothing_and_says_nothing() -> None:
     recorder = swept(plan_of(64))[1]
     assert lacks(recorder) == {}
-    assert not any(NO_CORE in event.marks for event in recorder.rounds)
+    assert not any(model.NO_CORE in event.marks for event in recorder.rounds)
 
 
 @pytest.mark.parametrize("tries", range(1, REPEATS + 1))
@@ -51,14 +36,14 @@ def test_a_half_round_that_had_a_core_when_repeated_is_as_good_as_any(tries: int
     recorder = swept(plan)[1]
     (told,) = lacks(recorder).values()
     assert [(each.round_index, round(each.waited_share, 2)) for each in told.discarded] == [(1, 0.4)] * tries
-    assert all(each.samples[LATENCY] for each in told.discarded), "they stay recorded"
+    assert all(each.samples[model.LATENCY] for each in told.discarded), "they stay recorded"
     assert told.one_thread_ns == ()
-    assert not any(NO_CORE in event.marks for event in recorder.rounds)
+    assert not any(model.NO_CORE in event.marks for event in recorder.rounds)
     cpu = [event for event in recorder.rounds if event.device == "cpu"]
     assert [event.round_index for event in cpu] == list(range(1, len(cpu) + 1)), "each round once"
     quiet = [event for event in swept(plan_of(64))[1].rounds if event.device == "cpu"]
-    slowest_ns = max(max(event.samples[LATENCY]) for event in cpu)
-    assert slowest_ns < 1.2 * max(max(event.samples[LATENCY]) for event in quiet), "no starved block among them"
+    slowest_ns = max(max(event.samples[model.LATENCY]) for event in cpu)
+    assert slowest_ns < 1.2 * max(max(event.samples[model.LATENCY]) for event in quiet), "no starved block among them"
 
 
 def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside() -> None:
@@ -68,11 +53,11 @@ def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside() -> None:
     assert len(told.discarded) == REPEATS, "those of the first round: after that repeating would be in vain"
     assert (told.threads, told.cores, round(told.share, 2)) == (2, 2, 0.4)
     assert told.one_thread_share == 0.0
-    starved_ns = min(min(event.samples[LATENCY]) for event in recorder.rounds if event.device == "cpu")
+    starved_ns = min(min(event.samples[model.LATENCY]) for event in recorder.rounds if event.device == "cpu")
     assert 0 < max(told.one_thread_ns) < 0.8 * starved_ns
     assert told.use is not None
     assert [user.command for user in told.use.others] == ["simulated-neighbour"]
-    marked = {event.device for event in recorder.rounds if NO_CORE in event.marks}
+    marked = {event.device for event in recorder.rounds if model.NO_CORE in event.marks}
     assert marked == {"cpu"}
     assert not any("not-converged" in event.marks for event in recorder.rounds)
 
@@ -82,7 +67,7 @@ def test_a_little_waiting_that_stays_is_kept_as_a_result_and_repeated_in_one_rou
     (told,) = lacks(recorder).values()
     assert [each.round_index for each in told.discarded] == [1] * REPEATS
     assert told.one_thread_ns == ()
-    assert not any(NO_CORE in event.marks for event in recorder.rounds)
+    assert not any(model.NO_CORE in event.marks for event in recorder.rounds)
 
 
 def test_a_case_without_a_core_takes_no_more_than_its_least_rounds() -> None:
@@ -94,16 +79,16 @@ def test_every_repetition_is_announced_and_can_be_stopped() -> None:
     """A stop at the first repetition ends the run there, and the case has no result."""
 
     class Stopping(Recorder):
-        def __call__(self, event: Event) -> None:
+        def __call__(self, event: model.Event) -> None:
             super().__call__(event)
-            rounds = [e for e in self.of(Progressed) if e.phase == "round"]
+            rounds = [e for e in self.of(model.Progressed) if e.phase == "round"]
             if len(rounds) == 2:
                 control.obey("stop")
 
     control, recorder = Control(), Stopping()
     plan = plan_of(64, simulation=ALWAYS)
     assert Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run() == "stopped"
-    assert len([e for e in recorder.of(Progressed) if e.phase == "round"]) == 2
+    assert len([e for e in recorder.of(model.Progressed) if e.phase == "round"]) == 2
     assert recorder.rounds == []
 
 
@@ -111,18 +96,18 @@ def test_only_the_starved_case_is_told_apart() -> None:
     plan = plan_of(64, 128, simulation=replace(ALWAYS, starved_size=64))
     recorder = swept(plan)[1]
     assert {case for case, _ in lacks(recorder)} == {plan.cases[0].key}
-    assert [event.case for event in recorder.of(CaseFinished)] != []
-    assert {event.case for event in recorder.rounds if NO_CORE in event.marks} == {plan.cases[0].key}
+    assert [event.case for event in recorder.of(model.CaseFinished)] != []
+    assert {event.case for event in recorder.rounds if model.NO_CORE in event.marks} == {plan.cases[0].key}
 
 
 def test_one_thread_alone_is_not_timed_beside_itself() -> None:
-    plan = replace(plan_of(64, simulation=ALWAYS), cases=(Case("matmul", 64, threads=1),))
+    plan = replace(plan_of(64, simulation=ALWAYS), cases=(model.Case("matmul", 64, threads=1),))
     assert lacks(swept(plan)[1]) == {}
 
 
 def test_more_threads_than_cores_are_not_repeated() -> None:
     """With more threads than cores, some always wait, so repetitions do not help."""
-    plan = replace(plan_of(64, simulation=ALWAYS), cases=(Case("matmul", 64, threads=8),))
+    plan = replace(plan_of(64, simulation=ALWAYS), cases=(model.Case("matmul", 64, threads=8),))
     (told,) = lacks(swept(plan)[1]).values()
     assert (told.threads, told.cores, told.discarded) == (8, 2, ())
 
@@ -154,7 +139,7 @@ def test_a_launching_thread_without_a_core_spoils_the_gpus_times() -> None:
     ((key, told),) = lacks(recorder).items()
     assert key[1] == "cuda:0"
     assert (told.threads, told.one_thread_ns) == (1, ())
-    assert {event.device for event in recorder.rounds if NO_CORE in event.marks} == {"cuda:0"}
+    assert {event.device for event in recorder.rounds if model.NO_CORE in event.marks} == {"cuda:0"}
 
 
 def test_whoever_reads_an_announcement_has_a_core_before_a_device_is_timed() -> None:
@@ -218,13 +203,13 @@ def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
     timer.latency_block, machine.watch = block, Warming()
     half_round = machine.planted.half_round
 
-    def begins(case: Case) -> None:
+    def begins(case: model.Case) -> None:
         slow[0] = False
         half_round(case)
 
     machine.planted.half_round = begins  # type: ignore[method-assign]
     Scheduler(plan, machine, recorder, Control()).run()
-    poor, good = (event.calls_per_block for event in recorder.of(Calibrated) if event.device == "cpu")
+    poor, good = (event.calls_per_block for event in recorder.of(model.Calibrated) if event.device == "cpu")
     assert good > 5 * poor
     assert {event.calls_per_block for event in recorder.rounds if event.device == "cpu"} == {good}
     assert len(next(iter(lacks(recorder).values())).discarded) == 1
@@ -233,10 +218,10 @@ def test_blocks_that_were_sized_without_a_core_are_sized_again() -> None:
 def test_times_without_a_core_do_not_make_a_search_leave_the_cpu_out() -> None:
     """The CPU measures a hundred times too slow, which must not make the search leave it out."""
     sizes = (16, 32, 64, 128, 256)
-    laws = Simulation(first_call_ns=0.0, cpu_overhead_ns=1e4, starved_share=0.99)
-    cases = tuple(Case("matmul", n) for n in sizes)
-    plan = Plan("test", cases, simulation=laws, search=Search(), metrics=(LATENCY,))
+    laws = model.Simulation(first_call_ns=0.0, cpu_overhead_ns=1e4, starved_share=0.99)
+    cases = tuple(model.Case("matmul", n) for n in sizes)
+    plan = model.Plan("test", cases, simulation=laws, search=model.Search(), metrics=(model.LATENCY,))
     status, recorder = swept(plan)
     assert status == "done"
     assert {event.case for event in recorder.rounds if event.device == "cpu"} == {case.key for case in plan.cases}
-    assert not recorder.of(CasesChosen), "there is no bracket to narrow"
+    assert not recorder.of(model.CasesChosen), "there is no bracket to narrow"

@@ -11,20 +11,7 @@ from typing import Any
 import pytest
 from tests.helpers.runs.recorder import QUICK, Recorder, SpiedMachine, plan_of, swept
 
-from cpugpu_tui.model import (
-    DEVICE,
-    END_TO_END,
-    LATENCY,
-    METRICS,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    THROUGHPUT,
-    Calibrated,
-    Plan,
-    Search,
-    Simulation,
-)
+from cpugpu_tui import model
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.timing.channel import Control, LineEmitter
 from cpugpu_tui.timing.device_run import EXTRAS_SHARE, SINGLES, DeviceRun, rounded
@@ -33,21 +20,21 @@ from cpugpu_tui.timing.timers import DeviceSamples, Readiness
 
 
 def test_eight_rounds_give_the_two_hundred_single_calls_that_percentiles_ask_for() -> None:
-    quick = Simulation(cpu_overhead_ns=2e4, launch_ns=1e4, sync_ns=8e3, first_call_ns=0.0, noise=0.0)
+    quick = model.Simulation(cpu_overhead_ns=2e4, launch_ns=1e4, sync_ns=8e3, first_call_ns=0.0, noise=0.0)
     recorder = swept(plan_of(16, simulation=quick, rounds=8, max_rounds=8))[1]
     for device in ("cpu", "cuda:0"):
-        singles = [x for event in recorder.rounds if event.device == device for x in event.samples[SINGLE]]
+        singles = [x for event in recorder.rounds if event.device == device for x in event.samples[model.SINGLE]]
         assert len(singles) == 8 * SINGLES == 200
 
 
 def test_calls_queue_on_a_gpu_and_not_on_a_cpu() -> None:
     rounds = swept(plan_of(64, simulation=QUICK))[1].rounds
-    assert {event.device for event in rounds if THROUGHPUT in event.samples} == {"cuda:0"}
+    assert {event.device for event in rounds if model.THROUGHPUT in event.samples} == {"cuda:0"}
 
 
 def test_costly_extras_leave_latency_its_rounds() -> None:
     """With flushes of 25 ms and blocks of 2 ms, `device` is taken in some rounds and latency in all."""
-    plan, recorder = plan_of(64, metrics=(LATENCY, DEVICE), max_rounds=40), Recorder()
+    plan, recorder = plan_of(64, metrics=(model.LATENCY, model.DEVICE), max_rounds=40), Recorder()
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cpu")
 
@@ -59,22 +46,25 @@ def test_costly_extras_leave_latency_its_rounds() -> None:
     operation = timer.load(plan.cases[0], None)
     run = DeviceRun(timer, operation, 1e5, calls=10, blocks=5, rounds=20, max_rounds=20, estimate_ns=2e5)
     taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 21)]
-    assert all(len(samples[LATENCY]) == 5 for samples in taken)
-    with_device = [DEVICE in samples for samples in taken]
+    assert all(len(samples[model.LATENCY]) == 5 for samples in taken)
+    with_device = [model.DEVICE in samples for samples in taken]
     assert with_device[0], "at least once, at once"
     assert 2 <= sum(with_device) < 20
     assert run._extras_ns <= EXTRAS_SHARE * run._latency_ns + 100e6
 
 
 def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight() -> None:
-    plan, recorder = plan_of(64, 1024, metrics=(LATENCY, DEVICE, END_TO_END), max_rounds=40), Recorder()
-    plan = replace(plan, search=Search())
+    plan, recorder = (
+        plan_of(64, 1024, metrics=(model.LATENCY, model.DEVICE, model.END_TO_END), max_rounds=40),
+        Recorder(),
+    )
+    plan = replace(plan, search=model.Search())
     machine = SpiedMachine(plan, recorder)
     timer = machine.timer("cuda:0")
     run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=40, blocks=3, rounds=20, max_rounds=20,
                     estimate_ns=5e4)  # fmt: skip
     taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 13)]
-    for metric, rounds in {LATENCY: 12, PAGEABLE: 12, DEVICE: 8, SINGLE: 8}.items():
+    for metric, rounds in {model.LATENCY: 12, model.PAGEABLE: 12, model.DEVICE: 8, model.SINGLE: 8}.items():
         assert sum(metric in samples for samples in taken) == rounds, metric
 
 
@@ -82,7 +72,7 @@ def test_a_search_takes_what_decides_in_every_round_and_the_rest_in_eight() -> N
 def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(
     is_search: bool, is_warm: bool, blocks: int
 ) -> None:
-    plan = replace(plan_of(64), search=Search() if is_search else None)
+    plan = replace(plan_of(64), search=model.Search() if is_search else None)
     machine, called = SimulatedMachine(plan), []
     timer: Any = machine.timer("cuda:0")
     operation = timer.load(plan.cases[0], None)
@@ -93,8 +83,8 @@ def test_a_search_does_not_repeat_the_block_in_which_the_clock_settled(
 
 def test_copies_of_large_cases_get_rounds_enough_for_an_interval() -> None:
     """A copy of 80 ms beside calls of 0.1 ms was timed once, and the crossover with copies stayed open."""
-    plan, recorder = plan_of(64, 1024, metrics=(LATENCY, END_TO_END), max_rounds=40), Recorder()
-    plan = replace(plan, search=Search(), budget_s=2.0)
+    plan, recorder = plan_of(64, 1024, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40), Recorder()
+    plan = replace(plan, search=model.Search(), budget_s=2.0)
     machine = SpiedMachine(plan, recorder)
     timer: Any = machine.timer("cuda:0")
     counts = []
@@ -102,21 +92,21 @@ def test_copies_of_large_cases_get_rounds_enough_for_an_interval() -> None:
     def copied(op: Any, count: int, *, pinned: bool) -> dict[str, tuple[float, ...]]:
         counts.append(count)
         machine.clock.advance(80e6 * count)
-        return {PINNED if pinned else PAGEABLE: (80e6,) * count}
+        return {model.PINNED if pinned else model.PAGEABLE: (80e6,) * count}
 
     timer.end_to_end = copied
     run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=20, blocks=3, rounds=6, max_rounds=20,
                     estimate_ns=1e5)  # fmt: skip
     taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 13)]
-    assert sum(PAGEABLE in samples for samples in taken) == 8
+    assert sum(model.PAGEABLE in samples for samples in taken) == 8
     assert max(counts[2:]) == 1, "one call a round once they are known to be long"
 
 
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
     """Half-rounds take about 12 ms of virtual time, so a budget of 0.3 s allows about 25 instead of 40."""
-    noisy = Simulation(cpu_overhead_ns=2e5, launch_ns=1e5, sync_ns=8e4, first_call_ns=0.0, noise=0.5)
+    noisy = model.Simulation(cpu_overhead_ns=2e5, launch_ns=1e5, sync_ns=8e4, first_call_ns=0.0, noise=0.5)
     recorder = swept(plan_of(64, simulation=noisy, budget_s=0.3))[1]
-    cpu = next(event for event in recorder.of(Calibrated) if event.device == "cpu")
+    cpu = next(event for event in recorder.of(model.Calibrated) if event.device == "cpu")
     assert (cpu.rounds, cpu.max_rounds) == (8, 40)
     assert 8 < max(event.round_index for event in recorder.rounds) < 40
 
@@ -124,7 +114,7 @@ def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
 def test_numbers_travel_with_a_tenth_of_a_nanosecond() -> None:
     assert rounded("x", [1234.56789, None]) == {"x": (1234.6,)}
     assert rounded("x", [None]) == {}
-    assert Plan("p", ()).max_rounds == 40
+    assert model.Plan("p", ()).max_rounds == 40
 
 
 # ------------------------------------------------------------------ what a round says of itself
@@ -135,8 +125,8 @@ LIMIT_BYTES = 4096
 
 @pytest.mark.parametrize("size", [16, 256, 2048, 8192])
 def test_a_round_of_every_metric_takes_four_kilobytes_at_most(size: int, tmp_path: Path) -> None:
-    machine = Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
-    plan = plan_of(size, simulation=machine, metrics=METRICS, rounds=12, max_rounds=12)
+    machine = model.Simulation(noise=0.05, throttle_share=0.5, sm_clock_mhz=1980.0)
+    plan = plan_of(size, simulation=machine, metrics=model.METRICS, rounds=12, max_rounds=12)
     with (tmp_path / "events").open("wb") as stream:
         assert Scheduler(plan, SimulatedMachine(plan), LineEmitter(stream.fileno()), Control()).run() == "done"
     rounds: Counter[int] = Counter()

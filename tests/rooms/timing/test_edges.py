@@ -8,20 +8,9 @@ from typing import Any
 import pytest
 from tests.helpers.runs.recorder import QUICK, Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.machine.device_state import EDGE_KEYS, Edge, State
-from cpugpu_tui.model import (
-    DEVICE,
-    LATENCY,
-    CaseFinished,
-    DeviceSampled,
-    EnergyMeasured,
-    KernelsProfiled,
-    MachineRead,
-    Plan,
-    Reading,
-    Simulation,
-)
 from cpugpu_tui.simulation.laws import Sensors
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.edges import NOT_WATCHED, passage
@@ -59,12 +48,12 @@ class SpiedSensors(Sensors):
         self._note("state")
         return super().state()
 
-    def energy_mj(self) -> Reading:
+    def energy_mj(self) -> model.Reading:
         self._note("energy")
         return super().energy_mj()
 
 
-def watched(plan: Plan) -> Recorder:
+def watched(plan: model.Plan) -> Recorder:
     """Run a plan on a machine that records calls of driver and timers."""
     recorder = Recorder()
     machine = SpiedMachine(plan, recorder)
@@ -78,29 +67,31 @@ def watched(plan: Plan) -> Recorder:
 
 
 def test_between_the_two_edges_of_a_half_round_the_driver_is_left_alone() -> None:
-    log: list[Any] = watched(plan_of(64, metrics=(LATENCY, DEVICE), simulation=PLANTED)).log
+    log: list[Any] = watched(plan_of(64, metrics=(model.LATENCY, model.DEVICE), simulation=PLANTED)).log
     at = [index for index, entry in enumerate(log) if entry == Asked("cuda:0", "edge")]
     for begin, end in zip(at[::2], at[1::2], strict=True):
         between = log[begin + 1 : end]
         assert {entry.what for entry in between} == {"block", "device"}
         assert all(isinstance(entry, Call) for entry in between)
-        assert any(isinstance(entry, DeviceSampled) for entry in log[end : end + 3])
-    assert len(at) == 2 * len([e for e in log if isinstance(e, DeviceSampled) and e.device != "cpu" and e.round_index])
+        assert any(isinstance(entry, model.DeviceSampled) for entry in log[end : end + 3])
+    assert len(at) == 2 * len(
+        [e for e in log if isinstance(e, model.DeviceSampled) and e.device != "cpu" and e.round_index]
+    )
 
 
 def test_what_is_costly_is_read_before_a_cases_first_call_and_after_its_last() -> None:
     log: list[Any] = watched(plan_of(64, 128, simulation=PLANTED)).log
     calls = [i for i, e in enumerate(log) if isinstance(e, Call) and (e.device, e.size) == ("cuda:0", 64)]
     assert log[calls[0] : calls[-1]].count(Asked("cuda:0", "state")) == 1  # of the other case, as it began
-    reads = [e for e in log if isinstance(e, MachineRead) and "/64/" in e.case]
+    reads = [e for e in log if isinstance(e, model.MachineRead) and "/64/" in e.case]
     assert [(read.device, read.edge) for read in reads] == [("cuda:0", "begin"), ("cuda:0", "end")]
     assert log.index(reads[0]) < calls[0]
-    assert calls[-1] < log.index(reads[1]) < next(i for i, e in enumerate(log) if isinstance(e, CaseFinished))
+    assert calls[-1] < log.index(reads[1]) < next(i for i, e in enumerate(log) if isinstance(e, model.CaseFinished))
 
 
 def test_with_several_gpus_each_is_read_at_both_sides() -> None:
     plan = plan_of(64, devices=("cpu", "cuda:0", "cuda:1"), simulation=replace(PLANTED, gpus=2))
-    reads = swept(plan)[1].of(MachineRead)
+    reads = swept(plan)[1].of(model.MachineRead)
     assert sorted((read.device, read.edge) for read in reads) == [
         ("cuda:0", "begin"), ("cuda:0", "end"), ("cuda:1", "begin"), ("cuda:1", "end"),
     ]  # fmt: skip
@@ -108,10 +99,10 @@ def test_with_several_gpus_each_is_read_at_both_sides() -> None:
 
 def test_every_edge_has_every_value_or_its_reason() -> None:
     for simulation in (QUICK, PLANTED):
-        for read in swept(plan_of(64, simulation=simulation))[1].of(MachineRead):
+        for read in swept(plan_of(64, simulation=simulation))[1].of(model.MachineRead):
             assert tuple(read.readings) == EDGE_KEYS
             assert all((reading.value is None) == (reading.reason is not None) for reading in read.readings.values())
-    assert read.readings["temperature_c"] == Reading(41.0)
+    assert read.readings["temperature_c"] == model.Reading(41.0)
 
 
 # ------------------------------------------------------------------ what
@@ -179,7 +170,7 @@ def test_a_driver_that_counts_nothing_leaves_no_zero() -> None:
 
 def test_power_as_old_as_the_half_round_is_not_its_own() -> None:
     def after(age_s: float) -> Edge:
-        return Edge(300e6, power_mw=Reading(7e5, age_s=age_s, is_stamped=True))
+        return Edge(300e6, power_mw=model.Reading(7e5, age_s=age_s, is_stamped=True))
 
     assert passage(Edge(0.0), after(0.05)).power_mw == 7e5
     assert passage(Edge(0.0), after(0.25)).power_mw is None
@@ -187,7 +178,7 @@ def test_power_as_old_as_the_half_round_is_not_its_own() -> None:
 
 # ------------------------------------------------------------------ calls that are long by themselves
 
-LONG = Simulation(
+LONG = model.Simulation(
     cpu_overhead_ns=9e9, gpu_ns_per_flop=0.02, kernel_overhead_ns=6e9, first_call_ns=0.0, noise=0.0,
     gpu_busy_w=600.0, gpu_idle_w=100.0, cpu_busy_w=200.0,
 )  # fmt: skip
@@ -195,7 +186,7 @@ LONG = Simulation(
 
 def test_a_call_that_is_timed_once_has_its_energy_without_being_asked() -> None:
     recorder = swept(plan_of(64, simulation=LONG))[1]
-    found = {event.device: energy(event) for event in recorder.of(EnergyMeasured)}
+    found = {event.device: energy(event) for event in recorder.of(model.EnergyMeasured)}
     assert found["cuda:0"].joules_per_call.value == pytest.approx(6.0 * 600.0, rel=0.03)
     assert found["cpu"].joules_per_call.value == pytest.approx(9.0 * 200.0, rel=0.03)
     assert found["cuda:0"].plus_minus == pytest.approx(0.1 / 6.0, rel=0.01)
@@ -203,5 +194,5 @@ def test_a_call_that_is_timed_once_has_its_energy_without_being_asked() -> None:
 
 def test_the_energy_of_a_short_call_is_not_guessed_from_its_edges() -> None:
     assert not swept(plan_of(64, simulation=replace(LONG, kernel_overhead_ns=1e6, cpu_overhead_ns=1e6)))[1].of(
-        EnergyMeasured, KernelsProfiled
+        model.EnergyMeasured, model.KernelsProfiled
     )

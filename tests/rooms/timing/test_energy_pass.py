@@ -8,23 +8,13 @@ from typing import Any
 import pytest
 from tests.helpers.runs.recorder import Call, Recorder, SpiedMachine, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.analysis.energy import energy
-from cpugpu_tui.model import (
-    ENERGY,
-    KERNELS,
-    LATENCY,
-    CaseFinished,
-    EnergyMeasured,
-    KernelsProfiled,
-    Plan,
-    Progressed,
-    Simulation,
-)
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
 
-LAWS = Simulation(
+LAWS = model.Simulation(
     first_call_ns=0.0, noise=0.0, gpu_idle_w=120.0, gpu_busy_w=620.0, cpu_busy_w=200.0, launch_ns=10_000.0,
     sync_ns=10_000.0, kernel_overhead_ns=180_000.0, gpu_ns_per_flop=0.0, gpu_bytes_per_ns=0.0,
     cpu_overhead_ns=400_000.0, cpu_ns_per_flop=0.0, cpu_bytes_per_ns=0.0,
@@ -34,12 +24,12 @@ GPU_J = (120.0 * 200e-6) + (620.0 - 120.0) * 180e-6
 CPU_J = 200.0 * 400e-6
 
 
-def asked(*sizes: int, simulation: Simulation = LAWS, **more: Any) -> Plan:
-    return plan_of(*sizes, simulation=simulation, metrics=(LATENCY, ENERGY), **more)
+def asked(*sizes: int, simulation: model.Simulation = LAWS, **more: Any) -> model.Plan:
+    return plan_of(*sizes, simulation=simulation, metrics=(model.LATENCY, model.ENERGY), **more)
 
 
-def of_cases(recorder: Recorder) -> dict[str, EnergyMeasured]:
-    return {event.device: event for event in recorder.of(EnergyMeasured) if event.case}
+def of_cases(recorder: Recorder) -> dict[str, model.EnergyMeasured]:
+    return {event.device: event for event in recorder.of(model.EnergyMeasured) if event.case}
 
 
 def test_the_planted_joules_of_a_call_are_recovered_within_a_step_of_the_counter() -> None:
@@ -69,8 +59,8 @@ def test_both_sides_of_a_window_are_steps_of_the_counter() -> None:
 def test_idleness_is_measured_once_and_is_a_number_of_its_own() -> None:
     plan = asked(64, 128)
     recorder = swept(plan)[1]
-    idle = {event.device: event for event in recorder.of(EnergyMeasured) if not event.case}
-    assert len([event for event in recorder.of(EnergyMeasured) if not event.case]) == 2
+    idle = {event.device: event for event in recorder.of(model.EnergyMeasured) if not event.case}
+    assert len([event for event in recorder.of(model.EnergyMeasured) if not event.case]) == 2
     assert energy(idle["cuda:0"]).watts.value == pytest.approx(120.0, rel=0.01)
     run = state_of(plan, recorder)
     row = run.rows[plan.cases[0].key]
@@ -82,27 +72,27 @@ def test_idleness_is_measured_once_and_is_a_number_of_its_own() -> None:
 
 
 def test_it_comes_after_all_times_and_before_the_profiler_that_slows_launches() -> None:
-    recorder = swept(replace(asked(64, 128), metrics=(LATENCY, ENERGY, KERNELS)))[1]
+    recorder = swept(replace(asked(64, 128), metrics=(model.LATENCY, model.ENERGY, model.KERNELS)))[1]
     events = recorder.events
-    last_case = max(i for i, e in enumerate(events) if isinstance(e, CaseFinished))
-    windows = [i for i, e in enumerate(events) if isinstance(e, EnergyMeasured)]
-    first_profile = min(i for i, e in enumerate(events) if isinstance(e, KernelsProfiled))
+    last_case = max(i for i, e in enumerate(events) if isinstance(e, model.CaseFinished))
+    windows = [i for i, e in enumerate(events) if isinstance(e, model.EnergyMeasured)]
+    first_profile = min(i for i, e in enumerate(events) if isinstance(e, model.KernelsProfiled))
     assert last_case < windows[0]
     assert windows[-1] < first_profile
 
 
 def test_nobody_who_did_not_ask_waits_for_it() -> None:
     recorder = swept(plan_of(64, simulation=LAWS))[1]
-    assert not recorder.of(EnergyMeasured)
-    assert all(event.phase != "energy" for event in recorder.of(Progressed))
+    assert not recorder.of(model.EnergyMeasured)
+    assert all(event.phase != "energy" for event in recorder.of(model.Progressed))
 
 
 def test_where_energy_cannot_be_read_nothing_is_run_for_it() -> None:
     plan = asked(64, simulation=replace(LAWS, gpu_busy_w=0.0, cpu_busy_w=0.0))
     recorder = swept(plan)[1]
-    announced = next(i for i, e in enumerate(recorder.log) if isinstance(e, Progressed) and e.phase == "energy")
+    announced = next(i for i, e in enumerate(recorder.log) if isinstance(e, model.Progressed) and e.phase == "energy")
     assert not [entry for entry in recorder.log[announced:] if isinstance(entry, Call)]
-    assert {event.reason for event in recorder.of(EnergyMeasured)} == {"not-supported"}
+    assert {event.reason for event in recorder.of(model.EnergyMeasured)} == {"not-supported"}
 
 
 def test_a_counter_that_stands_still_ends_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +110,7 @@ def test_a_case_that_fails_here_keeps_its_times_and_the_next_one_has_its_energy(
     machine = SpiedMachine(plan, recorder)
     machine.fail_first_inputs()
     EnergyPass(machine, recorder, lambda: False, Control()).run(plan.cases)
-    assert {event.case for event in recorder.of(EnergyMeasured) if event.case} == {plan.cases[1].key}
+    assert {event.case for event in recorder.of(model.EnergyMeasured) if event.case} == {plan.cases[1].key}
 
 
 def test_a_stop_ends_it_between_two_blocks() -> None:

@@ -15,22 +15,10 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.recorder import Recorder, plan_of
 from tests.helpers.runs.scripted import HELLO, KILLED, ScriptedAgent, session_of, three_cases, well
 
+from cpugpu_tui import model
 from cpugpu_tui.agent.main import facts, work
 from cpugpu_tui.analysis.ceilings import card
 from cpugpu_tui.machine.cores import Waited
-from cpugpu_tui.model import (
-    CALIBRATION,
-    CaseFinished,
-    Ceilings,
-    CeilingsMeasured,
-    Device,
-    Event,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-    Simulation,
-)
 from cpugpu_tui.render.sentences import notes
 from cpugpu_tui.session.session import CEILINGS_S
 from cpugpu_tui.simulation.laws import PlantedWatch, SimulatedGauge
@@ -43,7 +31,7 @@ from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.host_watch import Disturbance
 from cpugpu_tui.transport.agent_output import Message
 
-CPU = Ceilings(
+CPU = model.Ceilings(
     "cpu", "simulated CPU", None, "node1", "2.11", 7, 2, {"float32": 5e11}, {"float32": 2048}, 2e10, 1 << 30, 1e3,
     simulated=True,
 )  # fmt: skip
@@ -51,18 +39,18 @@ GPU = replace(CPU, device="cuda:0", label="simulated GPU", uuid="GPU-SIM0", driv
 FIRST = replace(plan_of(64, 128), ceilings_s=3.0)
 
 
-def worked(plan: Plan, control: Control | None = None) -> Recorder:
+def worked(plan: model.Plan, control: Control | None = None) -> Recorder:
     recorder = Recorder()
     work(plan, facts(simulated=True), recorder, control or Control())
     return recorder
 
 
 def measured(recorder: Recorder) -> list[str]:
-    return [event.ceilings.device for event in recorder.of(CeilingsMeasured)]
+    return [event.ceilings.device for event in recorder.of(model.CeilingsMeasured)]
 
 
 def end(recorder: Recorder) -> tuple[str, int, str]:
-    (finished,) = recorder.of(RunFinished)
+    (finished,) = recorder.of(model.RunFinished)
     return finished.status, finished.exit_code, finished.message
 
 
@@ -72,11 +60,11 @@ def end(recorder: Recorder) -> tuple[str, int, str]:
 def test_after_the_last_case_the_missing_devices_are_measured_and_marked_quick(words: GoldenWords) -> None:
     recorder = worked(FIRST)
     assert measured(recorder) == ["cpu", "cuda:0"]
-    assert all(event.ceilings.quick for event in recorder.of(CeilingsMeasured))
+    assert all(event.ceilings.quick for event in recorder.of(model.CeilingsMeasured))
     kinds = [type(event) for event in recorder.events]
-    assert kinds.index(CeilingsMeasured) > max(i for i, kind in enumerate(kinds) if kind is CaseFinished)
+    assert kinds.index(model.CeilingsMeasured) > max(i for i, kind in enumerate(kinds) if kind is model.CaseFinished)
     assert end(recorder) == ("done", 0, "")
-    (note,) = {event.note for event in recorder.of(Progressed) if event.phase == CALIBRATION}
+    (note,) = {event.note for event in recorder.of(model.Progressed) if event.phase == model.CALIBRATION}
     words(note)
 
 
@@ -105,7 +93,7 @@ def test_a_device_that_fails_costs_no_result_and_is_a_sentence(
     status, code, message = end(recorder)
     assert (status, code) == ("done", 0)
     words(message)
-    assert len(recorder.of(CaseFinished)) == 2
+    assert len(recorder.of(model.CaseFinished)) == 2
 
 
 def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.MonkeyPatch, words: GoldenWords) -> None:
@@ -120,7 +108,7 @@ def test_rates_that_other_work_took_part_of_are_not_kept(monkeypatch: pytest.Mon
 
 
 def test_a_run_that_is_done_does_not_give_its_status_as_the_cause_of_a_warning() -> None:
-    done = RunFinished(status="done", message="Peak rates were not measured.", remedy="Run again.")
+    done = model.RunFinished(status="done", message="Peak rates were not measured.", remedy="Run again.")
     (said,) = [line for line in notes(RunState().apply(done)) if "Peak" in line]
     assert said == "Peak rates were not measured. Run again."
 
@@ -131,7 +119,7 @@ class SlowGauge(SimulatedGauge):
     dtypes = ("float32", "float64")
 
     def __init__(self, clock: list[float], step_s: float) -> None:
-        super().__init__(Device("cuda:0", "slow", "GPU-1"), Simulation())
+        super().__init__(model.Device("cuda:0", "slow", "GPU-1"), model.Simulation())
         self._clock, self._step_s = clock, step_s
 
     def matmul_ns(self, dtype: str, n: int) -> float:
@@ -163,15 +151,15 @@ def test_however_slow_the_device_is_a_quick_measurement_keeps_to_its_time(
 # ------------------------------------------------------------------ the session
 
 
-def first_session(*agents: Any, store: Any = None, **more: Any) -> tuple[Any, list[Event], Any]:
+def first_session(*agents: Any, store: Any = None, **more: Any) -> tuple[Any, list[model.Event], Any]:
     session, scripted = session_of(three_cases(), *agents, store=store, **more)
-    events: list[Event] = []
+    events: list[model.Event] = []
     return session.run(events.append), events, scripted
 
 
-def dying(plan: Plan) -> list[Message]:
+def dying(plan: model.Plan) -> list[Message]:
     """All cases succeed, then the agent dies in the calibration."""
-    step = Progressed(case="", device="cuda:0", phase=CALIBRATION)
+    step = model.Progressed(case="", device="cuda:0", phase=model.CALIBRATION)
     return [*well(plan)[:-1], step, KILLED]
 
 
@@ -189,7 +177,7 @@ def test_an_agent_is_asked_only_where_the_history_keeps_what_it_finds(store: Sto
         _, events, _ = first_session(agent, **given)
         assert agent.plan is not None
         assert agent.plan.ceilings_s == asked
-        assert isinstance(events[0], RunStarted)
+        assert isinstance(events[0], model.RunStarted)
         assert events[0].plan.ceilings_s is None, "what is saved with the run is the same work as before"
 
 
@@ -197,22 +185,27 @@ def test_an_agent_that_dies_then_costs_no_result_and_no_second_agent(store: Stor
     finished, events, agents = first_session(dying, store=store, ceilings=True)
     assert (finished.status, finished.exit_code, agents.taken) == ("done", 0, 1)
     assert "agent" in finished.message
-    assert len([event for event in events if isinstance(event, CaseFinished)]) == 3
+    assert len([event for event in events if isinstance(event, model.CaseFinished)]) == 3
 
 
 def test_they_are_kept_for_later_runs_and_with_the_run_itself(store: Store) -> None:
     hello = replace(HELLO, environment={**HELLO.environment, "hostname": "node1", "torch": "2.11"})
 
-    def script(plan: Plan) -> list[Message]:
-        step = Progressed(case="", device="cpu", phase=CALIBRATION)
-        return [*well(plan)[:-1], step, CeilingsMeasured(ceilings=replace(CPU, quick=True)), RunFinished(status="done")]
+    def script(plan: model.Plan) -> list[Message]:
+        step = model.Progressed(case="", device="cpu", phase=model.CALIBRATION)
+        return [
+            *well(plan)[:-1],
+            step,
+            model.CeilingsMeasured(ceilings=replace(CPU, quick=True)),
+            model.RunFinished(status="done"),
+        ]
 
     first_session(ScriptedAgent(script, greeting=(hello,)), store=store, ceilings=True)
     assert store.ceilings("node1", "2.11") == (replace(CPU, quick=True),)
     loaded = store.load(store.find("latest"))
-    assert [event for event in loaded if isinstance(event, CeilingsMeasured)]
+    assert [event for event in loaded if isinstance(event, model.CeilingsMeasured)]
     _, again, _ = first_session(ScriptedAgent(well, greeting=(hello,)), store=store, ceilings=True)
-    assert isinstance(again[0], RunStarted)
+    assert isinstance(again[0], model.RunStarted)
     assert again[0].plan.ceilings == (replace(CPU, quick=True),)
 
 
@@ -235,7 +228,7 @@ def test_another_driver_has_ceilings_of_its_own(store: Store) -> None:
     assert store.ceilings() == (newer, GPU)
     hello = replace(HELLO, environment={"hostname": "node1", "torch": "2.11", "driver": "590.2", "interpreter": "p"})
     _, events, _ = first_session(ScriptedAgent(well, greeting=(hello,)), store=store)
-    assert isinstance(events[0], RunStarted)
+    assert isinstance(events[0], model.RunStarted)
     assert events[0].plan.ceilings == (newer,)
 
 

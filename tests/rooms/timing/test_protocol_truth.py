@@ -13,27 +13,11 @@ import pytest
 from tests.helpers.runs.read_back import naive_factor
 from tests.helpers.runs.recorder import Recorder, plan_of, state_of, swept
 
+from cpugpu_tui import model
 from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, TIE, UNDECIDED
 from cpugpu_tui.decide.interval import Pool
 from cpugpu_tui.decide.stats import median
 from cpugpu_tui.decide.verdict import case_correlation, compare, is_usable
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    DEVICE,
-    LATENCY,
-    METRICS,
-    MOST_ROUNDS,
-    NOT_CONVERGED,
-    PAGEABLE,
-    PINNED,
-    SYNCED,
-    THROUGHPUT,
-    Case,
-    DeviceSampled,
-    Event,
-    Plan,
-    Simulation,
-)
 from cpugpu_tui.simulation.simulated_machine import SimulatedMachine
 from cpugpu_tui.state.device_times import DeviceTimes
 from cpugpu_tui.state.state import Row
@@ -43,7 +27,7 @@ from cpugpu_tui.workloads import find
 
 WITHIN = 0.03
 
-PLANTED = Simulation(
+PLANTED = model.Simulation(
     cpu_overhead_ns=5_000.0, cpu_ns_per_flop=0.004, cpu_bytes_per_ns=12.0, launch_ns=11_000.0, sync_ns=8_000.0,
     kernel_overhead_ns=3_000.0, gpu_ns_per_flop=0.0001, gpu_bytes_per_ns=900.0, transfer_alpha_ns=9_000.0,
     pageable_bytes_per_ns=6.0, pinned_bytes_per_ns=45.0, first_call_ns=40e6, noise=0.02,
@@ -68,22 +52,22 @@ def close_to(planted_ns: float) -> Any:
 @pytest.mark.parametrize("machine", [PLANTED, WANDERING], ids=["noise", "noise and drift"])
 @pytest.mark.parametrize(
     "case",
-    [Case("matmul", 16), Case("matmul", 1024), Case("elementwise", 10**6, variant="out")],
+    [model.Case("matmul", 16), model.Case("matmul", 1024), model.Case("elementwise", 10**6, variant="out")],
     ids=["all launch", "computing", "memory"],
 )
-def test_the_protocol_recovers_what_was_planted(machine: Simulation, case: Case) -> None:
+def test_the_protocol_recovers_what_was_planted(machine: model.Simulation, case: model.Case) -> None:
     costs = find(case.workload).costs(case.variant, case.size, 4)
     flops, size_bytes = costs.flops, costs.bytes_moved
     cpu_ns = 5_000 + max(0.004 * flops, size_bytes / 12)
     kernel_ns = 3_000 + max(0.0001 * flops, size_bytes / 900)
-    plan = plan_of(case.size, simulation=machine, metrics=METRICS, cases=(case,))
+    plan = plan_of(case.size, simulation=machine, metrics=model.METRICS, cases=(case,))
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     cpu, gpu = times_of(row)
-    assert cpu.median_ns(LATENCY) == close_to(cpu_ns)
-    assert gpu.median_ns(LATENCY) == close_to(11_000 + kernel_ns + 8_000)
-    assert gpu.median_ns(DEVICE) == close_to(kernel_ns)
-    assert gpu.median_ns(THROUGHPUT) == close_to(max(11_000, kernel_ns))
-    for metric, rate in ((PAGEABLE, 6), (PINNED, 45)):
+    assert cpu.median_ns(model.LATENCY) == close_to(cpu_ns)
+    assert gpu.median_ns(model.LATENCY) == close_to(11_000 + kernel_ns + 8_000)
+    assert gpu.median_ns(model.DEVICE) == close_to(kernel_ns)
+    assert gpu.median_ns(model.THROUGHPUT) == close_to(max(11_000, kernel_ns))
+    for metric, rate in ((model.PAGEABLE, 6), (model.PINNED, 45)):
         assert gpu.median_ns(metric) == close_to(2 * 9_000 + size_bytes / rate + 11_000 + kernel_ns + 8_000)
     assert gpu.kernels is not None
     assert gpu.kernels.count == 1
@@ -91,7 +75,7 @@ def test_the_protocol_recovers_what_was_planted(machine: Simulation, case: Case)
 
 def test_one_profiled_call_has_the_kernels_time() -> None:
     """Without noise and drift, which a single call would show in full."""
-    plan = plan_of(256, simulation=replace(PLANTED, noise=0.0), metrics=METRICS)
+    plan = plan_of(256, simulation=replace(PLANTED, noise=0.0), metrics=model.METRICS)
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert times_of(row)[1].kernels_ns == close_to(3_000 + 0.0001 * find("matmul").flops(256))
 
@@ -103,23 +87,25 @@ def test_a_clock_that_does_not_wait_is_off_by_the_planted_factor(size: int, fact
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     cpu, gpu = times_of(row)
     assert naive_factor(row) == pytest.approx(factor, rel=WITHIN)
-    assert gpu.median_ns(AS_WRITTEN) == close_to(11_000)
-    assert cpu.median_ns(AS_WRITTEN) == cpu.median_ns(SYNCED)
+    assert gpu.median_ns(model.AS_WRITTEN) == close_to(11_000)
+    assert cpu.median_ns(model.AS_WRITTEN) == cpu.median_ns(model.SYNCED)
 
 
 # ------------------------------------------------------------------ when rounds end
 
-EQUAL = Simulation(
+EQUAL = model.Simulation(
     cpu_overhead_ns=50e6, cpu_ns_per_flop=0.0, cpu_bytes_per_ns=0.0, launch_ns=0.0, sync_ns=0.0,
     kernel_overhead_ns=50e6, gpu_ns_per_flop=0.0, gpu_bytes_per_ns=0.0, first_call_ns=0.0, noise=0.03,
 )  # fmt: skip
 """Two devices with one law; calls of 50 ms, so that a block is one call and a round costs the test little."""
 
 
-def rounds_of(simulation: Simulation, **more: Any) -> tuple[int, list[DeviceSampled]]:
+def rounds_of(simulation: model.Simulation, **more: Any) -> tuple[int, list[model.DeviceSampled]]:
     """Return the number of rounds of one case, and its half-rounds with the mark of a case without a winner."""
-    recorder: Recorder = swept(plan_of(1, simulation=simulation, **{"metrics": (LATENCY,), "budget_s": 1e9, **more}))[1]
-    unconverged = [event for event in recorder.rounds if {NOT_CONVERGED, MOST_ROUNDS} & {*event.marks}]
+    recorder: Recorder = swept(
+        plan_of(1, simulation=simulation, **{"metrics": (model.LATENCY,), "budget_s": 1e9, **more})
+    )[1]
+    unconverged = [event for event in recorder.rounds if {model.NOT_CONVERGED, model.MOST_ROUNDS} & {*event.marks}]
     assert unconverged in ([], recorder.rounds[-1:]), "the last half-round says it, or none"
     return max(event.round_index for event in recorder.rounds), unconverged
 
@@ -131,7 +117,7 @@ def test_a_quiet_machine_stops_early() -> None:
         rounds, unconverged = rounds_of(replace(quiet, seed=seed))
         assert 8 <= rounds <= 16
         assert not unconverged
-    plan = plan_of(*range(1, 25), simulation=quiet, metrics=(LATENCY,), budget_s=1e9)
+    plan = plan_of(*range(1, 25), simulation=quiet, metrics=(model.LATENCY,), budget_s=1e9)
     rows = list(state_of(plan, swept(plan)[1]).rows.values())
     assert {len(times_of(row)[0].round_ns) for row in rows[-8:]} <= {8, 9}
 
@@ -145,14 +131,14 @@ def test_noise_takes_more_rounds() -> None:
 def test_too_much_noise_ends_at_forty_rounds_and_says_so() -> None:
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2))
     assert rounds == 40
-    assert [event.marks for event in unconverged] == [(MOST_ROUNDS,)]
+    assert [event.marks for event in unconverged] == [(model.MOST_ROUNDS,)]
 
 
 def test_too_much_noise_ends_with_the_budget_and_says_so() -> None:
     """A half-round has five calls of 50 ms, so 5 s allow 20."""
     rounds, unconverged = rounds_of(replace(EQUAL, noise=0.2), budget_s=5.0)
     assert 15 <= rounds <= 21
-    assert [event.marks for event in unconverged] == [(NOT_CONVERGED,)]
+    assert [event.marks for event in unconverged] == [(model.NOT_CONVERGED,)]
 
 
 def test_a_clear_winner_is_converged_however_wide_the_interval() -> None:
@@ -202,21 +188,21 @@ class Rounds:
 
     ns: dict[str, dict[str, dict[int, float]]] = field(default_factory=dict)
 
-    def __call__(self, event: Event) -> None:
-        if isinstance(event, DeviceSampled) and event.round_index > 0:
+    def __call__(self, event: model.Event) -> None:
+        if isinstance(event, model.DeviceSampled) and event.round_index > 0:
             devices = self.ns.setdefault(event.case, {})
-            devices.setdefault(event.device, {})[event.round_index] = median(event.samples[LATENCY])
+            devices.setdefault(event.device, {})[event.round_index] = median(event.samples[model.LATENCY])
 
     def flush(self) -> None:
         pass
 
 
-def verdicts(machine: Simulation, sweeps: int) -> Counter[str]:
+def verdicts(machine: model.Simulation, sweeps: int) -> Counter[str]:
     """Return the number of each verdict in so many sweeps with different seeds."""
     said: Counter[str] = Counter()
     for seed in range(sweeps):
-        cases = tuple(Case("matmul", size) for size in range(1, CASES + 1))
-        plan = Plan("A/A", cases, metrics=(LATENCY,), budget_s=1e9, simulation=replace(machine, seed=seed))
+        cases = tuple(model.Case("matmul", size) for size in range(1, CASES + 1))
+        plan = model.Plan("A/A", cases, metrics=(model.LATENCY,), budget_s=1e9, simulation=replace(machine, seed=seed))
         rounds = Rounds()
         Scheduler(plan, SimulatedMachine(plan), rounds, Undisturbed()).run()
         pool, own = Pool(), {}

@@ -12,20 +12,7 @@ from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.fake_time import FakeTime, TimedMachine, TimingRecorder, faked
 from tests.helpers.runs.recorder import QUICK, Call, Flush, Recorder, SpiedMachine, plan_of, state_of, swept
 
-from cpugpu_tui.model import (
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    DeviceSampled,
-    Event,
-    Gap,
-    Plan,
-    Progressed,
-    Simulation,
-)
+from cpugpu_tui import model
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control
@@ -66,11 +53,11 @@ def active_at_each_round(recorder: Recorder) -> Iterator[int]:
     """Yield, for every half-round, the number of active cases."""
     active: set[str] = set()
     for event in recorder.events:
-        if isinstance(event, CaseStarted):
+        if isinstance(event, model.CaseStarted):
             active.add(event.case)
-        elif isinstance(event, CaseFinished):
+        elif isinstance(event, model.CaseFinished):
             active.discard(event.case)
-        elif isinstance(event, DeviceSampled) and event.round_index > 0:
+        elif isinstance(event, model.DeviceSampled) and event.round_index > 0:
             yield len(active)
 
 
@@ -88,17 +75,17 @@ def test_rounds_are_spread_over_a_window_of_four_cases(quick: Recorder) -> None:
 
 def test_cases_finish_as_the_sweep_goes(quick: Recorder) -> None:
     """Results come early: the first case ends before the fifth begins."""
-    finished = quick.of(CaseFinished)
+    finished = quick.of(model.CaseFinished)
     assert [event.case for event in finished] == [case.key for case in plan_of(*SIZES).cases]
-    started = quick.of(CaseStarted)
+    started = quick.of(model.CaseStarted)
     for over, later in zip(finished, started[4:], strict=False):
         assert over.seq < later.seq
 
 
 def test_cases_finish_one_by_one_and_not_in_batches(quick: Recorder) -> None:
     """A case ends every other pass over four cases: every 16 half-rounds."""
-    order = [event for event in quick.events if event in quick.rounds or isinstance(event, CaseFinished)]
-    ends = [index for index, event in enumerate(order) if isinstance(event, CaseFinished)]
+    order = [event for event in quick.events if event in quick.rounds or isinstance(event, model.CaseFinished)]
+    ends = [index for index, event in enumerate(order) if isinstance(event, model.CaseFinished)]
     assert max(later - earlier for earlier, later in pairwise(ends)) <= 18
     assert min(later - earlier for earlier, later in pairwise(ends)) >= 4
 
@@ -122,7 +109,7 @@ def test_nothing_is_written_between_the_start_and_the_end_of_a_half_round(quick:
     """Only timed work happens between the flushed announcement and the result."""
     for event in quick.rounds:
         end = quick.log.index(event)
-        said = [i for i, e in enumerate(quick.log[:end]) if isinstance(e, Progressed) and e.phase == "round"]
+        said = [i for i, e in enumerate(quick.log[:end]) if isinstance(e, model.Progressed) and e.phase == "round"]
         start = said[-1]
         assert quick.log[start + 1] == Flush()
         timed = quick.log[start + 2 : end]
@@ -146,7 +133,7 @@ def fake_time(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     return faked(monkeypatch)
 
 
-def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:
+def swept_in(time: FakeTime, plan: model.Plan, half_round_s: float) -> TimingRecorder:
     recorder = TimingRecorder(time)
     Scheduler(plan, TimedMachine(plan, recorder, time, half_round_s), recorder, Control()).run()
     return recorder
@@ -154,7 +141,7 @@ def swept_in(time: FakeTime, plan: Plan, half_round_s: float) -> TimingRecorder:
 
 def test_a_gap_comes_at_least_once_a_second(fake_time: FakeTime) -> None:
     recorder = swept_in(fake_time, plan_of(*SIZES, gaps=True), 0.1)
-    at_s = [recorder.when_s[gap.seq] for gap in recorder.of(Gap)]
+    at_s = [recorder.when_s[gap.seq] for gap in recorder.of(model.Gap)]
     assert at_s[0] == 0.0
     apart_s = [later - earlier for earlier, later in pairwise(at_s)]
     assert max(apart_s) <= 1.0 + GAP_MS / 1000
@@ -164,25 +151,25 @@ def test_a_gap_comes_at_least_once_a_second(fake_time: FakeTime) -> None:
 
 def test_a_gap_lies_between_half_rounds_and_is_written_out_before_it_begins(fake_time: FakeTime) -> None:
     log = swept_in(fake_time, plan_of(64, 128, gaps=True), 0.5).log
-    gaps = [index for index, entry in enumerate(log) if isinstance(entry, Gap)]
+    gaps = [index for index, entry in enumerate(log) if isinstance(entry, model.Gap)]
     assert len(gaps) > 10
     for index in gaps:
         before = log[index - 1]
-        assert isinstance(before, Progressed)
+        assert isinstance(before, model.Progressed)
         assert before.phase == "gap"
         assert log[index + 1] == Flush()
 
 
 def test_a_gap_says_how_long_the_rest_will_take(fake_time: FakeTime) -> None:
     recorder = swept_in(fake_time, plan_of(*SIZES, gaps=True), 0.5)
-    left_s = [event.seconds_left for event in recorder.of(Progressed) if event.phase == "gap"]
+    left_s = [event.seconds_left for event in recorder.of(model.Progressed) if event.phase == "gap"]
     assert left_s[0] is None
     known = [seconds for seconds in left_s if seconds is not None]
     assert known[0] > known[-1] >= 0
 
 
 def test_without_a_watcher_there_is_no_gap(fake_time: FakeTime) -> None:
-    assert swept_in(fake_time, plan_of(64, 128, max_rounds=8), 0.5).of(Gap) == []
+    assert swept_in(fake_time, plan_of(64, 128, max_rounds=8), 0.5).of(model.Gap) == []
     assert fake_time.now_s == pytest.approx(2 * 2 * 8 * 0.5)
 
 
@@ -192,18 +179,18 @@ def test_without_a_watcher_there_is_no_gap(fake_time: FakeTime) -> None:
 class StoppingRecorder(Recorder):
     """Requests a stop after so many events of a kind."""
 
-    def __init__(self, control: Control, kind: type[Event], times: int) -> None:
+    def __init__(self, control: Control, kind: type[model.Event], times: int) -> None:
         super().__init__()
         self._control, self._kind, self._times = control, kind, times
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: model.Event) -> None:
         super().__call__(event)
         self._times -= isinstance(event, self._kind)
         if self._times == 0:
             self._control.obey("stop")
 
 
-def stopped_after(kind: type[Event], times: int, plan: Plan) -> tuple[str, Recorder]:
+def stopped_after(kind: type[model.Event], times: int, plan: model.Plan) -> tuple[str, Recorder]:
     control = Control()
     recorder = StoppingRecorder(control, kind, times)
     return Scheduler(plan, SpiedMachine(plan, recorder), recorder, control).run(), recorder
@@ -211,7 +198,7 @@ def stopped_after(kind: type[Event], times: int, plan: Plan) -> tuple[str, Recor
 
 def test_a_stop_keeps_what_is_finished_and_skips_the_rest(words: GoldenWords) -> None:
     plan = plan_of(*SIZES)
-    status, recorder = stopped_after(CaseFinished, 2, plan)
+    status, recorder = stopped_after(model.CaseFinished, 2, plan)
     assert status == "stopped"
     state = state_of(plan, recorder)
     statuses = [row.status for row in state.rows.values()]
@@ -219,25 +206,25 @@ def test_a_stop_keeps_what_is_finished_and_skips_the_rest(words: GoldenWords) ->
     assert state.failed == 0
     assert statuses[:2] == ["ok", "ok"]
     assert set(statuses[-3:]) == {"skipped"}
-    failures = recorder.of(CaseFailed)
+    failures = recorder.of(model.CaseFailed)
     assert {event.kind for event in failures} == {"skipped"}
     words(list({event.message for event in failures}))
 
 
 def test_a_stop_within_a_first_round_is_obeyed_after_the_half() -> None:
-    status, recorder = stopped_after(DeviceSampled, 3, plan_of(64, 128))  # two are taken before the rounds
+    status, recorder = stopped_after(model.DeviceSampled, 3, plan_of(64, 128))  # two are taken before the rounds
     assert status == "stopped"
     assert len(recorder.rounds) == 1
-    assert [event.kind for event in recorder.of(CaseFailed)] == ["skipped", "skipped"]
+    assert [event.kind for event in recorder.of(model.CaseFailed)] == ["skipped", "skipped"]
 
 
 def test_a_stop_during_the_warm_up_is_obeyed_before_the_first_round() -> None:
-    assert stopped_after(Calibrated, 1, plan_of(64, 128))[1].rounds == []
+    assert stopped_after(model.Calibrated, 1, plan_of(64, 128))[1].rounds == []
 
 
 def test_a_case_with_a_complete_round_keeps_its_times() -> None:
     plan = plan_of(64, 128)
-    _, recorder = stopped_after(DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
+    _, recorder = stopped_after(model.DeviceSampled, 5, plan)  # two once, two of round 1, one of round 2
     row = next(iter(state_of(plan, recorder).rows.values()))
     assert row.status == "ok"
     assert row.own_comparison is not None
@@ -250,7 +237,7 @@ def test_when_time_is_up_the_rest_is_skipped_and_the_run_is_done(fake_time: Fake
     status = Scheduler(plan, TimedMachine(plan, recorder, fake_time, 0.5), recorder, Control()).run()
     assert status == "done"
     assert 12.0 <= fake_time.now_s <= 13.0
-    failures = recorder.of(CaseFailed)
+    failures = recorder.of(model.CaseFailed)
     assert {event.kind for event in failures} == {"skipped"}
     words(list({event.message for event in failures}))
     assert 1 <= len(failures) < len(SIZES)
@@ -297,7 +284,7 @@ def test_a_fatal_failure_is_told_before_the_process_is_given_up() -> None:
     machine.timer("cuda:0").device_samples = lost  # type: ignore[method-assign]
     with pytest.raises(CaseError, match="lost"):
         Scheduler(plan, machine, recorder, Control()).run()
-    assert isinstance(recorder.log[-2], CaseFailed)
+    assert isinstance(recorder.log[-2], model.CaseFailed)
     assert recorder.log[-1] == Flush()
     assert not [event for event in recorder.events if getattr(event, "case", "") == plan.cases[1].key]
 
@@ -315,7 +302,7 @@ def test_any_exception_of_a_workload_is_its_own_rows_failure() -> None:
     machine.timer("cpu").latency_block = sometimes  # type: ignore[method-assign]
     assert Scheduler(plan, machine, recorder, Control()).run() == "done"
     assert [row.status for row in state_of(plan, recorder).rows.values()] == ["ok", "error", "ok"]
-    (failure,) = recorder.of(CaseFailed)
+    (failure,) = recorder.of(model.CaseFailed)
     assert "ZeroDivisionError: no" in failure.message
 
 
@@ -332,10 +319,10 @@ def test_a_failure_at_the_end_of_a_case_is_its_row(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(CaseRun, "finish", finish)
     status, recorder = swept(plan)
     assert status == "done"
-    (failed,) = recorder.of(CaseFailed)
+    (failed,) = recorder.of(model.CaseFailed)
     assert (failed.case, failed.kind) == (plan.cases[0].key, "error")
     assert "no answer" in failed.message
-    assert [event.case for event in recorder.of(CaseFinished)] == [plan.cases[1].key]
+    assert [event.case for event in recorder.of(model.CaseFinished)] == [plan.cases[1].key]
 
 
 def test_a_plan_without_cases_is_done() -> None:
@@ -345,20 +332,20 @@ def test_a_plan_without_cases_is_done() -> None:
 
 def test_in_a_long_sweep_every_tenth_case_is_checked() -> None:
     """Results are compared only at some sizes, because a float64 product takes time (method.md, step 2)."""
-    plan = plan_of(*range(1, 34), simulation=Simulation(cpu_overhead_ns=2e7, launch_ns=2e7, first_call_ns=0.0))
-    checked = [event.check is not None for event in swept(plan)[1].of(CaseFinished)]
+    plan = plan_of(*range(1, 34), simulation=model.Simulation(cpu_overhead_ns=2e7, launch_ns=2e7, first_call_ns=0.0))
+    checked = [event.check is not None for event in swept(plan)[1].of(model.CaseFinished)]
     assert [index for index, was in enumerate(checked) if was] == [0, 10, 20, 30, 32]
-    assert all(event.check is not None for event in swept(plan_of(16, 32))[1].of(CaseFinished))
+    assert all(event.check is not None for event in swept(plan_of(16, 32))[1].of(model.CaseFinished))
 
 
 def test_sizes_that_a_long_search_adds_are_not_compared_with_a_reference() -> None:
     """All of them were if it began with a multiple of ten sizes, and none otherwise."""
     names = ("matmul", "attention", "solve", "cholesky")
-    plan = build_plan(PlanRequest(("survey",), only=names, simulation=Simulation(noise=0.002)))
+    plan = build_plan(PlanRequest(("survey",), only=names, simulation=model.Simulation(noise=0.002)))
     assert len(plan.cases) == 30
     recorder = swept(plan)[1]
-    chosen = {case.key for event in recorder.of(CasesChosen) for case in event.cases}
-    checked = {event.case for event in recorder.of(CaseFinished) if event.check is not None}
+    chosen = {case.key for event in recorder.of(model.CasesChosen) for case in event.cases}
+    checked = {event.case for event in recorder.of(model.CaseFinished) if event.check is not None}
     assert chosen
     assert checked
     assert not chosen & checked
@@ -366,7 +353,7 @@ def test_sizes_that_a_long_search_adds_are_not_compared_with_a_reference() -> No
 
 def test_in_a_long_plan_the_first_case_of_each_workload_is_checked() -> None:
     names = ("conv2d", "softmax", "fft", "sort", "solve", "svd", "knn", "random", "cholesky", "embedding", "layernorm")
-    plan = replace(plan_of(), cases=tuple(Case(name, size) for name in names for size in (16, 32)))
-    checked = {event.case: event.check for event in swept(plan)[1].of(CaseFinished)}
+    plan = replace(plan_of(), cases=tuple(model.Case(name, size) for name in names for size in (16, 32)))
+    checked = {event.case: event.check for event in swept(plan)[1].of(model.CaseFinished)}
     assert len(checked) == len(plan.cases) > 20
-    assert all(checked[Case(name, 16).key] is not None for name in names)
+    assert all(checked[model.Case(name, 16).key] is not None for name in names)

@@ -14,22 +14,13 @@ from tests.helpers.command_line import PATIENCE_S
 from cpugpu_tui.agent.main import EXIT_CONTROLLER_GONE
 from cpugpu_tui.config.hosts import Host
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.transport.launchers import (
-    EXIT_OLD,
-    EXIT_PRE,
-    REACHED,
-    SOURCE,
-    launch_argv,
-    nodes_in,
-    remote_start,
-    shell_line,
-)
+from cpugpu_tui.transport import launchers
 
 NASTY = "a'b\"c $(touch {0}) `touch {0}` ; touch {0} \\ !! % é"
 
 
 def test_ssh_asks_for_nothing_and_notices_a_dead_link() -> None:
-    argv = launch_argv(Host("gpu1", options=("-p", "2222")), "true")
+    argv = launchers.launch_argv(Host("gpu1", options=("-p", "2222")), "true")
     assert argv[:3] == ["ssh", "-p", "2222"]  # the person's own options win: ssh takes the first of each
     assert "BatchMode=yes" in argv
     assert {"ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3"} <= set(argv)
@@ -37,7 +28,7 @@ def test_ssh_asks_for_nothing_and_notices_a_dead_link() -> None:
 
 
 def test_slurm_gives_the_whole_node_and_no_buffer() -> None:
-    argv = launch_argv(Host("n1", "srun", gpus=4, cpus=32, options=("--partition=gpu",)), "true")
+    argv = launchers.launch_argv(Host("n1", "srun", gpus=4, cpus=32, options=("--partition=gpu",)), "true")
     assert argv[0] == "srun"
     assert {"--exclusive", "--unbuffered", "--gres=gpu:4", "--nodelist=n1", "--partition=gpu"} <= set(argv)
     assert argv[argv.index("-c") + 1] == "32"
@@ -46,15 +37,15 @@ def test_slurm_gives_the_whole_node_and_no_buffer() -> None:
 
 def test_a_template_gets_the_command_at_its_end_or_as_one_word() -> None:
     docker = Host("box1", "docker", ("docker", "exec", "-i", "{host}"))
-    assert launch_argv(docker, "x y") == ["docker", "exec", "-i", "box1", "sh", "-c", "x y"]
+    assert launchers.launch_argv(docker, "x y") == ["docker", "exec", "-i", "box1", "sh", "-c", "x y"]
     rsh = Host("box1", "rsh", ("rsh", "{host}", "nice {command}"))
-    assert launch_argv(rsh, "x y") == ["rsh", "box1", "nice sh -c 'x y'"]
+    assert launchers.launch_argv(rsh, "x y") == ["rsh", "box1", "nice sh -c 'x y'"]
 
 
 @pytest.mark.parametrize("launcher", ["ssh", "srun", "local"])
 def test_a_host_that_looks_like_an_option_starts_nothing(launcher: str) -> None:
     with pytest.raises(UsageError, match="-oProxyCommand"):
-        launch_argv(Host("-oProxyCommand=touch x", launcher), "true")
+        launchers.launch_argv(Host("-oProxyCommand=touch x", launcher), "true")
 
 
 def ran(line: str, data: bytes = b"", shell: str = "sh", **env: str) -> subprocess.CompletedProcess[bytes]:
@@ -75,9 +66,9 @@ def test_what_a_person_wrote_is_no_shell(tmp_path: Path) -> None:
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$NASTY" "$@"\n')
     python.chmod(0o755)
     host = Host("h", python=str(python), env={"NASTY": nasty})
-    done = ran(shell_line(host, (nasty,), 7))
+    done = ran(launchers.shell_line(host, (nasty,), 7))
     lines = done.stdout.decode().splitlines()[1:]
-    assert lines[0].encode() == REACHED
+    assert lines[0].encode() == launchers.REACHED
     assert lines[1] == nasty
     assert lines[2] == "-c"
     assert lines[4:6] == ["7", nasty]
@@ -90,48 +81,53 @@ def test_the_line_passes_through_login_shells(shell: str) -> None:
         pytest.skip(f"{shell} is not installed")
     """Half a zip: the interpreter has begun to read, and ends with its controller."""
     host = Host("h", python=sys.executable, env={"A": "it's; $HOME"}, pre=("A=1",))
-    argv, data = remote_start(host, ("--simulated",))
+    argv, data = launchers.remote_start(host, ("--simulated",))
     done = ran(argv[-1], data[: len(data) // 2], shell=shell, HOME="/nowhere")
-    assert done.stdout.split()[0] == REACHED
+    assert done.stdout.split()[0] == launchers.REACHED
     assert done.returncode == EXIT_CONTROLLER_GONE
     assert b"Error" not in done.stderr
 
 
 def test_the_persons_commands_come_first_and_eat_nothing_of_stdin(tmp_path: Path) -> None:
     host = Host("h", python="cat", pre=("cat", "echo ready"))
-    line = shell_line(host, (), 0)
+    line = launchers.shell_line(host, (), 0)
     line = line[: line.index("; cat -c")] + "; cat; exit $?"
     done = ran(line, b"the zip")
-    assert done.stdout == b"\n" + REACHED + b"\nthe zip"
+    assert done.stdout == b"\n" + launchers.REACHED + b"\nthe zip"
     assert done.stderr == b"ready\n"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize(
     ("pre", "code"),
-    [(("A=1 # why", "test $A = 1"), 0), (("echo 'open",), EXIT_PRE), (("if true",), EXIT_PRE), (("}",), EXIT_PRE)],
+    [
+        (("A=1 # why", "test $A = 1"), 0),
+        (("echo 'open",), launchers.EXIT_PRE),
+        (("if true",), launchers.EXIT_PRE),
+        (("}",), launchers.EXIT_PRE),
+    ],
 )
 def test_a_command_of_the_person_reaches_into_nothing_else(shell: str, pre: tuple[str, ...], code: int) -> None:
     """A comment ends with its command. A syntax error is a failure of the command, not of the connection."""
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")
-    done = ran(shell_line(Host("h", python="true", pre=pre), (), 0), shell=shell)
-    assert done.stdout.split() == [REACHED]
+    done = ran(launchers.shell_line(Host("h", python="true", pre=pre), (), 0), shell=shell)
+    assert done.stdout.split() == [launchers.REACHED]
     assert done.returncode == code
 
 
 def test_a_command_of_the_person_that_fails_is_told_from_all_else() -> None:
-    assert ran(shell_line(Host("h", pre=("false",)), (), 0)).returncode == EXIT_PRE
+    assert ran(launchers.shell_line(Host("h", pre=("false",)), (), 0)).returncode == launchers.EXIT_PRE
 
 
 def test_an_old_python_says_so(tmp_path: Path) -> None:
     pretend = "import sys; sys.version_info = (3, 6, 8); exec(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", pretend, SOURCE], capture_output=True, timeout=PATIENCE_S)
-    assert (done.returncode, done.stderr) == (EXIT_OLD, b"Python 3.6\n")
+    done = subprocess.run([sys.executable, "-c", pretend, launchers.SOURCE], capture_output=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (launchers.EXIT_OLD, b"Python 3.6\n")
 
 
 def test_the_lines_for_the_interpreter_pass_through_every_shell() -> None:
-    assert not set('"!\\') & set(SOURCE)
+    assert not set('"!\\') & set(launchers.SOURCE)
 
 
 def test_home_is_that_of_the_host(tmp_path: Path) -> None:
@@ -139,7 +135,7 @@ def test_home_is_that_of_the_host(tmp_path: Path) -> None:
     python = tmp_path / "bin" / "python"
     python.write_text("#!/bin/sh\necho here\n")
     python.chmod(0o755)
-    assert b"here" in ran(shell_line(Host("h", python="~/bin/python"), (), 0), HOME=str(tmp_path)).stdout
+    assert b"here" in ran(launchers.shell_line(Host("h", python="~/bin/python"), (), 0), HOME=str(tmp_path)).stdout
 
 
 @pytest.mark.parametrize(
@@ -151,4 +147,4 @@ def test_home_is_that_of_the_host(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_slurm_says_of_its_nodes_is_read(gres: str, gpus: int) -> None:
     text = f"n1 64 {gres}\nn1 64 {gres}\nnonsense\n"
-    assert nodes_in(text) == {"n1": (64, gpus)}
+    assert launchers.nodes_in(text) == {"n1": (64, gpus)}

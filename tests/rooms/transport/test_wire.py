@@ -13,143 +13,103 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cpugpu_tui import model
 from cpugpu_tui.agent.main import plan_from_json
 from cpugpu_tui.errors import EXIT_UNFIT, ProtocolError
-from cpugpu_tui.model import (
-    EVENTS,
-    PROTOCOL,
-    WIRE_TAGS,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CasesChosen,
-    CaseStarted,
-    Ceilings,
-    CeilingsMeasured,
-    Check,
-    ClockChecked,
-    CodeCompiled,
-    CodeTraced,
-    CommandUse,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    EarlierTimed,
-    EnergyMeasured,
-    EpochFinished,
-    Event,
-    EventClock,
-    Gap,
-    GpuProcess,
-    GpuTelemetry,
-    Hello,
-    KernelsProfiled,
-    Line,
-    LineCost,
-    LinesProfiled,
-    MachineRead,
-    OwnFile,
-    PeerMeasured,
-    Plan,
-    Progressed,
-    Reading,
-    Refused,
-    RunFinished,
-    RunStarted,
-    Simulation,
-    TelemetryRead,
-    TensorsPlaced,
-    WorkloadInfo,
-    WorkloadsLoading,
-)
 from cpugpu_tui.model.event import to_plain
 from cpugpu_tui.timing import channel
 from cpugpu_tui.timing.channel import LineEmitter
 from cpugpu_tui.transport.wire import MAX_LINE_BYTES, Garbage, LineReader, decode, encode
 
-PLAN = Plan(
-    "quick", (Case("matmul", 16), Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,
-    simulation=Simulation(seed=7, oom_size=16), own_files=(OwnFile("/a.py", "00ff"),),
-    ceilings=(Ceilings("cuda:1", "H200", "GPU-1", "n1", "2.11", 1, 1, {}, {}, 1.0, 1, 1.0, clock=EventClock("late")),),
+PLAN = model.Plan(
+    "quick", (model.Case("matmul", 16), model.Case("vector-dot", 10**12, "float64", 3, "dot")), max_seconds=2.5,
+    simulation=model.Simulation(seed=7, oom_size=16), own_files=(model.OwnFile("/a.py", "00ff"),),
+    ceilings=(model.Ceilings("cuda:1", "H200", "GPU-1", "n1", "2.11", 1, 1, {}, {}, 1.0, 1, 1.0,
+        clock=model.EventClock("late")),),
 )  # fmt: skip
 CASE = PLAN.cases[0].key
-LINE = LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1)
+LINE = model.LineCost("my_model.py", 31, "loss.item()", "synchronisation", 3.4e5, share=0.17, synchronisations=1)
 
-EXAMPLES: tuple[Event, ...] = (
-    Hello(
-        protocol=PROTOCOL,
+EXAMPLES: tuple[model.Event, ...] = (
+    model.Hello(
+        protocol=model.PROTOCOL,
         environment={"torch": None, "threads": 16, "quota_cores": 7.65, "inherited": {"OMP_NUM_THREADS": "1"}},
-        catalogue=(WorkloadInfo("matmul", "n of n×n", ("default",), (16, 32), "Product of two matrices"),),
-        refused=(Refused("/b.py", "/b.py, line 1: SyntaxError: '(' was never closed.", "Mend the file."),),
-        own_files=(OwnFile("/a.py", "00ff"),),
+        catalogue=(model.WorkloadInfo("matmul", "n of n×n", ("default",), (16, 32), "Product of two matrices"),),
+        refused=(model.Refused("/b.py", "/b.py, line 1: SyntaxError: '(' was never closed.", "Mend the file."),),
+        own_files=(model.OwnFile("/a.py", "00ff"),),
     ),
-    WorkloadsLoading(source="/a.py"),
-    DevicesFound(devices=(Device("cpu", "Zoë's CPU"), Device("cuda:1", "H200", "GPU-1", 1 << 37)), no_gpu="None. Buy."),
-    RunStarted(run_id="a", series_id="b", plan=PLAN, environment={"argv": ["run", "µ"]}, number=3),
-    CaseStarted(case=CASE),
-    Calibrated(
+    model.WorkloadsLoading(source="/a.py"),
+    model.DevicesFound(devices=(model.Device("cpu", "Zoë's CPU"), model.Device("cuda:1", "H200", "GPU-1", 1 << 37)),
+        no_gpu="None. Buy."),
+    model.RunStarted(run_id="a", series_id="b", plan=PLAN, environment={"argv": ["run", "µ"]}, number=3),
+    model.CaseStarted(case=CASE),
+    model.Calibrated(
         case=CASE, device="cpu", estimate_ns=12.5, calls_per_block=7, blocks=5, rounds=8, threads=2, stable=False
     ),
-    DeviceSampled(
+    model.DeviceSampled(
         case=CASE, device="cuda:1", round_index=2, calls_per_block=7, samples={"latency": (1.5, 0.1), "device": ()},
         started_wall_ns=1, ended_wall_ns=2, started_mono_ns=3, ended_mono_ns=4, marks=("starved",),
     ),
-    EpochFinished(case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9, steps=5),
-    KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
-    PeerMeasured(
-        source=Device("cuda:0", "NVIDIA H200", "GPU-1"), target=Device("cuda:1", "NVIDIA H200", "GPU-2"),
+    model.EpochFinished(case=CASE, device="cuda:1", epoch=3, epochs=10, loss=0.25, accuracy=0.98, elapsed_ns=2e9,
+        steps=5),
+    model.KernelsProfiled(case=CASE, device="cuda:1", count=14_400, elapsed_ns=7.5e7),
+    model.PeerMeasured(
+        source=model.Device("cuda:0", "NVIDIA H200", "GPU-1"), target=model.Device("cuda:1", "NVIDIA H200", "GPU-2"),
         has_access=True, latencies_ns=(11_000.0, 12_000.0), size_bytes=1 << 28, elapsed_ns=(700_000.0,),
     ),
-    MachineRead(
-        case=CASE, device="cuda:1", edge="end", readings={"energy_mj": Reading(5e9, age_s=0.05, is_stamped=True)},
-        processes=(GpuProcess(99999, None, None, None, own=False),), elapsed_ns=2e9,
+    model.MachineRead(
+        case=CASE, device="cuda:1", edge="end", readings={"energy_mj": model.Reading(5e9, age_s=0.05, is_stamped=True)},
+        processes=(model.GpuProcess(99999, None, None, None, own=False),), elapsed_ns=2e9,
     ),
-    EnergyMeasured(
+    model.EnergyMeasured(
         case=CASE, device="cuda:1", calls=800, elapsed_ns=1.6e9, begin_mj=1e9, end_mj=1.001e9, tick_ns=1e8,
         scope="board", power_mw=(6e5, 7e5),
     ),
-    DeviceSampled(
+    model.DeviceSampled(
         case=CASE, device="cuda:1", round_index=3, calls_per_block=7, samples={"latency": (1.5,)},
         sm_clock_mhz=1980.0, sm_clock_end_mhz=1575.0, throttled_ns={"power-capped": 3e6}, watched_ns=4e6, power_mw=7e5,
     ),
-    CasesChosen(cases=(Case("matmul", 170), Case("matmul", 162, "tf32", 4))),
-    CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
-    CodeCompiled(case=CASE, device="cuda:1", elapsed_ns=2.5e9, variant="channels-last", has_kernels=False),
-    LinesProfiled(case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6, lines=(LINE,)),
-    EarlierTimed(case=CASE, device="cuda:1", starts=({"latency": 1e6, "device": 2e5}, {})),
-    CodeTraced(case=CASE, device="cuda:1", operators=0, used=CommandUse(2, startup_ns=1e9, utilisation_pct=40.0)),
-    TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
-    CeilingsMeasured(
-        ceilings=Ceilings(
+    model.CasesChosen(cases=(model.Case("matmul", 170), model.Case("matmul", 162, "tf32", 4))),
+    model.CodeTraced(case=CASE, device="cuda:1", operators=3, on_cpu=("sort",), copies_to_host=1, bytes_to_host=8),
+    model.CodeCompiled(case=CASE, device="cuda:1", elapsed_ns=2.5e9, variant="channels-last", has_kernels=False),
+    model.LinesProfiled(case=CASE, device="cuda:1", profiled_ns=2e6, unprofiled_ns=1e6, lines=(LINE,)),
+    model.EarlierTimed(case=CASE, device="cuda:1", starts=({"latency": 1e6, "device": 2e5}, {})),
+    model.CodeTraced(case=CASE, device="cuda:1", operators=0, used=model.CommandUse(2, startup_ns=1e9,
+        utilisation_pct=40.0)),
+    model.TensorsPlaced(case=CASE, device="cuda:1", inputs=("[8, 8] float32 on cuda:1",) * 2, results=()),
+    model.CeilingsMeasured(
+        ceilings=model.Ceilings(
             "cuda:1", "H200", "GPU-1", "node1", "2.11", 2**60, 16, {"float32": 5e13}, {"float32": 8192}, 4.3e12, 2**30,
-            1e4, 8e3, 2.1e4, {"h2d_pinned": Line(7e3, 5.5e10)}, clock=EventClock("late", pair_ns=1.2e5),
+            1e4, 8e3, 2.1e4, {"h2d_pinned": model.Line(7e3, 5.5e10)}, clock=model.EventClock("late", pair_ns=1.2e5),
         )
     ),
-    ClockChecked(device="cuda:1", clock=EventClock(pair_ns=1250.0, step_ns=32.0, block_ns=1e8, uuid="GPU-1")),
-    Gap(duration_ms=50.0),
-    Progressed(case=CASE, device="cpu", phase="warm-up", estimate_s=0.5, seconds_left=None),
-    CaseFinished(case=CASE, check=Check("float64 on the CPU", 1e-9, 1e-3)),
-    CaseFailed(case=CASE, kind="oom", message="Needs 18 GB.", remedy="Choose smaller sizes.", device="cuda:1"),
-    TelemetryRead(
-        gpus=(GpuTelemetry(
-            0, "GPU-1", "H200", None, {"power_mw": Reading(7e5, age_s=0.1), "fan": Reading(None, "not-supported")},
-            ("idle",), (GpuProcess(1, None, "ada", None, own=False, readings={"cpu_cores": Reading(0.5)}),), "Lost.",
+    model.ClockChecked(device="cuda:1", clock=model.EventClock(pair_ns=1250.0, step_ns=32.0, block_ns=1e8,
+        uuid="GPU-1")),
+    model.Gap(duration_ms=50.0),
+    model.Progressed(case=CASE, device="cpu", phase="warm-up", estimate_s=0.5, seconds_left=None),
+    model.CaseFinished(case=CASE, check=model.Check("float64 on the CPU", 1e-9, 1e-3)),
+    model.CaseFailed(case=CASE, kind="oom", message="Needs 18 GB.", remedy="Choose smaller sizes.", device="cuda:1"),
+    model.TelemetryRead(
+        gpus=(model.GpuTelemetry(
+            0, "GPU-1", "H200", None, {"power_mw": model.Reading(7e5, age_s=0.1), "fan": model.Reading(None,
+                "not-supported")},
+            ("idle",), (model.GpuProcess(1, None, "ada", None, own=False,
+                readings={"cpu_cores": model.Reading(0.5)}),), "Lost.",
         ),),
-        host={"cpu_pct": Reading(3.5)},
+        host={"cpu_pct": model.Reading(3.5)},
     ),
-    RunFinished(status="failed", message="Cause.", remedy="Cure.", exit_code=4, seq=9, wall_ns=2**62, mono_ns=1),
+    model.RunFinished(status="failed", message="Cause.", remedy="Cure.", exit_code=4, seq=9, wall_ns=2**62, mono_ns=1),
 )  # fmt: skip
 
 
 def test_every_event_has_an_example() -> None:  # by name: a dataclass with slots is made twice
-    assert {type(event) for event in EXAMPLES} == set(EVENTS.values())
-    assert {kind.__name__ for kind in WIRE_TAGS} == {kind.__name__ for kind in Event.__subclasses__()}
+    assert {type(event) for event in EXAMPLES} == set(model.EVENTS.values())
+    assert {kind.__name__ for kind in model.WIRE_TAGS} == {kind.__name__ for kind in model.Event.__subclasses__()}
 
 
 def test_no_tag_ever_changes() -> None:
     """Databases, exports, recordings and agents of the same protocol use these."""
-    assert " ".join(sorted(WIRE_TAGS.values())) == (
+    assert " ".join(sorted(model.WIRE_TAGS.values())) == (
         "Calibrated CaseFailed CaseFinished CaseStarted CasesChosen CeilingsMeasured ClockChecked CodeCompiled "
         "CodeTraced DevicesFound EarlierTimed EnergyMeasured EpochFinished Gap HalfRoundTimed Hello KernelsProfiled "
         "LinesProfiled MachineRead PeerMeasured Progressed RunFinished RunStarted TelemetryRead TensorsPlaced "
@@ -163,13 +123,13 @@ def test_a_line_that_an_older_agent_wrote_is_read_whatever_the_class_is_called()
         b'"device":"cpu","round_index":1,"calls_per_block":3,"samples":{"latency":[1.5]}}'
     )
     event = decode(line)
-    assert isinstance(event, DeviceSampled)
+    assert isinstance(event, model.DeviceSampled)
     assert event.samples == {"latency": (1.5,)}
     assert json.loads(encode(event))["event"] == "HalfRoundTimed"
 
 
 @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
-def test_what_is_sent_arrives_as_it_was(event: Event) -> None:
+def test_what_is_sent_arrives_as_it_was(event: model.Event) -> None:
     line = encode(event)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -178,12 +138,14 @@ def test_what_is_sent_arrives_as_it_was(event: Event) -> None:
 
 def test_a_plan_arrives_as_it_was() -> None:
     assert plan_from_json(json.dumps(to_plain(PLAN)).encode()) == PLAN
-    assert plan_from_json(json.dumps(to_plain(Plan("x", ()))).encode()) == Plan("x", ())
+    assert plan_from_json(json.dumps(to_plain(model.Plan("x", ()))).encode()) == model.Plan("x", ())
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)), st.text(st.characters(categories=["L", "N", "P"])))
 def test_numbers_and_names_arrive_to_the_last_bit(samples: list[float], name: str) -> None:
-    event = DeviceSampled(case=name, device="cpu", round_index=1, calls_per_block=1, samples={name: tuple(samples)})
+    event = model.DeviceSampled(
+        case=name, device="cpu", round_index=1, calls_per_block=1, samples={name: tuple(samples)}
+    )
     assert decode(encode(event)) == event
 
 
@@ -195,7 +157,7 @@ def test_an_unknown_event_is_skipped() -> None:
 
 
 def test_a_field_that_a_later_version_added_is_ignored() -> None:
-    assert decode(b'{"event":"Gap","duration_ms":50.0,"why":"because"}') == Gap(duration_ms=50.0)
+    assert decode(b'{"event":"Gap","duration_ms":50.0,"why":"because"}') == model.Gap(duration_ms=50.0)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +170,7 @@ def test_a_field_that_a_later_version_added_is_ignored() -> None:
     ],
 )
 def test_another_version_of_the_protocol_is_named(line: bytes) -> None:
-    with pytest.raises(ProtocolError, match=rf" {PROTOCOL}\.") as caught:
+    with pytest.raises(ProtocolError, match=rf" {model.PROTOCOL}\.") as caught:
         decode(line)
     assert caught.value.exit_code == EXIT_UNFIT
     assert "same version" in caught.value.remedy
@@ -240,7 +202,7 @@ def survives(line: bytes) -> None:
         event = decode(line)
     except (Garbage, ProtocolError):
         return
-    assert event is None or isinstance(event, Event)
+    assert event is None or isinstance(event, model.Event)
 
 
 @given(st.binary())
@@ -262,7 +224,7 @@ def near_events(draw: st.DrawFn) -> bytes:
     data = to_plain(example)
     for name in draw(st.sets(st.sampled_from(sorted(data)), max_size=3)):
         data[name] = draw(JSON)
-    return json.dumps({"event": WIRE_TAGS[type(example)], **data}).encode()
+    return json.dumps({"event": model.WIRE_TAGS[type(example)], **data}).encode()
 
 
 @settings(max_examples=200)
@@ -275,15 +237,15 @@ def test_no_field_breaks_the_reader(line: bytes) -> None:
 
 
 def test_a_lone_surrogate_leaves_as_a_question_mark() -> None:
-    line = encode(CaseFailed(case="x", kind="error", message="file \udcff.bin", remedy="é\ud800"))
+    line = encode(model.CaseFailed(case="x", kind="error", message="file \udcff.bin", remedy="é\ud800"))
     event = decode(line)
-    assert isinstance(event, CaseFailed)
+    assert isinstance(event, model.CaseFailed)
     assert (event.message, event.remedy) == ("file ?.bin", "é?")
 
 
 def test_a_lone_surrogate_in_a_key_leaves_too() -> None:
-    assert decode(encode(Hello(protocol=PROTOCOL, environment={"\ud800": ["\ud800"]}))) == Hello(
-        protocol=PROTOCOL, environment={"?": ["?"]}
+    assert decode(encode(model.Hello(protocol=model.PROTOCOL, environment={"\ud800": ["\ud800"]}))) == model.Hello(
+        protocol=model.PROTOCOL, environment={"?": ["?"]}
     )
 
 
@@ -292,7 +254,7 @@ def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text: str) 
     for ascii_only in (True, False):
         data = {"event": "CaseFailed", "case": "x", "kind": "error", "message": f"bad{text}ly"}
         event = decode(json.dumps(data, ensure_ascii=ascii_only).encode())
-        assert isinstance(event, CaseFailed)
+        assert isinstance(event, model.CaseFailed)
         assert event.message in ("badly", "bad ly")
 
 
@@ -302,7 +264,11 @@ def test_what_a_terminal_would_obey_is_gone_before_anybody_prints_it(text: str) 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
 def test_what_is_no_number_is_never_sent(number: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
-        encode(DeviceSampled(case="x", device="cpu", round_index=1, calls_per_block=1, samples={"latency": (number,)}))
+        encode(
+            model.DeviceSampled(
+                case="x", device="cpu", round_index=1, calls_per_block=1, samples={"latency": (number,)}
+            )
+        )
 
 
 # ------------------------------------------------------------------ lines
@@ -357,13 +323,13 @@ def test_nothing_is_written_before_a_flush_and_everything_by_it(monkeypatch: pyt
 
     monkeypatch.setattr(channel.os, "write", write_seven)
     emit = LineEmitter(5)
-    emit(CaseStarted(case="a"))
-    emit(CaseFinished(case="a"))
+    emit(model.CaseStarted(case="a"))
+    emit(model.CaseFinished(case="a"))
     assert written == b""
     emit.flush()
     emit.flush()
     events = [decode(line) for line in written.splitlines()]
-    assert [(type(event), event.seq) for event in events if event] == [(CaseStarted, 1), (CaseFinished, 2)]
+    assert [(type(event), event.seq) for event in events if event] == [(model.CaseStarted, 1), (model.CaseFinished, 2)]
     assert all(event is not None and event.wall_ns > 0 and event.mono_ns > 0 for event in events)
 
 

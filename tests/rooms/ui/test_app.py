@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.helpers.app.fake_run import (
-    FakeBackend,
-    finish,
-    finished,
-    new_app,
-    opened,
-    reach_gap,
-    rounds,
-    settled,
-    start_run,
-)
+from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, shown, table_of, text_of
 from tests.helpers.golden import GoldenWords
 
@@ -31,7 +21,7 @@ from cpugpu_tui.workloads.presets import PRESETS
 
 
 async def test_at_start_quick_is_highlighted_and_says_press_r(words: GoldenWords) -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         assert pilot.app.screen.query_one(WorkloadPane).entry.name == "quick"
         assert pilot.app.focused is pilot.app.screen.query_one(WorkloadPane).options
         words(text_of(pilot, "#welcome").partition("\n\n")[0])
@@ -39,42 +29,44 @@ async def test_at_start_quick_is_highlighted_and_says_press_r(words: GoldenWords
 
 
 async def test_r_runs_what_is_highlighted() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await pilot.press("down")
-        session = await start_run(pilot)
+        session = await fake_run.start_run(pilot)
         assert session.plan.name == list(PRESETS)[1]
         assert session.plan.gaps
         assert pilot.app.focused is table_of(pilot)
 
 
 async def test_rows_fill_while_the_run_goes_on() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
         first, second, third, *_ = session.plan.cases
-        session.put(*rounds(first, 1_000, 20_000), finished(first), *rounds(second, 2_000, 20_000, 3))
-        await reach_gap(pilot, session, second)
+        session.put(
+            *fake_run.rounds(first, 1_000, 20_000), fake_run.finished(first), *fake_run.rounds(second, 2_000, 20_000, 3)
+        )
+        await fake_run.reach_gap(pilot, session, second)
         lines = shown(pilot)
         assert lines[0].lstrip(" ▸").startswith("matmul 16 ")
         assert "▼ CPU" in lines[0]
         assert "3 of 8" in lines[1]
         assert "–" in lines[2]
         assert table_of(pilot).highlighted == second.key
-        session.put(*rounds(third, 3_000, 20_000, 1))
-        await reach_gap(pilot, session, third)
+        session.put(*fake_run.rounds(third, 3_000, 20_000, 1))
+        await fake_run.reach_gap(pilot, session, third)
         assert table_of(pilot).highlighted == third.key
 
 
 async def test_the_cursor_stays_where_the_person_put_it() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
-        await reach_gap(pilot, session, session.plan.cases[1])
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
+        await fake_run.reach_gap(pilot, session, session.plan.cases[1])
         await pilot.press("home")
-        await reach_gap(pilot, session, session.plan.cases[3])
+        await fake_run.reach_gap(pilot, session, session.plan.cases[3])
         assert table_of(pilot).highlighted == session.plan.cases[0].key
 
 
 async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         assert "≈ 77 (50–100)" in text_of(pilot, "#answer")
         assert "done, 7 cases" in text_of(pilot, "#status")
@@ -84,23 +76,25 @@ async def test_after_the_run_the_answer_names_the_bracket_and_the_number() -> No
 
 
 async def test_r_again_starts_over_with_empty_rows() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
-        session = await start_run(pilot)
-        await reach_gap(pilot, session)
+        session = await fake_run.start_run(pilot)
+        await fake_run.reach_gap(pilot, session)
         assert all("–" in line for line in shown(pilot))
         assert len(pilot.app.backend.sessions) == 2
 
 
 async def test_repeats_make_one_series() -> None:
-    async with opened(new_app(PlanRequest(repeat=2))) as pilot:
-        first = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(PlanRequest(repeat=2))) as pilot:
+        first = await fake_run.start_run(pilot)
         assert "1 of 2" in text_of(pilot, "#status")
         first.put(RunFinished(status="done"))
-        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 2 and pilot.app.state.repeat_number == 2)
+        await fake_run.settled(
+            pilot, lambda: len(pilot.app.backend.sessions) == 2 and pilot.app.state.repeat_number == 2
+        )
         second = pilot.app.backend.sessions[1]
         assert second.series_id == first.series_id
-        await finish(pilot, second)
+        await fake_run.finish(pilot, second)
         assert len(pilot.app.backend.sessions) == 2
 
 
@@ -108,8 +102,8 @@ async def test_repeats_make_one_series() -> None:
 
 
 async def test_space_pauses_and_resumes_and_says_so() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.press("space")
         assert session.asked == ["pause"]
         assert "paused" in text_of(pilot, "#status")
@@ -120,45 +114,45 @@ async def test_space_pauses_and_resumes_and_says_so() -> None:
 
 
 async def test_x_stops_after_the_block_and_twice_at_once() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.press("x")
         assert session.asked == ["stop"]
         assert "stopping" in text_of(pilot, "#status")
         assert "Stop now" in text_of(pilot, "#keys")
         await pilot.press("x")
         assert session.asked == ["stop", "kill"]
-        await settled(pilot, lambda: not pilot.app.state.situation.live)
+        await fake_run.settled(pilot, lambda: not pilot.app.state.situation.live)
         assert "stopped" in text_of(pilot, "#status")
         assert pilot.app.backend.prepared == 1, "the next r would wait seconds for its agent to import torch"
 
 
 async def test_a_stop_ends_the_series_too() -> None:
-    async with opened(new_app(PlanRequest(repeat=5))) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(PlanRequest(repeat=5))) as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.press("x")
-        await finish(pilot, session, "stopped")
+        await fake_run.finish(pilot, session, "stopped")
         assert "stopped, 0 of 7 cases" in text_of(pilot, "#status")
         assert len(pilot.app.backend.sessions) == 1
 
 
 async def test_impossible_keys_do_nothing_and_are_dimmed() -> None:
-    async with opened(size=(200, 60)) as pilot:  # in fewer columns only the possible ones fit
+    async with fake_run.opened(size=(200, 60)) as pilot:  # in fewer columns only the possible ones fit
         roles = {text.strip(): role for text, role in pilot.app.screen.query_one("#keys", Lines).lines[0]}
         assert (roles["r"], roles["space"], roles["x"], roles["/"]) == ("key", "muted", "muted", "muted")
         await pilot.press("space", "x", "/")
         assert not pilot.app.backend.sessions
         assert not pilot.app.screen.query("#filter-line")
-        session = await start_run(pilot)
+        session = await fake_run.start_run(pilot)
         await pilot.press("r")
         assert len(pilot.app.backend.sessions) == 1
-        await finish(pilot, session)
+        await fake_run.finish(pilot, session)
 
 
 async def test_quitting_asks_only_during_a_run() -> None:
-    app = new_app()
-    async with opened(app) as pilot:
-        session = await start_run(pilot)
+    app = fake_run.new_app()
+    async with fake_run.opened(app) as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.press("q")
         assert isinstance(app.screen, ConfirmScreen)
         await pilot.press("escape")
@@ -166,7 +160,7 @@ async def test_quitting_asks_only_during_a_run() -> None:
         assert session.asked == []
         await pilot.press("ctrl+c")
         await pilot.press("y")
-        await settled(pilot, lambda: app.return_value is not None)
+        await fake_run.settled(pilot, lambda: app.return_value is not None)
         assert session.asked == ["kill"]
     assert app.return_value.run.status == "stopped"
     assert app.return_value.number == 7
@@ -174,11 +168,11 @@ async def test_quitting_asks_only_during_a_run() -> None:
 
 
 async def test_q_without_a_run_leaves_at_once_with_the_last_run() -> None:
-    app = new_app()
-    async with opened(app) as pilot:
+    app = fake_run.new_app()
+    async with fake_run.opened(app) as pilot:
         await done_run(pilot)
         await pilot.press("q")
-        await settled(pilot, lambda: app.return_value is not None)
+        await fake_run.settled(pilot, lambda: app.return_value is not None)
     assert app.return_value.run.settled == 7
 
 
@@ -186,11 +180,11 @@ async def test_q_without_a_run_leaves_at_once_with_the_last_run() -> None:
 
 
 async def test_the_form_changes_what_r_runs() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await pilot.press("enter")
         assert isinstance(pilot.app.screen, WorkloadForm)
         await pilot.press("ctrl+u", *"8,16", "escape")
-        session = await start_run(pilot)
+        session = await fake_run.start_run(pilot)
         assert [case.size for case in session.plan.cases] == [8, 16]
 
 
@@ -208,7 +202,7 @@ async def test_the_form_changes_what_r_runs() -> None:
 async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
     field: str, typed: str, said: str
 ) -> None:
-    async with opened(size=(80, 24)) as pilot:
+    async with fake_run.opened(size=(80, 24)) as pilot:
         await pilot.press("enter")
         pilot.app.screen.query_one(f"#{field}").focus()
         await pilot.press("end", *typed)
@@ -224,64 +218,64 @@ async def test_a_wrong_value_is_told_under_its_field_and_nothing_else_happens(
 
 async def test_an_agent_that_cannot_start_is_a_sentence_with_a_remedy() -> None:
     problem = UnfitError("python9 did not become an agent.", "Name a Python that has torch.")
-    async with opened(new_app(backend=FakeBackend(hello=problem))) as pilot:
-        await settled(pilot, lambda: pilot.app.state.problem is not None)
+    async with fake_run.opened(fake_run.new_app(backend=fake_run.FakeBackend(hello=problem))) as pilot:
+        await fake_run.settled(pilot, lambda: pilot.app.state.problem is not None)
         assert str(problem) in " ".join(text_of(pilot, "#answer").split())
         assert "cannot run" in text_of(pilot, "#status")
 
 
 async def test_an_interpreter_without_torch_is_told_before_anything_runs() -> None:
     hello = Hello(protocol=1, environment={"interpreter": "/usr/bin/python3", "torch_error": "No module named 'torch'"})
-    async with opened(new_app(backend=FakeBackend(hello=hello))) as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+    async with fake_run.opened(fake_run.new_app(backend=fake_run.FakeBackend(hello=hello))) as pilot:
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         assert "cannot import torch" in text_of(pilot, "#answer")
         assert "--python PATH" in text_of(pilot, "#answer")
 
 
 async def test_a_run_that_fails_before_it_begins_shows_no_old_rows_as_failed() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         pilot.app.backend.stillborn = RunFinished(status="failed", message="It broke.", remedy="Mend it.")
         await pilot.press("r")
-        await settled(pilot, lambda: "It broke." in text_of(pilot, "#answer"))
+        await fake_run.settled(pilot, lambda: "It broke." in text_of(pilot, "#answer"))
         assert "failed" in text_of(pilot, "#status")
         assert shown(pilot) == []
         assert not pilot.app.state.situation.live
 
 
 async def test_a_run_that_cannot_be_saved_says_so_all_the_time() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         pilot.app.backend.notice("Not saved: the disk is full.")
-        await settled(pilot, lambda: "disk is full" in text_of(pilot, "#status"))
+        await fake_run.settled(pilot, lambda: "disk is full" in text_of(pilot, "#status"))
         await done_run(pilot)
         assert "Not saved" in text_of(pilot, "#status")
 
 
 async def test_made_up_numbers_and_the_worker_mode_are_marked() -> None:
     request = PlanRequest(simulation=Simulation())
-    async with opened(new_app(request, worker="thread")) as pilot:
+    async with fake_run.opened(fake_run.new_app(request, worker="thread")) as pilot:
         assert "SIMULATED" in text_of(pilot, "#status")
         assert "worker: thread" in text_of(pilot, "#status")
-        await start_run(pilot)
+        await fake_run.start_run(pilot)
         assert "SIMULATED" in text_of(pilot, "#status")
 
 
 async def test_a_fault_on_the_run_thread_is_a_sentence_and_the_app_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
 
         def broken(*_: object) -> None:
             raise ZeroDivisionError("oops")
 
         monkeypatch.setattr(pilot.app.backend, "session", broken)
         await pilot.press("r")
-        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        await fake_run.settled(pilot, lambda: pilot.app.state.problem is not None)
         assert "ZeroDivisionError: oops" in text_of(pilot, "#answer")
         assert not pilot.app.state.situation.live
         assert pilot.app.is_running
 
 
 async def test_markup_in_strange_names_is_text() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         pilot.app.backend.notice("[red]not[/] markup [oops")
-        await settled(pilot, lambda: "[red]not[/] markup [oops" in text_of(pilot, "#status"))
+        await fake_run.settled(pilot, lambda: "[red]not[/] markup [oops" in text_of(pilot, "#status"))
         assert "[red]not" in pilot.app.screen.query_one("#status").render_line(0).text

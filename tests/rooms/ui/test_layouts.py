@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.helpers.app.fake_run import (
-    FakeBackend,
-    finish,
-    new_app,
-    opened,
-    reach_gap,
-    readings,
-    settled,
-    start_run,
-    whole_sweep,
-)
+from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, reads, screen_lines
 
 from cpugpu_tui.render.columns import Key
@@ -29,7 +19,7 @@ SIZES = [(60, 16), (80, 24), (100, 30), (120, 40), (160, 20), (200, 60), (300, 1
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_everything_important_is_visible_at_every_size(size: tuple[int, int]) -> None:
-    async with opened(size=size) as pilot:
+    async with fake_run.opened(size=size) as pilot:
         await done_run(pilot)
         text = "\n".join(await reads(pilot, "▲ GPU"))
         for wanted in ("done", "CPU", "GPU", "speedup", "rounds", "kernel-active", "host", "Run again"):
@@ -39,7 +29,7 @@ async def test_everything_important_is_visible_at_every_size(size: tuple[int, in
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
-    async with opened(size=size) as pilot:
+    async with fake_run.opened(size=size) as pilot:
         await done_run(pilot)
         table = pilot.app.screen.query_one(TimingTable)
         widths = {str(key.value): column.width for key, column in table.columns.items()}
@@ -50,7 +40,7 @@ async def test_the_sparkline_is_never_dropped(size: tuple[int, int]) -> None:
 
 
 async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_keys() -> None:
-    async with opened(size=(80, 24)) as pilot:
+    async with fake_run.opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         lines = await reads(pilot, "kernel-active")
         table = pilot.app.screen.query_one(TimingTable)
@@ -63,14 +53,16 @@ async def test_at_80x24_there_are_twelve_rows_one_line_of_workload_and_seven_key
 
 
 async def test_a_second_gpu_still_leaves_twelve_rows_at_80x24() -> None:
-    async with opened(new_app(backend=FakeBackend(telemetry=readings(gpus=2))), size=(80, 24)) as pilot:
+    async with fake_run.opened(
+        fake_run.new_app(backend=fake_run.FakeBackend(telemetry=fake_run.readings(gpus=2))), size=(80, 24)
+    ) as pilot:
         await done_run(pilot)
         await reads(pilot, "GPU 1")
         assert pilot.app.screen.query_one(TimingTable).size.height - 1 >= 12
 
 
 async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -> None:
-    async with opened(size=(120, 40)) as pilot:
+    async with fake_run.opened(size=(120, 40)) as pilot:
         await done_run(pilot)
         text = "\n".join(await reads(pilot, "kernel-active"))
         for column in ("95 % interval", "with copies", "limited by"):
@@ -80,7 +72,7 @@ async def test_at_120x40_there_are_more_columns_and_all_rows_above_the_chart() -
 
 
 async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None:
-    async with opened(size=(200, 60)) as pilot:
+    async with fake_run.opened(size=(200, 60)) as pilot:
         await reads(pilot, "kernel-active")
         screen = pilot.app.screen
         workload, centre, telemetry = (
@@ -93,12 +85,12 @@ async def test_at_200x60_workload_and_telemetry_stand_beside_the_table() -> None
 
 @pytest.mark.parametrize("size", [(40, 12), (50, 16), (59, 20), (59, 30), (80, 12), (200, 15)])
 async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int, int]) -> None:
-    async with opened(size=size) as pilot:
-        session = await start_run(pilot)
-        await reach_gap(pilot, session)
-        await settled(pilot, lambda: ("0/14" if size[0] < 60 else "0 of at most 14") in screen_lines(pilot)[0])
-        session.put(*whole_sweep(session.plan))
-        await finish(pilot, session)
+    async with fake_run.opened(size=size) as pilot:
+        session = await fake_run.start_run(pilot)
+        await fake_run.reach_gap(pilot, session)
+        await fake_run.settled(pilot, lambda: ("0/14" if size[0] < 60 else "0 of at most 14") in screen_lines(pilot)[0])
+        session.put(*fake_run.whole_sweep(session.plan))
+        await fake_run.finish(pilot, session)
         lines = await reads(pilot, "▲ GPU")
         assert pilot.app.screen.query_one(TimingTable).size.height >= 3
         assert "done" in lines[0]
@@ -109,34 +101,38 @@ async def test_the_small_view_has_progress_rows_answer_and_keys(size: tuple[int,
 
 @pytest.mark.parametrize("keys", ["enter", "g", "m", "K", "h", "?", ":", "T", "e", "o", "tab,enter"])
 async def test_every_page_at_40x12_shows_how_to_leave_and_leaves(keys: str) -> None:
-    async with opened(size=(40, 12)) as pilot:
+    async with fake_run.opened(size=(40, 12)) as pilot:
         await done_run(pilot)
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         main = pilot.app.screen
         await pilot.press(*keys.split(","))
-        await settled(pilot, lambda: pilot.app.screen is not main)
-        await settled(pilot, lambda: any(line.strip() for line in screen_lines(pilot)))
+        await fake_run.settled(pilot, lambda: pilot.app.screen is not main)
+        await fake_run.settled(pilot, lambda: any(line.strip() for line in screen_lines(pilot)))
         if keys not in ("enter", "o", "tab,enter"):  # forms scroll to their keys
-            await settled(pilot, lambda: any("back" in line or "cancel" in line for line in screen_lines(pilot)))
+            await fake_run.settled(
+                pilot, lambda: any("back" in line or "cancel" in line for line in screen_lines(pilot))
+            )
         await pilot.press("g" if keys == "g" else "escape")
-        await settled(pilot, lambda: pilot.app.screen is main)
+        await fake_run.settled(pilot, lambda: pilot.app.screen is main)
 
 
 @pytest.mark.parametrize("size", [(39, 24), (80, 11), (20, 5)])
 async def test_too_small_says_which_size_is_needed_and_the_run_goes_on(size: tuple[int, int]) -> None:
-    async with opened(size=(80, 24)) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(size=(80, 24)) as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.resize_terminal(*size)
         lines = await reads(pilot, "Needs 40x12")
         assert not any("Timings" in line for line in lines)
-        session.put(*whole_sweep(session.plan))
-        await finish(pilot, session)
+        session.put(*fake_run.whole_sweep(session.plan))
+        await fake_run.finish(pilot, session)
         await pilot.resize_terminal(80, 24)
         assert any("done, 7 cases" in line for line in await reads(pilot, "▲ GPU"))
 
 
 async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() -> None:
-    async with opened(new_app(backend=FakeBackend(telemetry=readings(gpus=8))), size=(80, 24)) as pilot:
+    async with fake_run.opened(
+        fake_run.new_app(backend=fake_run.FakeBackend(telemetry=fake_run.readings(gpus=8))), size=(80, 24)
+    ) as pilot:
         lines = await reads(pilot, "of 8 GPUs")
         assert any(line.startswith(" host") for line in lines)
         await pilot.press("tab", "z")
@@ -145,9 +141,9 @@ async def test_eight_gpus_at_80x24_say_how_many_are_hidden_and_zoom_shows_all() 
 
 @pytest.mark.slow
 async def test_thousands_of_rows_start_and_scroll() -> None:
-    async with opened(new_app(PlanRequest(sizes="1:2001:1")), size=(80, 24)) as pilot:
-        session = await start_run(pilot)
-        await finish(pilot, session)
+    async with fake_run.opened(fake_run.new_app(PlanRequest(sizes="1:2001:1")), size=(80, 24)) as pilot:
+        session = await fake_run.start_run(pilot)
+        await fake_run.finish(pilot, session)
         await pilot.press("G")
         await reads(pilot, "matmul 2000")
 
@@ -155,7 +151,7 @@ async def test_thousands_of_rows_start_and_scroll() -> None:
 @pytest.mark.parametrize(("glyphs", "sign"), [(UNICODE, "▸"), (ASCII, ">")])
 async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: str) -> None:
     """Without colour nothing else shows it."""
-    async with opened(CpuGpuApp(AppOptions(), glyphs, backend=FakeBackend())) as pilot:
+    async with fake_run.opened(CpuGpuApp(AppOptions(), glyphs, backend=fake_run.FakeBackend())) as pilot:
         for key in ("", "T"):  # the list of workloads, then the one of themes
             await pilot.press(*key)
             options = pilot.app.screen.query_one(PagedList)
@@ -168,7 +164,7 @@ async def test_the_highlighted_line_of_a_list_has_a_sign(glyphs: Glyphs, sign: s
 
 async def test_a_list_survives_a_terminal_of_one_column() -> None:
     """Padding left no cell for a line, which ended the app."""
-    async with opened(size=(1, 55)) as pilot:
+    async with fake_run.opened(size=(1, 55)) as pilot:
         await pilot.press("T")
         await pilot.resize_terminal(80, 24)
         await reads(pilot, "▸slate")
@@ -176,7 +172,7 @@ async def test_a_list_survives_a_terminal_of_one_column() -> None:
 
 async def test_a_finished_survey_shows_its_whole_table_if_that_needs_half_of_80x24() -> None:
     names = ("matmul", "fft", "sort", "svd", "solve")
-    async with opened(new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:
+    async with fake_run.opened(fake_run.new_app(PlanRequest(("survey",), only=names)), (80, 24)) as pilot:
         await done_run(pilot)
         lines = await reads(pilot, "On this GPU, faster at every size timed")
         start = next(place for place, line in enumerate(lines) if "workload" in line and "GPU wins" in line)

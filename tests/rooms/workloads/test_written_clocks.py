@@ -10,23 +10,7 @@ import pytest
 import torch
 from tests.helpers.runs.recorder import Recorder
 
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    COLD_START,
-    LATENCY,
-    MOVING,
-    SYNCED,
-    SYSTEM,
-    USER,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    DeviceSampled,
-    EpochFinished,
-    Plan,
-    Progressed,
-)
+from cpugpu_tui import model
 from cpugpu_tui.timing.channel import Control
 from cpugpu_tui.timing.scheduler import Scheduler
 from cpugpu_tui.timing.timers import CaseError, Stopped, timed_operation
@@ -35,7 +19,7 @@ from cpugpu_tui.timing.torch_machine import TorchMachine
 from cpugpu_tui.workloads import AsWritten, Report, Workload
 from cpugpu_tui.workloads.contract import REGISTRY, SCOPE
 
-CASE = Case("notebook", 4, threads=1)
+CASE = model.Case("notebook", 4, threads=1)
 
 
 class Notebook(Workload):
@@ -65,7 +49,7 @@ class Notebook(Workload):
         self.log.append(f"written on {device}")
         for part in range(self.parts):
             report(part, self.parts, f"part {part}")
-        return {MOVING: 2e6}
+        return {model.MOVING: 2e6}
 
     def flops(self, n: int) -> float:
         return float(n)
@@ -83,43 +67,43 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     torch.set_num_threads(before)
 
 
-def swept(plan: Plan, control: Control | None = None) -> tuple[str, Recorder]:
+def swept(plan: model.Plan, control: Control | None = None) -> tuple[str, Recorder]:
     recorder = Recorder()
     machine = TorchMachine(plan, {"threads": 1, "cpu": "Xeon", "torch_import_s": 1.5})
     return Scheduler(plan, machine, recorder, control or Control()).run(), recorder
 
 
-def plan_of(*cases: Case) -> Plan:
-    return Plan("test", cases, ("cpu",), budget_s=0.05, rounds=1, max_rounds=1)
+def plan_of(*cases: model.Case) -> model.Plan:
+    return model.Plan("test", cases, ("cpu",), budget_s=0.05, rounds=1, max_rounds=1)
 
 
 def test_the_cell_runs_once_and_cold_before_anything_else_touches_the_device(notebook: Notebook) -> None:
     recorder = swept(plan_of(CASE))[1]
     assert notebook.log[:4] == ["prepare", "written on cpu", "inputs", "step"]
-    (once,) = [event for event in recorder.of(DeviceSampled) if event.round_index == 0]
-    assert set(once.samples) == {AS_WRITTEN, SYNCED, USER, SYSTEM, MOVING}
-    assert once.samples[MOVING] == (2e6,)
-    assert once.samples[AS_WRITTEN][0] >= 1.5e9, "importing the framework stands inside P3's cell"
-    assert recorder.of(CaseStarted)[0].operations == 1
+    (once,) = [event for event in recorder.of(model.DeviceSampled) if event.round_index == 0]
+    assert set(once.samples) == {model.AS_WRITTEN, model.SYNCED, model.USER, model.SYSTEM, model.MOVING}
+    assert once.samples[model.MOVING] == (2e6,)
+    assert once.samples[model.AS_WRITTEN][0] >= 1.5e9, "importing the framework stands inside P3's cell"
+    assert recorder.of(model.CaseStarted)[0].operations == 1
 
 
 def test_a_later_cell_finds_the_framework_imported(notebook: Notebook) -> None:
-    recorder = swept(plan_of(CASE, Case("notebook", 4, threads=2)))[1]
-    first, second = [event for event in recorder.of(DeviceSampled) if AS_WRITTEN in event.samples]
-    assert first.samples[AS_WRITTEN][0] >= 1.5e9 > second.samples[AS_WRITTEN][0]
+    recorder = swept(plan_of(CASE, model.Case("notebook", 4, threads=2)))[1]
+    first, second = [event for event in recorder.of(model.DeviceSampled) if model.AS_WRITTEN in event.samples]
+    assert first.samples[model.AS_WRITTEN][0] >= 1.5e9 > second.samples[model.AS_WRITTEN][0]
 
 
 def test_a_size_that_nobody_published_has_no_time_as_written(notebook: Notebook) -> None:
-    recorder = swept(plan_of(Case("notebook", 5, threads=1)))[1]
+    recorder = swept(plan_of(model.Case("notebook", 5, threads=1)))[1]
     assert "written on cpu" not in notebook.log
-    assert AS_WRITTEN not in {name for event in recorder.of(DeviceSampled) for name in event.samples}
-    assert recorder.of(CaseStarted)[0].operations == 0
-    assert COLD_START in {name for event in recorder.of(DeviceSampled) for name in event.samples}
+    assert model.AS_WRITTEN not in {name for event in recorder.of(model.DeviceSampled) for name in event.samples}
+    assert recorder.of(model.CaseStarted)[0].operations == 0
+    assert model.COLD_START in {name for event in recorder.of(model.DeviceSampled) for name in event.samples}
 
 
 def test_a_plan_without_as_written_does_not_run_the_cell(notebook: Notebook) -> None:
     recorder = Recorder()
-    plan = Plan("test", (CASE,), ("cpu",), metrics=(LATENCY,), rounds=1, max_rounds=1, budget_s=0.05)
+    plan = model.Plan("test", (CASE,), ("cpu",), metrics=(model.LATENCY,), rounds=1, max_rounds=1, budget_s=0.05)
     machine = TorchMachine(plan, {"threads": 1})
     Scheduler(plan, machine, recorder, Control()).run()
     assert "written on cpu" not in notebook.log
@@ -134,13 +118,13 @@ def test_a_stop_ends_a_cell_half_way_and_the_case_is_skipped(notebook: Notebook)
         return honest(*arguments)
 
     notebook.written = stopped  # type: ignore[method-assign]
-    status, recorder = swept(plan_of(CASE, Case("notebook", 5)), control)
+    status, recorder = swept(plan_of(CASE, model.Case("notebook", 5)), control)
     assert status == "stopped"
-    assert [(event.case, event.kind) for event in recorder.of(CaseFailed)] == [
+    assert [(event.case, event.kind) for event in recorder.of(model.CaseFailed)] == [
         (CASE.key, "skipped"),
-        (Case("notebook", 5).key, "skipped"),
+        (model.Case("notebook", 5).key, "skipped"),
     ]
-    assert not recorder.of(CaseFinished)
+    assert not recorder.of(model.CaseFinished)
 
 
 def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +144,7 @@ def test_the_clock_that_did_not_wait_and_the_one_that_did(notebook: Notebook, mo
     report: Any = None
     singles = time_written(CASE, "cuda:0", report, synchronize, import_ns=1e9)
     assert singles == {
-        AS_WRITTEN: (1e6 + 1e9,), SYNCED: (9e6 + 1e9,), USER: (0.5e6,), SYSTEM: (0.0,),
+        model.AS_WRITTEN: (1e6 + 1e9,), model.SYNCED: (9e6 + 1e9,), model.USER: (0.5e6,), model.SYSTEM: (0.0,),
     }  # fmt: skip
 
 
@@ -180,7 +164,7 @@ def test_a_long_cell_says_once_a_second_how_far_it_is_and_how_long_it_will_take(
     for part in range(100):
         clock[0] += 50_000_000
         report(part + 1, 200, f"epoch {part // 20 + 1} of 10")
-    told = recorder.of(Progressed)
+    told = recorder.of(model.Progressed)
     assert [event.elapsed_s for event in told] == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert [event.estimate_s for event in told] == pytest.approx([10.0] * 5)
     assert told[-1].note == "epoch 5 of 10"
@@ -199,5 +183,5 @@ def test_a_training_that_diverged_is_a_failure_and_no_time() -> None:
     with pytest.raises(CaseError, match="epoch 2") as caught:
         report.epoch(2, 10, float("nan"), None, 2e9, 1875)
     assert caught.value.kind == "mismatch"
-    (told,) = recorder.of(EpochFinished)
+    (told,) = recorder.of(model.EpochFinished)
     assert (told.loss, told.accuracy, told.steps) == (0.25, 0.98, 1875)

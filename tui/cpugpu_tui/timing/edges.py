@@ -7,15 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpugpu_tui.machine.device_state import (
-    COUNTER_STEP_NS,
-    MARKED_SHARE,
-    Edge,
-    PowerPoint,
-    State,
-    counted,
-    power_inside,
-)
+from cpugpu_tui.machine import device_state
 from cpugpu_tui.machine.procfs import TICK_NS as CPU_TICK_NS
 from cpugpu_tui.machine.procfs import Rapl
 from cpugpu_tui.model import EDGES, Case, EnergyMeasured, MachineRead, Reading
@@ -121,7 +113,7 @@ class CaseEdges:
             device, begun_ns = self._begun_ns.popitem()
             self._read(device, EDGES[1], self._watcher_of(device).clock_ns() - begun_ns)
 
-    def _read(self, device: str, edge: str, elapsed_ns: float) -> State | None:
+    def _read(self, device: str, edge: str, elapsed_ns: float) -> device_state.State | None:
         state = self._watcher_of(device).state()
         if state is not None:
             self._emit(
@@ -148,25 +140,27 @@ NOT_WATCHED = Passage()
 """Used on a CPU and for samples without edges."""
 
 
-def passage(before: Edge | None, after: Edge | None) -> Passage:
+def passage(before: device_state.Edge | None, after: device_state.Edge | None) -> Passage:
     """Return throttling, clock and power between two edges, and the resulting marks."""
     if before is None or after is None:
         return NOT_WATCHED
     watched_ns = after.at_ns - before.at_ns
-    throttled = counted(before.throttled_ns, after.throttled_ns)
+    throttled = device_state.counted(before.throttled_ns, after.throttled_ns)
     # In a shorter window, a counter step may belong to the time before it. `after.throttle` is always current.
-    counts = throttled if throttled is not None and watched_ns >= COUNTER_STEP_NS else {}
-    words = [word for word, ns in counts.items() if ns >= MARKED_SHARE * watched_ns]
+    counts = throttled if throttled is not None and watched_ns >= device_state.COUNTER_STEP_NS else {}
+    words = [word for word, ns in counts.items() if ns >= device_state.MARKED_SHARE * watched_ns]
     marks = tuple(dict.fromkeys(MARKS[word] for word in (*words, *after.throttle) if word in MARKS))
     return Passage(after.sm_clock_mhz, throttled, watched_ns, _power_mw(before, after), marks)
 
 
-def _power_mw(before: Edge, after: Edge) -> float | None:
+def _power_mw(before: device_state.Edge, after: device_state.Edge) -> float | None:
     """Return the power between two edges, mW; None if the sensor's window is longer."""
     if after.power_mw.value is None:
         return None
-    point = PowerPoint(after.at_ns - after.power_mw.age_s * 1e9, after.power_mw.value, after.is_average_power)
-    return power_inside([point], before.at_ns, after.at_ns).value
+    point = device_state.PowerPoint(
+        after.at_ns - after.power_mw.age_s * 1e9, after.power_mw.value, after.is_average_power
+    )
+    return device_state.power_inside([point], before.at_ns, after.at_ns).value
 
 
 def energy_between(

@@ -21,20 +21,7 @@ from time import perf_counter_ns
 from types import FrameType
 from typing import Any
 
-from cpugpu_tui.model import LineCost, LinesProfiled, OwnCode
-from cpugpu_tui.model.line_costs import (
-    COPY,
-    FALLBACK,
-    LONGEST_LINE,
-    LOOP,
-    MOST_LINES,
-    OUTSIDE,
-    SETUP,
-    SMALL,
-    STATEMENT,
-    WAIT,
-    WORK,
-)
+from cpugpu_tui.model import LineCost, LinesProfiled, OwnCode, line_costs
 from cpugpu_tui.timing.timers.timed_operation import Operation
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.operators import intercepted, is_own_file, own_line, role_of
@@ -177,7 +164,7 @@ class LineOperators:
     @property
     def operators(self) -> int:
         """Operators that compute."""
-        return self.counts[WORK] + self.counts[WAIT] + self.counts[FALLBACK]
+        return self.counts[line_costs.WORK] + self.counts[line_costs.WAIT] + self.counts[line_costs.FALLBACK]
 
 
 class OperatorClock:
@@ -210,7 +197,7 @@ class OperatorClock:
             line.role_ns[role] += elapsed_ns
             line.counts[role] += 1
             line.launched.add(max(0.0, left_ns))
-            if role == COPY:
+            if role == line_costs.COPY:
                 moved_bytes = results[0].numel() * results[0].element_size()
                 line.bytes_to_gpu += moved_bytes if results[0].device.type == "cuda" else 0
                 line.bytes_to_host += moved_bytes if sources[-1].device.type == "cuda" else 0
@@ -258,11 +245,11 @@ def profile_lines(op: Operation, workload: CodeWorkload, device: str, wait: Wait
     costs = [
         _cost(place, traced, lines[place], workload.code, profiled_ns, small_ns, on_gpu=wait is not None)
         for place in lines
-        if not (workload.code.target and place[0] == STATEMENT)  # which the person did not write
+        if not (workload.code.target and place[0] == line_costs.STATEMENT)  # which the person did not write
     ]  # fmt: skip
     costs = sorted((cost for cost in costs if cost.share >= LEAST_SHARE), key=lambda cost: -cost.share)
     return LinesProfiled(
-        case=op.case.key, device=device, lines=tuple(costs[:MOST_LINES]),
+        case=op.case.key, device=device, lines=tuple(costs[:line_costs.MOST_LINES]),
         profiled_ns=profiled_ns, unprofiled_ns=unprofiled_ns,
     )  # fmt: skip
 
@@ -312,10 +299,10 @@ def _cost(
     file, text = _named(place, code)
     reason = reason_of(seen, elapsed_ns, visits, small_ns, on_gpu=on_gpu)
     return LineCost(
-        file=file[-LONGEST_LINE:], line=place[1], source_line=text[:LONGEST_LINE], reason=reason,
+        file=file[-line_costs.LONGEST_LINE:], line=place[1], source_line=text[:line_costs.LONGEST_LINE], reason=reason,
         elapsed_ns=elapsed_ns, device_ns=seen.device_ns, share=max(elapsed_ns, seen.device_ns) / max(profiled_ns, 1.0),
-        visits=visits, operators=seen.operators, on_cpu=seen.counts[FALLBACK],
-        synchronisations=seen.counts[WAIT] + seen.prints,
+        visits=visits, operators=seen.operators, on_cpu=seen.counts[line_costs.FALLBACK],
+        synchronisations=seen.counts[line_costs.WAIT] + seen.prints,
         bytes_to_gpu=seen.bytes_to_gpu, bytes_to_host=seen.bytes_to_host,
     )  # fmt: skip
 
@@ -323,9 +310,9 @@ def _cost(
 def _named(place: Place, code: OwnCode) -> tuple[str, str]:
     """Return the short name of a line's file, and the line."""
     file, line = place
-    if file == STATEMENT:
+    if file == line_costs.STATEMENT:
         return "statement", code.statement
-    if file == SETUP:
+    if file == line_costs.SETUP:
         return "setup", code.setup[line - 1].strip() if line <= len(code.setup) else ""
     return os.path.basename(file), linecache.getline(file, line).strip()
 
@@ -334,20 +321,20 @@ def reason_of(seen: LineOperators, elapsed_ns: float, visits: int, small_ns: flo
     """Return what most of a line's time goes into, one of `LINE_REASONS`; operators below `small_ns` are small."""
     operators_ns, count, is_loop = seen.role_ns.total(), seen.operators, visits >= MANY
     if seen.prints and operators_ns < elapsed_ns / 2:
-        return WAIT
-    if not seen.counts[COPY] and not count:
-        return LOOP if is_loop else OUTSIDE
+        return line_costs.WAIT
+    if not seen.counts[line_costs.COPY] and not count:
+        return line_costs.LOOP if is_loop else line_costs.OUTSIDE
     mean_ns = max(elapsed_ns, seen.device_ns) / max(count, 1)
     is_small = count >= MANY and mean_ns < small_ns
     if is_small and is_loop and not on_gpu:
-        return LOOP  # reading a number costs no wait here
-    for role in (WAIT, COPY, FALLBACK):
+        return line_costs.LOOP  # reading a number costs no wait here
+    for role in (line_costs.WAIT, line_costs.COPY, line_costs.FALLBACK):
         if seen.counts[role] and seen.role_ns[role] >= operators_ns / 2:
             return role
-    if is_small and on_gpu and seen.counts[WAIT] >= max(visits / 2, MANY):
-        return WAIT  # short waits, but each pass has one, so the GPU never has the next kernel queued
+    if is_small and on_gpu and seen.counts[line_costs.WAIT] >= max(visits / 2, MANY):
+        return line_costs.WAIT  # short waits, but each pass has one, so the GPU never has the next kernel queued
     if is_small:
-        return LOOP if is_loop else SMALL
+        return line_costs.LOOP if is_loop else line_costs.SMALL
     # The line's time in either call may hold a disturbance, so the shorter one counts.
     is_outside = operators_ns + seen.device_ns < min(elapsed_ns, seen.elapsed_ns) / 2
-    return OUTSIDE if is_outside and mean_ns >= small_ns else WORK
+    return line_costs.OUTSIDE if is_outside and mean_ns >= small_ns else line_costs.WORK

@@ -11,23 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 import cpugpu_tui.workloads as catalogue
+from cpugpu_tui import model
 from cpugpu_tui.errors import CpuGpuError
 from cpugpu_tui.machine import procfs
 from cpugpu_tui.machine.nvml.probe import GpuProbe
 from cpugpu_tui.machine.processes import children
-from cpugpu_tui.model import (
-    ITEMSIZE_BYTES,
-    Case,
-    Check,
-    ClockChecked,
-    CodeCompiled,
-    CodeTraced,
-    Device,
-    LinesProfiled,
-    Plan,
-    Progressed,
-    torch_dtype,
-)
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.compiling import compile_step, require_compiled
 from cpugpu_tui.timing.edges import CpuWatcher, GpuWatcher
@@ -56,7 +44,7 @@ EXACT_FLOPS = 4e10
 class TorchMachine:
     """Devices of this process as torch sees them. Creates a CUDA context only on GPUs that are used."""
 
-    def __init__(self, plan: Plan, environment: dict[str, Any]) -> None:
+    def __init__(self, plan: model.Plan, environment: dict[str, Any]) -> None:
         """Find the devices that the plan names.
 
         Raises:
@@ -79,7 +67,7 @@ class TorchMachine:
         Workload.setting = Setting(plan.scale, plan.mnist)
         self._wanted = plan.devices
         names, self.no_gpu = resolve(plan.devices)
-        self.devices: tuple[Device, ...] = tuple(describe(name, environment) for name in names)
+        self.devices: tuple[model.Device, ...] = tuple(describe(name, environment) for name in names)
         # Before the context exists: a container recognises its own process by its appearance on the GPU.
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         self._probes = {
@@ -109,11 +97,11 @@ class TorchMachine:
             self._timers[device] = self._cpu_timer(found) if found.is_cpu else self._cuda_timer(found)
         return self._timers[device]
 
-    def _cpu_timer(self, device: Device) -> CpuTimer:
+    def _cpu_timer(self, device: model.Device) -> CpuTimer:
         fresh = "cpu" not in self._touched
         return CpuTimer(device, self._flush_bytes, self._threads, self._cores, cold=self._cold, fresh=fresh)
 
-    def _cuda_timer(self, device: Device) -> CudaTimer:
+    def _cuda_timer(self, device: model.Device) -> CudaTimer:
         clock = SettledClock(self._probes[device.name]) if device.uuid else None
         timer = CudaTimer(device, cold=self._cold, fresh=device.name not in self._touched, clock=clock)
         timer.is_event_clock_sound = self._clocks.of(device).is_sound
@@ -143,35 +131,35 @@ class TorchMachine:
             if not device.is_cpu:
                 self._clocks.of(device)
 
-    def clocks_checked(self) -> list[ClockChecked]:
+    def clocks_checked(self) -> list[model.ClockChecked]:
         """Return the outcomes of checks since the last call, of the devices of this run."""
         names = {device.name for device in self.devices}
         return [told for told in self._clocks.untold() if told.device in names]
 
-    def peers(self) -> tuple[Device, ...]:
+    def peers(self) -> tuple[model.Device, ...]:
         """Return all visible GPUs, or those that the plan names. Contexts are created by the first copy."""
         if self.no_gpu is not None or not {"auto", "cuda"} & set(self._wanted):
             return tuple(device for device in self.devices if not device.is_cpu)
         known = {device.name: device for device in self.devices}
         return tuple(known.get(name) or describe(name, {}) for name in gpu_names())
 
-    def peer_link(self, source: Device, target: Device) -> GpuLink:
+    def peer_link(self, source: model.Device, target: model.Device) -> GpuLink:
         """Return the timer of copies from one GPU to another."""
         return GpuLink(source.name, target.name, is_clock_sound=self._clocks.of(source).is_sound)
 
-    def operations(self, case: Case) -> int:
+    def operations(self, case: model.Case) -> int:
         """Return the number of calls between the publication's clock readings; 0 if it did not run this case."""
         workload = catalogue.find(case.workload)
         written = workload.as_written
         covered = written is not None and written.covers(case.variant, case.size, workload.setting.scale)
         return workload.written_operations(case.size) if covered else 0
 
-    def has_whole_clock(self, case: Case) -> bool:
+    def has_whole_clock(self, case: model.Case) -> bool:
         """Return whether the publication's clock covers more than one call of this case."""
         written = catalogue.find(case.workload).as_written
         return written is not None and written.whole and self.operations(case) > 0
 
-    def written(self, case: Case, device: str, report: Report) -> Singles:
+    def written(self, case: model.Case, device: str, report: Report) -> Singles:
         """Run the publication's clock, before anything else uses the device."""
         self._require_host_memory(case)
         first, self._touched = not self._touched, self._touched | {device}
@@ -182,7 +170,7 @@ class TorchMachine:
         catalogue.find(case.workload).prepare_written(case.variant, case.size, device)
         return time_written(case, device, report, synchronizer(device), import_ns)
 
-    def make_inputs(self, case: Case) -> tuple[Any, ...]:
+    def make_inputs(self, case: model.Case) -> tuple[Any, ...]:
         """Create the inputs on the host, after checking that the case fits into its memory and every GPU's."""
         import torch
 
@@ -193,9 +181,9 @@ class TorchMachine:
                 require_memory(device, catalogue.case_costs(case).memory_bytes, self._agents)
         workload = catalogue.find(case.workload)
         generator = torch.Generator().manual_seed(self._seed)
-        return as_inputs(workload.inputs(case.size, getattr(torch, torch_dtype(case.dtype)), generator))
+        return as_inputs(workload.inputs(case.size, getattr(torch, model.torch_dtype(case.dtype)), generator))
 
-    def _require_host_memory(self, case: Case) -> None:
+    def _require_host_memory(self, case: model.Case) -> None:
         need_bytes = self._agents * catalogue.case_costs(case).memory_bytes
         free_bytes = procfs.available_memory_bytes()
         if free_bytes is not None and need_bytes > free_bytes:
@@ -205,7 +193,7 @@ class TorchMachine:
         """Return shape, dtype and device of an operation's inputs and result, one line per tensor."""
         return tensors_in(operation.inputs), tensors_in(result)
 
-    def examine(self, operation: Operation, device: str) -> CodeTraced | None:
+    def examine(self, operation: Operation, device: str) -> model.CodeTraced | None:
         """Return what one call of a person's own code executed; None for other workloads.
 
         Raises:
@@ -215,7 +203,7 @@ class TorchMachine:
             return None
         return examine(operation, operation.workload, device, synchronizer(device), self._before_code)
 
-    def compile(self, operation: Operation, device: str, announce: Announce = unannounced) -> CodeCompiled:
+    def compile(self, operation: Operation, device: str, announce: Announce = unannounced) -> model.CodeCompiled:
         """Replace the step of an operation by its compiled form.
 
         Raises:
@@ -233,14 +221,16 @@ class TorchMachine:
         if operation.compiled is not None:
             require_compiled(operation)
 
-    def profile_lines(self, operation: Operation, device: str) -> LinesProfiled | None:
+    def profile_lines(self, operation: Operation, device: str) -> model.LinesProfiled | None:
         """Return the lines of own code that cost most in a profiled call; None for other workloads."""
         if not isinstance(operation.workload, CodeWorkload):
             return None
         self.timer(device).ready(operation, 1)
         return profile_lines(operation, operation.workload, device, synchronizer(device))
 
-    def check(self, case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool) -> Check | None:
+    def check(
+        self, case: model.Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool
+    ) -> model.Check | None:
         """Compare the results with a float64 reference, or with the first device's if that takes too long.
 
         Raises:
@@ -249,13 +239,13 @@ class TorchMachine:
         exact = exact and self._affords_reference(case)
         return check_results(case, inputs, results, exact=exact, has_sketches=self._has_sketches)
 
-    def _affords_reference(self, case: Case) -> bool:
+    def _affords_reference(self, case: model.Case) -> bool:
         costs, free_bytes = catalogue.case_costs(case), procfs.available_memory_bytes()
         # The case's memory a second time, with elements of eight bytes.
-        double_bytes = costs.memory_bytes * 8 / ITEMSIZE_BYTES[case.dtype]
+        double_bytes = costs.memory_bytes * 8 / model.ITEMSIZE_BYTES[case.dtype]
         return costs.flops <= EXACT_FLOPS and (free_bytes is None or double_bytes < free_bytes)
 
-    def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
+    def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
         """Return the case's failure for an exception of torch or the workload."""
         if isinstance(error, SystemExit):
             return CaseError("error", f"The code ends the program (exit code {error.code}).", "Remove the exit.")
@@ -282,7 +272,7 @@ class TorchMachine:
             where, remedy = place_of(error, workload.code), "Correct the code."
         return CaseError("error", f"{where}{type(error).__name__}: {sentence(text)}", remedy)
 
-    def _out_of_memory(self, case: Case, *, on_gpu: bool) -> CaseError:
+    def _out_of_memory(self, case: model.Case, *, on_gpu: bool) -> CaseError:
         import torch
 
         need_bytes = catalogue.case_costs(case).memory_bytes
@@ -320,7 +310,7 @@ def sentence(text: str) -> str:
 class CommandMachine(TorchMachine):
     """Processes in place of torch's calls, on the same devices and sensors. This process itself uses no GPU."""
 
-    def __init__(self, plan: Plan, environment: dict[str, Any], emit: Emit, control: Control) -> None:
+    def __init__(self, plan: model.Plan, environment: dict[str, Any], emit: Emit, control: Control) -> None:
         super().__init__(plan, environment)
         self._codes = {code.name: code for code in plan.codes}
         self._max_seconds = plan.max_seconds
@@ -349,11 +339,11 @@ class CommandMachine(TorchMachine):
         """Return whether a process is to be killed: after a stop, and at the end of the run's time."""
         return self._control.stopping or self._watch.elapsed_s() >= (self._max_seconds or math.inf)
 
-    def _announce(self, case: Case, device: str, phase: str) -> None:
-        self._emit(Progressed(case=case.key, device=device, phase=phase))
+    def _announce(self, case: model.Case, device: str, phase: str) -> None:
+        self._emit(model.Progressed(case=case.key, device=device, phase=phase))
         self._emit.flush()
 
-    def make_inputs(self, case: Case) -> tuple[Any, ...]:
+    def make_inputs(self, case: model.Case) -> tuple[Any, ...]:
         """Return nothing: a command makes its own inputs."""
         return ()
 
@@ -361,14 +351,14 @@ class CommandMachine(TorchMachine):
         """Return nothing: tensors of other processes are not seen."""
         return (), ()
 
-    def examine(self, operation: Any, device: str) -> CodeTraced | None:
+    def examine(self, operation: Any, device: str) -> model.CodeTraced | None:
         """Return what the first run of the command did."""
-        traced: CodeTraced | None = operation.traced
+        traced: model.CodeTraced | None = operation.traced
         return traced
 
     def check_later_call(self, operation: Any) -> None:
         """Do nothing: output is not compared."""
 
-    def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
+    def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check | None:
         """Return None: output is not compared."""
         return None

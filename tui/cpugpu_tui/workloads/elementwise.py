@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import (
-    CLOCK_WRONG,
-    SCOPE,
-    AsWritten,
-    Costs,
-    Report,
-    Step,
-    Workload,
-    normals,
-    workload,
-)
+from cpugpu_tui.workloads import contract
 
 if TYPE_CHECKING:
     import torch
@@ -33,8 +23,8 @@ ALIVE = {"fresh": 5, "out": 4, "add": 4, "add-out": 4}
 """Most vectors in host memory at a time: r, a, b, the result, and with `fresh` the product."""
 
 
-@workload
-class Elementwise(Workload):
+@contract.workload
+class Elementwise(contract.Workload):
     """r + a·b (P4) and a + b (P1) of n numbers, into new memory or a preallocated result."""
 
     name = "elementwise"
@@ -42,9 +32,9 @@ class Elementwise(Workload):
     sizes = tuple(10**k for k in range(2, 9))
     # tf32 affects matrix products only.
     dtypes = ("float64", "float32", "bfloat16", "float16")
-    as_written = AsWritten(
+    as_written = contract.AsWritten(
         "P4",
-        (CLOCK_WRONG, SCOPE),
+        (contract.CLOCK_WRONG, contract.SCOPE),
         variants=("fresh",),
         scope="creating the inputs on the host, copying them, one product, 1,000 multiply-adds (100 at small scale)",
         whole=True,
@@ -55,7 +45,7 @@ class Elementwise(Workload):
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return r, a, b: n standard normals each."""
         # P4 uses 100×1000×1000. The shape makes no difference to elementwise operations on contiguous memory.
-        return normals(dtype, generator, (n,), (n,), (n,))
+        return contract.normals(dtype, generator, (n,), (n,), (n,))
 
     def step(self, r: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         """Return r + a·b as in P4: two results in new memory."""
@@ -75,7 +65,7 @@ class Elementwise(Workload):
         """Write a + b into `result`."""
         return add(a, b, out=result)
 
-    def steps(self) -> Mapping[str, Step]:
+    def steps(self) -> Mapping[str, contract.Step]:
         """Return the variants. `fresh` and `out` have the same result, as have `add` and `add-out`."""
         return {"fresh": self.step, "out": self.multiply_add_into, "add": self.add, "add-out": self.add_into}
 
@@ -97,7 +87,9 @@ class Elementwise(Workload):
         r, a, b = doubles
         return a + b if variant.startswith("add") else r + a * b
 
-    def written(self, variant: str, n: int, dtype: torch.dtype, device: str, report: Report) -> Mapping[str, float]:
+    def written(
+        self, variant: str, n: int, dtype: torch.dtype, device: str, report: contract.Report
+    ) -> Mapping[str, float]:
         """Create a and b on the host, copy them, multiply, then add their product in a loop."""
         import torch
 
@@ -115,10 +107,10 @@ class Elementwise(Workload):
         """Return the iterations plus one for the first product, which is only half a step (0.05 % too much)."""
         return ITERATIONS[self.setting.scale] + 1
 
-    def costs(self, variant: str, n: int, itemsize_bytes: int) -> Costs:
+    def costs(self, variant: str, n: int, itemsize_bytes: int) -> contract.Costs:
         """Return one multiplication and one addition per number, or one of them; traffic and memory in vectors."""
         name = "fresh" if variant == "default" else variant
         vector_bytes = float(n) * itemsize_bytes
-        return Costs(
+        return contract.Costs(
             (1.0 if name.startswith("add") else 2.0) * n, TRAFFIC[name] * vector_bytes, ALIVE[name] * vector_bytes
         )

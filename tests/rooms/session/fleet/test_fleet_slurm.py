@@ -13,19 +13,7 @@ from unittest import mock
 import psutil
 import pytest
 from tests.helpers.command_line import FAST, CommandLine, Witness
-from tests.helpers.fleet import slurm_cluster
-from tests.helpers.fleet.fleet_command import (
-    LONG,
-    QUICK,
-    all_timing,
-    ends,
-    fleet,
-    inventory,
-    lines_of,
-    objects,
-    states,
-    until,
-)
+from tests.helpers.fleet import fleet_command, slurm_cluster
 from tests.helpers.fleet.slurm_cluster import GPUS_EACH, NODES, cluster
 
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK
@@ -53,9 +41,9 @@ def agents_of_slurm() -> list[int]:
 
 
 def test_every_gpu_of_every_node_exactly_once(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
-    outcome = fleet(cpugpu, *ALL, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}")
+    outcome = fleet_command.fleet(cpugpu, *ALL, "matmul", "--size", "64", "--simulate", f"{FAST},gpus={GPUS_EACH}")
     assert outcome.code == EXIT_OK
-    started = {each["host"]: each for each in objects(outcome.out) if each["event"] == "RunStarted"}
+    started = {each["host"]: each for each in fleet_command.objects(outcome.out) if each["event"] == "RunStarted"}
     assert set(started) == set(NODES)
     visible = {host: each["environment"]["cuda_visible_devices"] for host, each in started.items()}
     assert visible == dict.fromkeys(NODES, "0,1")  # what Slurm gave: all of the node's, and no more
@@ -73,15 +61,15 @@ def test_a_node_gives_all_its_cpus(cpugpu: CommandLine, slurm: dict[str, str]) -
 
 
 def test_a_node_that_is_none_is_told_apart(cpugpu: CommandLine, slurm: dict[str, str], tmp_path: Path) -> None:
-    hosts = inventory(
+    hosts = fleet_command.inventory(
         tmp_path,
         f'[defaults]\nlauncher = "srun"\npython = "{sys.executable}"\n[[hosts]]\nhost = "{NODES[0]}"\n'
         '[[hosts]]\nhost = "nobody"\n',
     )
-    outcome = fleet(cpugpu, "-H", hosts, *QUICK)
+    outcome = fleet_command.fleet(cpugpu, "-H", hosts, *fleet_command.QUICK)
     assert outcome.code == EXIT_CASES_FAILED
-    assert states(outcome) == {NODES[0]: "done", "nobody": "unreachable"}
-    assert "Slurm" in ends(outcome)["nobody"]["message"]
+    assert fleet_command.states(outcome) == {NODES[0]: "done", "nobody": "unreachable"}
+    assert "Slurm" in fleet_command.ends(outcome)["nobody"]["message"]
 
 
 def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu: CommandLine, slurm: dict[str, str]) -> None:
@@ -89,12 +77,12 @@ def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu: CommandLine, sl
     job = ["srun", f"--nodelist={busy}", "--exclusive", "sh", "-c", "echo begun; exec sleep 600"]
     with (
         subprocess.Popen(job, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as other,
-        cpugpu.start("fleet", "run", *ALL, *QUICK, "--json") as process,
+        cpugpu.start("fleet", "run", *ALL, *fleet_command.QUICK, "--json") as process,
     ):
         assert other.stdout is not None
         assert other.stdout.readline() == b"begun\n"
         ended, over = dict[str, str](), {}
-        for told in lines_of(process):
+        for told in fleet_command.lines_of(process):
             if told["event"] == "HostChanged" and told["state"] == "done":
                 ended[told["host"]] = told["state"]
                 if len(ended) == len(NODES) - 1:
@@ -109,13 +97,13 @@ def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(
     cpugpu: CommandLine, slurm: dict[str, str]
 ) -> None:
     cancelled = NODES[1]
-    with cpugpu.start("fleet", "run", *ALL, *LONG, "--json") as process:
-        all_timing(process, NODES)
+    with cpugpu.start("fleet", "run", *ALL, *fleet_command.LONG, "--json") as process:
+        fleet_command.all_timing(process, NODES)
         subprocess.run(["scancel", "--name=cpugpu-tui", f"--nodelist={cancelled}"], check=True)
-        until(process, lambda told: told["event"] == "HostChanged" and told["host"] == cancelled)
+        fleet_command.until(process, lambda told: told["event"] == "HostChanged" and told["host"] == cancelled)
         process.send_signal(signal.SIGINT)
         assert process.stdout is not None
-        last = objects(process.stdout.read())[-1]
+        last = fleet_command.objects(process.stdout.read())[-1]
     hosts = {each["host"]: each for each in last["hosts"]}
     assert {name: each["state"] for name, each in hosts.items()} == {
         **dict.fromkeys(NODES, "stopped"), cancelled: "cancelled",
@@ -125,8 +113,8 @@ def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(
 
 @pytest.mark.parametrize("whom", ["controller", "srun"])
 def test_no_agent_outlives_its_controller(cpugpu: CommandLine, slurm: dict[str, str], whom: str) -> None:
-    with cpugpu.start("fleet", "run", *ALL, *LONG, "--json") as process:
-        all_timing(process, NODES)
+    with cpugpu.start("fleet", "run", *ALL, *fleet_command.LONG, "--json") as process:
+        fleet_command.all_timing(process, NODES)
         agents = [Witness(pid) for pid in agents_of_slurm()]
         assert len(agents) == len(NODES)
         if whom == "controller":

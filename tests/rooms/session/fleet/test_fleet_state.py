@@ -7,21 +7,10 @@ from dataclasses import replace
 import pytest
 from tests.helpers.golden import GoldenWords
 
+from cpugpu_tui import model
 from cpugpu_tui.cli.fleet.running import trouble_lines
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from cpugpu_tui.model import (
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Plan,
-    RunFinished,
-    RunStarted,
-)
 from cpugpu_tui.render.columns import NONE, Key
 from cpugpu_tui.render.fleet import cases_text, host_rows
 from cpugpu_tui.session.fleet_state import (
@@ -37,8 +26,8 @@ from cpugpu_tui.session.fleet_state import (
     Told,
 )
 
-CASE = Case("matmul", 64)
-STARTED = RunStarted(run_id="r", series_id="s", plan=Plan("matmul", (CASE,)), environment={})
+CASE = model.Case("matmul", 64)
+STARTED = model.RunStarted(run_id="r", series_id="s", plan=model.Plan("matmul", (CASE,)), environment={})
 
 
 def after(**told: list[Told]) -> FleetState:
@@ -58,15 +47,15 @@ def test_one_host_in_trouble_is_exit_3_and_named(word: str) -> None:
 
 
 def test_a_failed_case_is_exit_3_though_its_host_is_done() -> None:
-    failed = CaseFailed(case=CASE.key, kind="oom", message="x")
-    state = after(a=[STARTED, failed, RunFinished(status="done"), HostChanged(DONE)])
+    failed = model.CaseFailed(case=CASE.key, kind="oom", message="x")
+    state = after(a=[STARTED, failed, model.RunFinished(status="done"), HostChanged(DONE)])
     assert (state.exit_code, state.troubled) == (EXIT_CASES_FAILED, ())
     assert "1 case failed" in state.sentence
 
 
 def test_failed_cases_of_all_runs_of_a_series_are_counted() -> None:
-    failed = CaseFailed(case=CASE.key, kind="oom", message="x")
-    once: list[Told] = [STARTED, failed, RunFinished(status="done")]
+    failed = model.CaseFailed(case=CASE.key, kind="oom", message="x")
+    once: list[Told] = [STARTED, failed, model.RunFinished(status="done")]
     assert after(a=[*once, *once, STARTED]).hosts["a"].failed == 2
 
 
@@ -82,10 +71,10 @@ def test_another_agent_after_a_crash_is_no_new_start() -> None:
 
 
 def timed(hostname: str, begin_ns: int, end_ns: int) -> list[Told]:
-    started = RunStarted(
+    started = model.RunStarted(
         run_id="r", series_id="s", plan=STARTED.plan, environment={"hostname": hostname}, wall_ns=begin_ns
     )
-    return [started, RunFinished(status="done", wall_ns=end_ns)]
+    return [started, model.RunFinished(status="done", wall_ns=end_ns)]
 
 
 def test_hosts_on_one_machine_are_named_if_their_runs_overlap(words: GoldenWords) -> None:
@@ -100,25 +89,32 @@ def test_of_many_hosts_on_one_machine_two_are_named(words: GoldenWords) -> None:
     words(sentence)
 
 
-OTHER = Case("matmul", 128)
+OTHER = model.Case("matmul", 128)
 LOST = 'The connection to a was lost. Its last line: "client_loop: send disconnect".'
 
 
 def cut_off() -> HostState:
     """A host that finished a case, and was lost in the rounds of the next one."""
-    begun = replace(STARTED, plan=Plan("matmul", (CASE, OTHER, Case("matmul", 256), Case("matmul", 512))))
-    events: list[Told] = [begun, DevicesFound(devices=(Device("cpu", "A processor"), Device("cuda:0", "H200")))]
+    begun = replace(
+        STARTED, plan=model.Plan("matmul", (CASE, OTHER, model.Case("matmul", 256), model.Case("matmul", 512)))
+    )
+    events: list[Told] = [
+        begun,
+        model.DevicesFound(devices=(model.Device("cpu", "A processor"), model.Device("cuda:0", "H200"))),
+    ]
     for case in (CASE, OTHER):
-        events.append(CaseStarted(case=case.key))
+        events.append(model.CaseStarted(case=case.key))
         for device in ("cpu", "cuda:0"):
             samples = {"latency": (1e6,), "device": (1e5,)}
             events.append(
-                DeviceSampled(case=case.key, device=device, round_index=1, calls_per_block=1, samples=samples)
+                model.DeviceSampled(case=case.key, device=device, round_index=1, calls_per_block=1, samples=samples)
             )
-    events.append(CaseFinished(case=CASE.key))
-    events.append(CaseFailed(case=Case("matmul", 256).key, kind="oom", message="Needs 18 GB." * 100))
-    events += [CaseFailed(case=case.key, kind="skipped", message=LOST) for case in (OTHER, Case("matmul", 512))]
-    events += [RunFinished(status="failed", message=LOST), HostChanged("unreachable", LOST, "Run it again.")]
+    events.append(model.CaseFinished(case=CASE.key))
+    events.append(model.CaseFailed(case=model.Case("matmul", 256).key, kind="oom", message="Needs 18 GB." * 100))
+    events += [
+        model.CaseFailed(case=case.key, kind="skipped", message=LOST) for case in (OTHER, model.Case("matmul", 512))
+    ]
+    events += [model.RunFinished(status="failed", message=LOST), HostChanged("unreachable", LOST, "Run it again.")]
     return after(a=events).hosts["a"]
 
 

@@ -6,17 +6,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.helpers.app.fake_run import (
-    FakeBackend,
-    finish,
-    new_app,
-    opened,
-    reach_gap,
-    rounds,
-    settled,
-    start_run,
-    whole_sweep,
-)
+from tests.helpers.app import fake_run
 from tests.helpers.app.looking import done_run, screen_lines, shown, table_of, text_of
 from tests.helpers.golden import GoldenWords
 
@@ -32,7 +22,7 @@ from cpugpu_tui.ui.screens.palette import ThemesScreen
 
 
 async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         await pilot.press("/", *"gpu")
         assert len(shown(pilot)) == 5
@@ -47,36 +37,36 @@ async def test_filter_narrows_while_typing_and_esc_shows_all() -> None:
 
 
 async def test_zoom_gives_the_focused_pane_the_screen_and_takes_it_back() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         screen = pilot.app.screen
         timings, answer = screen.query_one("#timings"), screen.query_one("#answer")
         before = timings.outer_size.height
         await pilot.press("z")
-        await settled(pilot, lambda: timings.outer_size.height > before)
+        await fake_run.settled(pilot, lambda: timings.outer_size.height > before)
         assert not screen.query_one("#telemetry").display
         assert not screen.query_one("#workload").display
         # Table and answer have all that status line and keys leave.
         assert timings.outer_size.height + answer.outer_size.height == screen.size.height - 2
         assert "z Zoom out" in text_of(pilot, "#keys")
         await pilot.press("escape")
-        await settled(pilot, lambda: timings.outer_size.height == before)
+        await fake_run.settled(pilot, lambda: timings.outer_size.height == before)
         assert screen.query_one("#telemetry").display
         assert screen.query_one("#workload").display
         assert "Zoom out" not in text_of(pilot, "#keys")
 
 
 async def test_zoom_shows_more_rows_of_the_table_also_in_16_lines() -> None:
-    async with opened(size=(60, 16)) as pilot:
+    async with fake_run.opened(size=(60, 16)) as pilot:
         await done_run(pilot)
         before = table_of(pilot).size.height
         await pilot.press("z")
-        await settled(pilot, lambda: table_of(pilot).size.height > before)
+        await fake_run.settled(pilot, lambda: table_of(pilot).size.height > before)
         assert "z Zoom out" in text_of(pilot, "#keys")
 
 
 async def test_tab_goes_through_the_panes() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         await pilot.press("shift+tab")
         panes = []
@@ -87,17 +77,17 @@ async def test_tab_goes_through_the_panes() -> None:
 
 
 async def test_where_nothing_opens_the_key_that_helps_is_named() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await pilot.press("tab", "enter")
         assert pilot.app.screen.focused_pane == "telemetry"
         assert "press z" in text_of(pilot, "#status")
 
 
 async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWords) -> None:
-    async with opened(size=(80, 24)) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(size=(80, 24)) as pilot:
+        session = await fake_run.start_run(pilot)
         case = session.plan.cases[2]
-        session.put(*whole_sweep(session.plan))
+        session.put(*fake_run.whole_sweep(session.plan))
         session.put(
             DeviceSampled(
                 case=case.key,
@@ -108,7 +98,7 @@ async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWo
                 marks=("starved",),
             )
         )
-        await finish(pilot, session)
+        await fake_run.finish(pilot, session)
         await pilot.press("home", "j", "j", "enter")
         assert isinstance(pilot.app.screen, DetailScreen)
         assert text_of(pilot, "#page-title").startswith(f"{case.workload} {case.size} ")
@@ -122,14 +112,14 @@ async def test_enter_on_a_row_opens_its_detail_and_esc_goes_back(words: GoldenWo
 
 
 async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
         session.put(
             CaseFailed(
                 case=session.plan.cases[0].key, kind="oom", message="Needs 18 GB, 12 free.", remedy="Go smaller."
             )
         )
-        await finish(pilot, session)
+        await fake_run.finish(pilot, session)
         assert "✗ OOM" in shown(pilot)[0]
         await pilot.press("home", "enter")
         detail = text_of(pilot, "#page-text")
@@ -138,31 +128,31 @@ async def test_the_detail_of_a_failed_row_says_why_and_what_to_do() -> None:
 
 
 async def test_the_detail_changes_with_the_run() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
         case = session.plan.cases[0]
-        session.put(*rounds(case, 1_000, 20_000, 2))
-        await reach_gap(pilot, session, case)
+        session.put(*fake_run.rounds(case, 1_000, 20_000, 2))
+        await fake_run.reach_gap(pilot, session, case)
         await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
+        await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, DetailScreen))
         assert "from 2 rounds" in text_of(pilot, "#page-text")
-        session.put(*rounds(case, 1_000, 20_000, 6))
-        await reach_gap(pilot, session, case)
+        session.put(*fake_run.rounds(case, 1_000, 20_000, 6))
+        await fake_run.reach_gap(pilot, session, case)
         assert "from 6 rounds" in text_of(pilot, "#page-text")
 
 
 async def test_t_changes_the_theme_and_the_cells_follow() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         before = pilot.app.theme
         colour = table_of(pilot).get_cell_at((0, 1)).spans[0].style.color
         await pilot.press("t")
-        await settled(pilot, lambda: table_of(pilot).get_cell_at((0, 1)).spans[0].style.color != colour)
+        await fake_run.settled(pilot, lambda: table_of(pilot).get_cell_at((0, 1)).spans[0].style.color != colour)
         assert pilot.app.theme != before
 
 
 async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         before = pilot.app.theme
         await pilot.press("T")
         assert isinstance(pilot.app.screen, ThemesScreen)
@@ -178,8 +168,8 @@ async def test_the_theme_list_previews_and_esc_takes_it_back() -> None:
 
 async def test_a_page_without_utf8_is_ascii_to_its_edge() -> None:
     """A scrollbar is drawn with signs that such a terminal shows as a row of question marks."""
-    app = CpuGpuApp(AppOptions(), ASCII, FakeBackend())
-    async with opened(app, (80, 24)) as pilot:
+    app = CpuGpuApp(AppOptions(), ASCII, fake_run.FakeBackend())
+    async with fake_run.opened(app, (80, 24)) as pilot:
         for key in ("?", "T", "m", "K"):
             await pilot.press(key)
             await pilot.pause()
@@ -189,7 +179,7 @@ async def test_a_page_without_utf8_is_ascii_to_its_edge() -> None:
 
 
 async def test_the_line_for_workloads_says_which_of_how_many() -> None:
-    async with opened(size=(80, 24)) as pilot:
+    async with fake_run.opened(size=(80, 24)) as pilot:
         await pilot.press("end")
         await pilot.pause()
         line = screen_lines(pilot)[1]
@@ -197,34 +187,34 @@ async def test_the_line_for_workloads_says_which_of_how_many() -> None:
 
 
 async def test_the_size_stays_where_the_name_is_too_long() -> None:
-    async with opened(new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(PlanRequest(("mnist-width",))), (80, 24)) as pilot:
+        session = await fake_run.start_run(pilot)
         names = [" ".join(line.removeprefix("▸").split()[:2]) for line in shown(pilot)]
         assert names == [f"{case.size:,} {case.variant}" for case in session.plan.cases]
-        await finish(pilot, session)
+        await fake_run.finish(pilot, session)
 
 
 async def test_signs_are_explained_while_they_are_on_the_screen() -> None:
-    async with opened(size=(80, 24)) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(size=(80, 24)) as pilot:
+        session = await fake_run.start_run(pilot)
         legend = pilot.app.screen.query_one("#legend")
         case = session.plan.cases[0]
-        events = [event for event in whole_sweep(session.plan) if getattr(event, "case", "") == case.key]
+        events = [event for event in fake_run.whole_sweep(session.plan) if getattr(event, "case", "") == case.key]
         session.put(*(replace(event, marks=()) if isinstance(event, DeviceSampled) else event for event in events))
-        await reach_gap(pilot, session, session.plan.cases[1])
-        await settled(pilot, lambda: "▼ CPU" in shown(pilot)[0])
+        await fake_run.reach_gap(pilot, session, session.plan.cases[1])
+        await fake_run.settled(pilot, lambda: "▼ CPU" in shown(pilot)[0])
         assert not legend.display, "nothing to explain takes no line"
         marked = next(event for event in events if isinstance(event, DeviceSampled) and event.device == "cuda:0")
         session.put(replace(marked, round_index=9, marks=("throttled",)))
-        await reach_gap(pilot, session, session.plan.cases[1])
-        await settled(pilot, lambda: bool(legend.display))
+        await fake_run.reach_gap(pilot, session, session.plan.cases[1])
+        await fake_run.settled(pilot, lambda: bool(legend.display))
         assert "~ less certain" in text_of(pilot, "#legend")
         assert "~" in shown(pilot)[0]
-        await finish(pilot, session)
+        await fake_run.finish(pilot, session)
 
 
 async def test_the_selected_row_has_a_sign_in_a_plain_copy() -> None:
-    async with opened(size=(80, 24)) as pilot:
+    async with fake_run.opened(size=(80, 24)) as pilot:
         await done_run(pilot)
         await pilot.press("home", "j")
         assert [line.startswith("▸") for line in shown(pilot)] == [index == 1 for index in range(7)]
@@ -233,24 +223,24 @@ async def test_the_selected_row_has_a_sign_in_a_plain_copy() -> None:
 @pytest.mark.parametrize("key", ["h", "K", "g", "question_mark", "M", "enter"])
 async def test_a_page_that_is_closed_is_not_drawn_any_more(key: str) -> None:
     """What was to come after the next paint, or from a thread, comes late: its widgets are gone by then."""
-    async with opened() as pilot:
+    async with fake_run.opened() as pilot:
         await done_run(pilot)
         await pilot.press(key)
-        await settled(pilot, lambda: isinstance(pilot.app.screen, Page))
+        await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, Page))
         page = pilot.app.screen
         assert isinstance(page, Page)
         await pilot.press("escape")
-        await settled(pilot, lambda: not page.query("Lines"))
+        await fake_run.settled(pilot, lambda: not page.query("Lines"))
         page.redraw()
 
 
 @pytest.mark.parametrize("key", ["pageup", "pagedown"])
 async def test_a_page_key_in_a_list_without_room_ends_nothing(key: str) -> None:
     """As between a change of the terminal's size and the layout for it: what was known of the lines is forgotten."""
-    async with opened(size=(80, 24)) as pilot:
+    async with fake_run.opened(size=(80, 24)) as pilot:
         options = pilot.app.screen.query_one(PagedList)
         options.styles.height = 0
-        await settled(pilot, lambda: not options.scrollable_content_region)
+        await fake_run.settled(pilot, lambda: not options.scrollable_content_region)
         options.clear_options()
         options.add_options(["a", "b"])
         options.highlighted = 0

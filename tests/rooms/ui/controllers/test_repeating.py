@@ -8,18 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import (
-    DEVICES,
-    FakeSession,
-    finish,
-    finished,
-    new_app,
-    opened,
-    reach_gap,
-    rounds,
-    settled,
-    start_run,
-)
+from tests.helpers.app import fake_run
 from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import HistoryBackend, stream
 from tests.helpers.command_line import PATIENCE_S
@@ -62,17 +51,17 @@ def title_of(pilot: Pilot[Any]) -> str:
     return str(pilot.app.screen_stack[0].query_one(TimingsPane).border_title)
 
 
-def feed(session: FakeSession, gpu_factor: float, index: int = 0) -> None:
+def feed(session: fake_run.FakeSession, gpu_factor: float, index: int = 0) -> None:
     """Every case of the plan, the GPU so much slower; runs of a series lie 0.2 % apart."""
     off = 1 + 0.001 * (0, 1, -1)[index % 3]
     for case in session.plan.cases:
-        session.put(*rounds(case, 1e5 * off, 2e4 * gpu_factor * off), finished(case))
+        session.put(*fake_run.rounds(case, 1e5 * off, 2e4 * gpu_factor * off), fake_run.finished(case))
 
 
-async def whole_run(pilot: Pilot[Any], gpu_factor: float = 1.0) -> FakeSession:
-    session = await start_run(pilot)
+async def whole_run(pilot: Pilot[Any], gpu_factor: float = 1.0) -> fake_run.FakeSession:
+    session = await fake_run.start_run(pilot)
     feed(session, gpu_factor)
-    await finish(pilot, session)
+    await fake_run.finish(pilot, session)
     return session
 
 
@@ -80,13 +69,13 @@ async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_f
     """Press the keys, and give each run of the series its times."""
     app = pilot.app
     before = len(app.backend.sessions)
-    await settled(pilot, lambda: app.state.agent_ready)
+    await fake_run.settled(pilot, lambda: app.state.agent_ready)
     await pilot.press(*keys)
     for index in range(count):
-        await settled(pilot, lambda index=index: len(app.backend.sessions) == before + index + 1)
+        await fake_run.settled(pilot, lambda index=index: len(app.backend.sessions) == before + index + 1)
         feed(app.backend.sessions[-1], gpu_factor, index)
         app.backend.sessions[-1].put(RunFinished(status="done"))
-    await settled(pilot, lambda: not app.state.situation.live)
+    await fake_run.settled(pilot, lambda: not app.state.situation.live)
     assert len(app.backend.sessions) == before + count
 
 
@@ -94,13 +83,13 @@ async def whole_series(pilot: Pilot[Any], keys: Sequence[str], count: int, gpu_f
 
 
 async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_done() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         assert "change" not in title_of(pilot)
-        session = await start_run(pilot)
+        session = await fake_run.start_run(pilot)
         case = session.plan.cases[0]
-        session.put(*rounds(case, 1e5, 2e4 * 1.1), finished(case))
-        await reach_gap(pilot, session)
+        session.put(*fake_run.rounds(case, 1e5, 2e4 * 1.1), fake_run.finished(case))
+        await fake_run.reach_gap(pilot, session)
         assert told(pilot, "GPU change") == "+10.0%"
         assert told(pilot, "CPU change") == "0.0%"
         assert told(pilot, "GPU change", row=1) == "–"
@@ -109,7 +98,7 @@ async def test_the_second_run_tells_each_row_what_changed_as_soon_as_the_row_is_
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
-    async with opened(new_app(REQUEST), (width, 30)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST), (width, 30)) as pilot:
         await whole_run(pilot)
         await pilot.press("s", "S")
         await whole_run(pilot)
@@ -121,7 +110,7 @@ async def test_the_title_leaves_out_what_would_be_cut(width: int) -> None:
 
 
 async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_is_one() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         await whole_run(pilot, 1.5)
         assert told(pilot, "GPU change") == "+50.0%"
@@ -129,7 +118,7 @@ async def test_one_run_is_too_few_for_a_word_and_the_title_says_from_when_there_
 
 
 async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         await whole_series(pilot, ["3", "r"], 3, gpu_factor=1.2)
         assert told(pilot, "GPU change") == "+20.0% slower"
@@ -141,32 +130,32 @@ async def test_from_three_runs_each_on_a_word_stands_beside_the_percent() -> Non
 
 @pytest.mark.parametrize(("factor", "said"), [(1.2, "GPU +20% slower"), (1.0, "same"), (3.0, "GPU 3.00× slower")])
 async def test_80_columns_name_the_device_that_is_worst(factor: float, said: str) -> None:
-    async with opened(new_app(REQUEST), (80, 24)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST), (80, 24)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         await whole_series(pilot, ["3", "r"], 3, gpu_factor=factor)
         assert told(pilot, "change CPU, GPU") == said
 
 
 async def test_80_columns_without_a_verdict_show_both_devices() -> None:
-    async with opened(new_app(REQUEST), (80, 24)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST), (80, 24)) as pilot:
         await whole_run(pilot)
         await whole_run(pilot, 1.1)
         assert told(pilot, "change CPU, GPU").split() == ["0.0%", "+10.0%"]
 
 
 async def test_a_run_that_was_stopped_is_no_measure_for_the_next() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
-        session = await start_run(pilot)
+        session = await fake_run.start_run(pilot)
         feed(session, 5.0)
-        await finish(pilot, session, "stopped")
+        await fake_run.finish(pilot, session, "stopped")
         await whole_run(pilot, 1.1)
         assert told(pilot, "GPU change") == "+10.0%"
         assert "9 vs run 7" in title_of(pilot)
 
 
 async def test_another_plan_is_not_compared_with() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         pilot.app.change(request=replace(REQUEST, sizes="64,128"))
         await whole_run(pilot)
@@ -176,7 +165,7 @@ async def test_another_plan_is_not_compared_with() -> None:
 async def test_without_utf8_the_columns_are_ascii() -> None:
     app = CpuGpuApp(AppOptions(request=REQUEST), ASCII, HistoryBackend(None))
     app.backend = app.bridge.backend  # type: ignore[attr-defined]
-    async with opened(app) as pilot:
+    async with fake_run.opened(app) as pilot:
         await whole_series(pilot, ["2", "r"], 2)
         await whole_series(pilot, ["2", "r"], 2, gpu_factor=3.0)
         assert told(pilot, "GPU change") == "3.00x"
@@ -187,31 +176,31 @@ async def test_without_utf8_the_columns_are_ascii() -> None:
 
 
 async def test_without_room_for_changes_the_title_does_not_announce_them() -> None:
-    async with opened(new_app(REQUEST), (60, 24)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST), (60, 24)) as pilot:
         await whole_run(pilot)
         await whole_run(pilot)
         assert "change" not in title_of(pilot)
         await pilot.resize_terminal(100, 24)
-        await settled(pilot, lambda: "change: " in title_of(pilot))
+        await fake_run.settled(pilot, lambda: "change: " in title_of(pilot))
 
 
 async def test_the_first_run_of_a_day_is_compared_with_the_last_of_the_history(store: Store) -> None:
     plan = build_plan(replace(REQUEST, gaps=True))
     for index in range(2):
         store.import_run(run_stream(f"old{index}", "old", index, 1.0, "2.10.0", plan))
-    async with opened(new_app(REQUEST, HistoryBackend(store))) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(REQUEST, HistoryBackend(store))) as pilot:
+        session = await fake_run.start_run(pilot)
         assert " vs " not in title_of(pilot)
         for case in session.plan.cases:
-            session.put(*rounds(case, 1e5, 2e4 * 1.3), finished(case))
-        await finish(pilot, session)
-        await settled(pilot, lambda: "vs runs 1-2" in title_of(pilot))
+            session.put(*fake_run.rounds(case, 1e5, 2e4 * 1.3), fake_run.finished(case))
+        await fake_run.finish(pilot, session)
+        await fake_run.settled(pilot, lambda: "vs runs 1-2" in title_of(pilot))
         assert told(pilot, "GPU change").startswith("+3")
         assert "torch differs" in title_of(pilot)
 
 
 def reader_of(store: Store) -> QuietReader:
-    app = new_app(backend=HistoryBackend(store))
+    app = fake_run.new_app(backend=HistoryBackend(store))
     app.bridge._opened.set()
     return QuietReader(app.bridge.between_runs)
 
@@ -249,7 +238,7 @@ def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
     assert remark_on(limited, mine) == "", "the first reading of this run is still to come"
     lower = replace(mine, facts={**mine.facts, "power limit": "350 W"})
     assert remark_on(limited, lower) == "power limit differs"
-    other = DevicesFound(devices=(DEVICES[0], Device("cuda:0", "NVIDIA A100", "GPU-2")))
+    other = DevicesFound(devices=(fake_run.DEVICES[0], Device("cuda:0", "NVIDIA A100", "GPU-2")))
     theirs = measured([event if not isinstance(event, DevicesFound) else other for event in events])
     assert theirs is not None
     assert remark_on(base, theirs) is None
@@ -260,7 +249,7 @@ def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
 
 def test_once_a_run_has_begun_nothing_is_read(store: Store) -> None:
     store.import_run(stream("saved"))
-    app = new_app(backend=HistoryBackend(store))
+    app = fake_run.new_app(backend=HistoryBackend(store))
     app.bridge._opened.set()
     reader = QuietReader(app.bridge.between_runs)
     assert reader.measured("saved") is not None
@@ -270,7 +259,7 @@ def test_once_a_run_has_begun_nothing_is_read(store: Store) -> None:
 
 
 async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         inside, leave = threading.Event(), threading.Event()
 
         def read() -> None:
@@ -281,28 +270,28 @@ async def test_a_run_waits_for_the_step_of_reading_in_flight() -> None:
         reader = threading.Thread(target=read)
         reader.start()
         inside.wait(PATIENCE_S)
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("r")
         assert pilot.app.state.situation.live
         assert pilot.app.backend.sessions == []
         leave.set()
         reader.join(PATIENCE_S)
-        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
+        await fake_run.settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
 
 
 # ------------------------------------------------------------------ how many
 
 
 async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         await pilot.press("1", "2")
         assert "12 runs queued: r start, esc cancel" in status_of(pilot)
         assert "12 runs queued" in plain(status_line(pilot.app.state, 30, UNICODE))
         assert ": r" not in plain(status_line(pilot.app.state, 30, UNICODE)), "not cut among its keys"
         await pilot.press("escape")
         assert "12 runs" not in status_of(pilot)
-        session = await start_run(pilot)
+        session = await fake_run.start_run(pilot)
         assert pilot.app.state.repeats == 1
         await pilot.press("5")
         assert pilot.app.state.count == 0
@@ -310,7 +299,7 @@ async def test_a_count_is_said_in_the_status_line_and_esc_drops_it() -> None:
 
 
 async def test_a_count_makes_one_series_and_its_rows_say_how_far_the_runs_are_apart() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         assert len({session.series_id for session in pilot.app.backend.sessions}) == 1
         assert told(pilot, "min-max %") == "0.2, 0.2"
@@ -321,7 +310,7 @@ async def test_a_count_makes_one_series_and_its_rows_say_how_far_the_runs_are_ap
 
 
 async def test_digits_in_the_filter_are_text() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_run(pilot)
         await pilot.press("/", "2", "5")
         assert pilot.app.state.count == 0
@@ -332,11 +321,11 @@ async def test_digits_in_the_filter_are_text() -> None:
 
 
 async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brings_all_back() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         first = await whole_run(pilot)
         whole = pilot.app.state.run
         table_of(pilot).move_cursor(row=1)
-        await settled(pilot, lambda: pilot.app.state.cursor == first.plan.cases[1].key)
+        await fake_run.settled(pilot, lambda: pilot.app.state.cursor == first.plan.cases[1].key)
         await whole_series(pilot, ["R"], 1, gpu_factor=1.25)
         again = pilot.app.backend.sessions[-1]
         assert again.plan.cases == first.plan.cases[1:]
@@ -352,7 +341,7 @@ async def test_shift_r_runs_the_highlighted_row_as_a_run_of_its_own_and_esc_brin
 
 
 async def test_a_row_that_is_run_again_and_again_is_compared_with_the_whole_run_each_time() -> None:
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         await whole_series(pilot, ["3", "r"], 3)
         await whole_series(pilot, ["R"], 1, gpu_factor=2.0)
         await whole_series(pilot, ["3", "R"], 3, gpu_factor=1.2)
@@ -371,7 +360,7 @@ async def test_only_a_long_run_rings_the_bell(
     monkeypatch: pytest.MonkeyPatch, longer_than_s: float, rings: int
 ) -> None:
     monkeypatch.setattr(live, "BELL_S", longer_than_s)
-    async with opened(new_app(REQUEST)) as pilot:
+    async with fake_run.opened(fake_run.new_app(REQUEST)) as pilot:
         rung: list[str] = []
         titles: list[str] = []
         monkeypatch.setattr(pilot.app, "bell", lambda: rung.append("bell"))

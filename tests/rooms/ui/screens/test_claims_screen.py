@@ -7,17 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import (
-    FakeBackend,
-    finish,
-    finished,
-    new_app,
-    opened,
-    rounds,
-    settled,
-    start_run,
-    whole_sweep,
-)
+from tests.helpers.app import fake_run
 from tests.helpers.app.looking import screen_lines
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
@@ -45,7 +35,7 @@ SLOWER = TimedCase(
 )  # fmt: skip
 
 
-class SavingBackend(FakeBackend):
+class SavingBackend(fake_run.FakeBackend):
     """A backend with saved runs; counts how often they are read."""
 
     def __init__(self, *points: TimedCase) -> None:
@@ -64,8 +54,8 @@ def text_of(pilot: Pilot[Any], selector: str) -> str:
 async def show(pilot: Pilot[Any], claim_id: str = "") -> ClaimsScreen:
     """Open the page, and move to a claim."""
     await pilot.press("K")
-    await settled(pilot, lambda: isinstance(pilot.app.screen, ClaimsScreen))
-    await settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
+    await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, ClaimsScreen))
+    await fake_run.settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
     await pilot.press(*["j"] * (IDS.index(claim_id) if claim_id else 0))
     screen = pilot.app.screen
     assert isinstance(screen, ClaimsScreen)
@@ -76,10 +66,10 @@ async def show(pilot: Pilot[Any], claim_id: str = "") -> ClaimsScreen:
 
 
 async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
-        session.put(*whole_sweep(session.plan))
-        await finish(pilot, session)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
+        session.put(*fake_run.whole_sweep(session.plan))
+        await fake_run.finish(pilot, session)
         for focused in ("OptionList", "TimingTable"):
             pilot.app.screen.query_one(focused).focus()
             await pilot.press("k")
@@ -96,7 +86,7 @@ async def test_capital_k_opens_it_everywhere_and_k_where_no_list_moves_by_it() -
 
 
 async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(words: GoldenWords) -> None:
-    async with opened(new_app(backend=SavingBackend(SLOWER)), (80, 24)) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=SavingBackend(SLOWER)), (80, 24)) as pilot:
         await show(pilot, "p3-batch-100")
         lines = text_of(pilot, "#list").splitlines()
         assert max(map(len, lines)) <= 78
@@ -108,7 +98,7 @@ async def test_every_claim_is_a_line_and_the_one_under_the_cursor_is_explained(w
 
 
 async def test_the_cursor_stays_in_sight_and_within_the_list() -> None:
-    async with opened(size=(80, 24)) as pilot:
+    async with fake_run.opened(size=(80, 24)) as pilot:
         screen = await show(pilot)
         await pilot.press("k", "up")
         assert screen.chosen.claim is CLAIMS[0]
@@ -123,64 +113,64 @@ async def test_the_cursor_stays_in_sight_and_within_the_list() -> None:
 async def test_a_row_counts_as_soon_as_it_is_finished_and_the_saved_runs_wait_for_the_end(words: GoldenWords) -> None:
     backend = SavingBackend(SLOWER)
     request = PlanRequest(("jacobian",), sizes="100", variant="loop")
-    async with opened(new_app(request, backend)) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(request, backend)) as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.press("K")
         words(text_of(pilot, "#about").splitlines()[-1])
         session.put(*whole(session.plan.cases, 9e9, 4e9))
         session.gap()
-        await settled(pilot, lambda: "does not hold" in text_of(pilot, "#list"))
+        await fake_run.settled(pilot, lambda: "does not hold" in text_of(pilot, "#list"))
         assert backend.read_times == 0
         await pilot.press(*["j"] * IDS.index("p3-batch-100"))
         assert "in this run" in text_of(pilot, "#about")
-        await finish(pilot, session)
-        await settled(pilot, lambda: backend.read_times == 1)
+        await fake_run.finish(pilot, session)
+        await fake_run.settled(pilot, lambda: backend.read_times == 1)
         assert "in this run" in text_of(pilot, "#about")
 
 
 async def test_opened_before_the_history_it_reads_the_saved_runs_when_that_is_open() -> None:
     backend = SavingBackend()
-    async with opened(new_app(backend=backend)) as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+    async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         pilot.app.change(agent_ready=False)
         await show(pilot, "p3-batch-100")
         assert "not measured yet" in text_of(pilot, "#about")
         backend.points = (SLOWER,)
         pilot.app.change(agent_ready=True)
-        await settled(pilot, lambda: "in run 3" in text_of(pilot, "#about"))
+        await fake_run.settled(pilot, lambda: "in run 3" in text_of(pilot, "#about"))
 
 
 def whole(cases: Sequence[Case], cpu_ns: float, gpu_ns: float) -> list[Event]:
-    return [event for case in cases for event in (*rounds(case, cpu_ns, gpu_ns), finished(case))]
+    return [event for case in cases for event in (*fake_run.rounds(case, cpu_ns, gpu_ns), fake_run.finished(case))]
 
 
 # ------------------------------------------------------------------ measuring
 
 
 async def test_enter_measures_what_the_claim_needs_on_the_devices_asked_for() -> None:
-    async with opened(new_app(PlanRequest(devices=("cpu", "cuda:1")))) as pilot:
+    async with fake_run.opened(fake_run.new_app(PlanRequest(devices=("cpu", "cuda:1")))) as pilot:
         app = pilot.app
-        await settled(pilot, lambda: app.state.agent_ready)
+        await fake_run.settled(pilot, lambda: app.state.agent_ready)
         await show(pilot, "p3-batch-1000")
         await pilot.press("enter", "enter")
-        await settled(pilot, lambda: len(app.backend.sessions) == 1)
+        await fake_run.settled(pilot, lambda: len(app.backend.sessions) == 1)
         plan = app.backend.sessions[0].plan
         assert plan.cases == (Case("jacobian", 1000, variant="loop"),)
         assert (plan.devices, plan.gaps) == (("cpu", "cuda:1"), True)
         assert isinstance(app.screen, MainScreen)
         assert isinstance(app.screen.focused, TimingTable)
-        await finish(pilot, app.backend.sessions[0])
+        await fake_run.finish(pilot, app.backend.sessions[0])
         # What was measured is what is highlighted now, and r runs it again.
         option = app.screen.query_one("#workload OptionList", OptionList)
         assert "jacobian" in str(option.get_option_at_index(option.highlighted or 0).prompt)
         await pilot.press("r")
-        await settled(pilot, lambda: len(app.backend.sessions) == 2)
+        await fake_run.settled(pilot, lambda: len(app.backend.sessions) == 2)
         assert app.backend.sessions[1].plan.cases == plan.cases
 
 
 async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts_it(words: GoldenWords) -> None:
-    async with opened() as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+    async with fake_run.opened() as pilot:
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p1-cpu-rises")
         assert "enter again" not in text_of(pilot, "#about")
         await pilot.press("enter")
@@ -196,23 +186,23 @@ async def test_enter_says_what_would_run_and_how_long_before_a_second_one_starts
 
 
 async def test_enter_measures_the_machine_for_a_claim_about_it() -> None:
-    async with opened() as pilot:
-        await settled(pilot, lambda: pilot.app.state.agent_ready)
+    async with fake_run.opened() as pilot:
+        await fake_run.settled(pilot, lambda: pilot.app.state.agent_ready)
         await show(pilot, "p4-units")
         await pilot.press("enter")
         assert "about 20 s" in text_of(pilot, "#about")
         await pilot.press("enter")
-        await settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
+        await fake_run.settled(pilot, lambda: len(pilot.app.backend.sessions) == 1)
         assert pilot.app.backend.sessions[0].plan.calibrate
 
 
 async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measured() -> None:
-    async with opened() as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened() as pilot:
+        session = await fake_run.start_run(pilot)
         await pilot.press("K", "enter", "enter")
         assert pilot.app.backend.sessions == [session]
         assert isinstance(pilot.app.screen, ClaimsScreen)
-        await finish(pilot, session)
+        await fake_run.finish(pilot, session)
         await pilot.press(*["j"] * IDS.index("old-variables"), "enter", "enter")
         await pilot.pause()
         assert pilot.app.backend.sessions == [session]
@@ -224,7 +214,7 @@ async def test_enter_starts_nothing_beside_a_run_nor_where_nothing_can_be_measur
 
 async def test_without_utf8_everything_is_ascii() -> None:
     app = CpuGpuApp(AppOptions(), ASCII, SavingBackend(SLOWER))
-    async with opened(app, (80, 24)) as pilot:
+    async with fake_run.opened(app, (80, 24)) as pilot:
         for index in range(len(CLAIMS)):
             await (show(pilot) if index == 0 else pilot.press("j"))
             for selector in ("#page-title", "#list", "#about", "#page-keys"):

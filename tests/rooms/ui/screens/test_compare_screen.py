@@ -10,17 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.helpers.app.fake_run import (
-    DEVICES,
-    ENVIRONMENT,
-    finish,
-    new_app,
-    opened,
-    reach_gap,
-    rounds,
-    settled,
-    start_run,
-)
+from tests.helpers.app import fake_run
 from tests.helpers.app.fake_run import finished as case_finished
 from tests.helpers.app.looking import screen_lines
 from tests.helpers.app.saved_runs import HOUR_NS, NOW_NS, HistoryBackend, open_newest
@@ -53,14 +43,14 @@ SWEEP = build_plan(PlanRequest(("matmul",), sizes="64,256"))
 def run_stream(run_id: str, series: str, number: int, gpu_factor: float, torch: str, plan: Plan = SWEEP) -> list[Event]:
     """A finished run of a series; its times wander by 0.3 % from run to run."""
     wander = random.Random(run_id)
-    environment = {**ENVIRONMENT, "torch": torch}
+    environment = {**fake_run.ENVIRONMENT, "torch": torch}
     events: list[Event] = [
         RunStarted(run_id=run_id, series_id=series, plan=plan, environment=environment),
-        DevicesFound(devices=DEVICES),
+        DevicesFound(devices=fake_run.DEVICES),
     ]
     for case in plan.cases:
         off = 1 + wander.gauss(0.0, 0.003)
-        events += [*rounds(case, 1e5 * off, 2e4 * gpu_factor * off), case_finished(case)]
+        events += [*fake_run.rounds(case, 1e5 * off, 2e4 * gpu_factor * off), case_finished(case)]
     events.append(RunFinished(status="done"))
     start_ns = NOW_NS - 9 * HOUR_NS + number * 10**9
     return [replace(event, seq=index + 1, wall_ns=start_ns + index) for index, event in enumerate(events)]
@@ -89,12 +79,12 @@ def status_of(pilot: Pilot[Any]) -> str:
 
 async def compare(pilot: Pilot[Any]) -> None:
     await pilot.press("c")
-    await settled(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
-    await settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
+    await fake_run.settled(pilot, lambda: isinstance(pilot.app.screen, CompareScreen))
+    await fake_run.settled(pilot, lambda: "reading" not in text_of(pilot, "#page-title"))
 
 
 async def test_c_compares_with_the_previous_series_what_differs_first(store: Store, words: GoldenWords) -> None:
-    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
         assert "runs 4-6 vs" in text_of(pilot, "#page-title")
@@ -112,14 +102,14 @@ async def test_c_compares_with_the_previous_series_what_differs_first(store: Sto
 async def test_o_chooses_an_older_series_and_n_comes_back(store: Store, words: GoldenWords) -> None:
     for index in range(3):
         store.import_run(run_stream(f"new{index}", "new", 20 + index, 1.0, "2.11.0"))
-    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
         words(text_of(pilot, "#page-title"))
         await pilot.press("o")
-        await settled(pilot, lambda: "vs runs 1-3" in text_of(pilot, "#page-title"))
+        await fake_run.settled(pilot, lambda: "vs runs 1-3" in text_of(pilot, "#page-title"))
         await pilot.press("o", "n")
-        await settled(pilot, lambda: "vs runs 4-6" in text_of(pilot, "#page-title"))
+        await fake_run.settled(pilot, lambda: "vs runs 4-6" in text_of(pilot, "#page-title"))
 
 
 def test_names_stay_whole_at_80_columns_and_what_cannot_be_compared_says_why() -> None:
@@ -155,7 +145,7 @@ def test_below_80_columns_the_verdicts_stay_whole(width: int) -> None:
 
 async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
     store.import_run(run_stream("new0", "new", 20, 1.0, "2.11.0"))
-    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
         said = text_of(pilot, "#page-text")
@@ -169,7 +159,7 @@ async def test_two_runs_are_too_few_and_that_is_said(store: Store) -> None:
 async def test_without_another_series_it_says_what_to_do(tmp_path: Path, words: GoldenWords) -> None:
     store = Store.open(tmp_path / "history.db")
     store.import_run(run_stream("only", "only", 0, 1.0, "2.11.0"))
-    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await compare(pilot)
         words(text_of(pilot, "#page-text"))
@@ -177,30 +167,32 @@ async def test_without_another_series_it_says_what_to_do(tmp_path: Path, words: 
 
 
 async def test_b_makes_the_series_the_baseline_and_the_status_line_names_it(store: Store) -> None:
-    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await open_newest(pilot)
         await pilot.press("b", "enter")
-        await settled(pilot, lambda: "is baseline main" in status_of(pilot))
+        await fake_run.settled(pilot, lambda: "is baseline main" in status_of(pilot))
         assert store.baselines() == {"main": "slow"}
         await pilot.press("b", "ctrl+u", "4", "2", "enter")
         assert isinstance(pilot.app.screen, BaselineBox)
         assert "'42'" in text_of(pilot, "#hint")
         await pilot.press("ctrl+u", *"v2", "enter")
-        await settled(pilot, lambda: "is baseline v2" in status_of(pilot))
+        await fake_run.settled(pilot, lambda: "is baseline v2" in status_of(pilot))
         assert store.baselines() == {"main": "slow", "v2": "slow"}
 
 
 async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Store) -> None:
     store.set_baseline("main", "old")
     request = PlanRequest(("matmul",), sizes="64,256")
-    async with opened(new_app(request, HistoryBackend(store))) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(request, HistoryBackend(store))) as pilot:
+        session = await fake_run.start_run(pilot)
         # The session saves nothing: its run is put into the store as a live one would be.
         assert session.plan.cases == SWEEP.cases
         store.import_run(run_stream("fresh", session.series_id, 30, 1.1, "2.11.0"))
-        session.put(*(event for case in session.plan.cases for event in (*rounds(case, 1e5, 2e4), case_finished(case))))
-        await finish(pilot, session)
-        await settled(pilot, lambda: "vs main" in status_of(pilot))
+        session.put(
+            *(event for case in session.plan.cases for event in (*fake_run.rounds(case, 1e5, 2e4), case_finished(case)))
+        )
+        await fake_run.finish(pilot, session)
+        await fake_run.settled(pilot, lambda: "vs main" in status_of(pilot))
         assert "GPU +1" in status_of(pilot)
         assert "too few runs" in status_of(pilot)
 
@@ -208,31 +200,31 @@ async def test_after_a_run_the_status_line_compares_with_the_baseline(store: Sto
 async def test_with_three_runs_each_the_status_line_counts_what_is_slower_than_the_baseline(store: Store) -> None:
     store.set_baseline("main", "old")
     request = PlanRequest(("matmul",), sizes="64,256")
-    async with opened(new_app(request, HistoryBackend(store))) as pilot:
-        session = await start_run(pilot)
+    async with fake_run.opened(fake_run.new_app(request, HistoryBackend(store))) as pilot:
+        session = await fake_run.start_run(pilot)
         for index in range(3):
             store.import_run(run_stream(f"fresh{index}", session.series_id, 30 + index, 1.3, "2.11.0"))
-        await finish(pilot, session)
-        await settled(pilot, lambda: "4 slower of 6" in status_of(pilot))
+        await fake_run.finish(pilot, session)
+        await fake_run.settled(pilot, lambda: "4 slower of 6" in status_of(pilot))
 
 
 async def test_a_baseline_that_cannot_be_kept_is_a_sentence(store: Store) -> None:
     backend = HistoryBackend(store)
-    async with opened(new_app(backend=backend)) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=backend)) as pilot:
         await open_newest(pilot)
         backend.outbox, backend._no_store = None, StoreError("The disk is full.", "Free some space.")
         await pilot.press("b", "enter")
-        await settled(pilot, lambda: pilot.app.state.problem is not None)
+        await fake_run.settled(pilot, lambda: pilot.app.state.problem is not None)
         assert "disk is full" in str(pilot.app.state.problem)
         assert store.baselines() == {}
 
 
 async def test_neither_is_possible_beside_a_live_run_or_without_one(store: Store) -> None:
-    async with opened(new_app(backend=HistoryBackend(store))) as pilot:
+    async with fake_run.opened(fake_run.new_app(backend=HistoryBackend(store))) as pilot:
         await pilot.press("c")
         assert isinstance(pilot.app.screen, MainScreen)
-        session = await start_run(pilot)
-        await reach_gap(pilot, session)
+        session = await fake_run.start_run(pilot)
+        await fake_run.reach_gap(pilot, session)
         await pilot.press("c", "b")
         assert isinstance(pilot.app.screen, MainScreen)
         assert store.baselines() == {}
@@ -241,7 +233,7 @@ async def test_neither_is_possible_beside_a_live_run_or_without_one(store: Store
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (200, 60)])
 async def test_without_utf8_everything_is_ascii_and_no_verdict_is_cut(store: Store, size: tuple[int, int]) -> None:
     app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
-    async with opened(app, size) as pilot:
+    async with fake_run.opened(app, size) as pilot:
         await open_newest(pilot)
         await compare(pilot)
         for selector in ("#page-title", "#page-text", "#page-keys"):

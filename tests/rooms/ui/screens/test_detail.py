@@ -10,46 +10,18 @@ from tests.helpers.app.fake_run import opened, settled, start_run
 from tests.helpers.golden import assert_golden, paragraphs
 from tests.rooms.ui.screens.test_machine_screen import CPU, GPU, text_of
 
-from cpugpu_tui.model import (
-    AS_WRITTEN,
-    D2H_PAGEABLE,
-    DEVICE,
-    DEVICE_WARM,
-    ENQUEUE,
-    H2D_PAGEABLE,
-    LATENCY,
-    PAGEABLE,
-    PINNED,
-    SINGLE,
-    SYNCED,
-    SYNCHRONISE,
-    Calibrated,
-    Case,
-    CaseFailed,
-    CaseFinished,
-    CaseStarted,
-    Ceilings,
-    Check,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    KernelsProfiled,
-    Plan,
-    RunStarted,
-    TensorsPlaced,
-)
+from cpugpu_tui import model
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.ui.glyphs import ASCII, UNICODE, Glyphs
 from cpugpu_tui.ui.panes.lines import plain
 from cpugpu_tui.ui.screens.detail import DetailScreen, detail_lines
 from cpugpu_tui.ui.screens.detail.device_times import distribution
 
-ALL, ONE = Case("matmul", 64), Case("matmul", 64, threads=1)
-DEVICES = (Device("cpu", "Xeon 8480"), Device("cuda:0", "NVIDIA H200", "GPU-1"))
+ALL, ONE = model.Case("matmul", 64), model.Case("matmul", 64, threads=1)
+DEVICES = (model.Device("cpu", "Xeon 8480"), model.Device("cuda:0", "NVIDIA H200", "GPU-1"))
 
-PARTS = {ENQUEUE: 10_500.0, SYNCHRONISE: 8_000.0, DEVICE_WARM: 5_200.0, DEVICE: 7_000.0}
-MOVES = {PAGEABLE: 58_000.0, PINNED: 45_000.0, H2D_PAGEABLE: 16_000.0, D2H_PAGEABLE: 15_000.0}
+PARTS = {model.ENQUEUE: 10_500.0, model.SYNCHRONISE: 8_000.0, model.DEVICE_WARM: 5_200.0, model.DEVICE: 7_000.0}
+MOVES = {model.PAGEABLE: 58_000.0, model.PINNED: 45_000.0, model.H2D_PAGEABLE: 16_000.0, model.D2H_PAGEABLE: 15_000.0}
 GPU_NS = 24_000.0
 APART = "Where the GPU's time goes"
 
@@ -59,43 +31,47 @@ def calls(ns: float, count: int = 25, slow: Sequence[float] = ()) -> tuple[float
     return (*(ns * (1 + 0.001 * (k * 7 % 31)) for k in range(count - len(slow))), *slow)
 
 
-def half(case: Case, device: str, index: int, samples: dict[str, tuple[float, ...]], *marks: str) -> DeviceSampled:
-    return DeviceSampled(
+def half(
+    case: model.Case, device: str, index: int, samples: dict[str, tuple[float, ...]], *marks: str
+) -> model.DeviceSampled:
+    return model.DeviceSampled(
         case=case.key, device=device, round_index=index, calls_per_block=100, samples=samples, marks=marks
     )
 
 
 def timed(
-    case: Case = ALL, cpu_ns: float = 9_000.0, gpu_ns: float = GPU_NS, gpu: dict[str, float] | None = None,
+    case: model.Case = ALL, cpu_ns: float = 9_000.0, gpu_ns: float = GPU_NS, gpu: dict[str, float] | None = None,
     singles: int = 25, slow: Sequence[float] = (), threads: int = 16,
-) -> list[Event]:  # fmt: skip
+) -> list[model.Event]:  # fmt: skip
     """A case in eight rounds; `gpu` is measured once a round beside latency, `slow` are calls of the GPU's last one."""
-    events: list[Event] = [CaseStarted(case=case.key, flops=2.0 * 64**3, bytes_moved=12.0 * 64**2, operations=1)]
+    events: list[model.Event] = [
+        model.CaseStarted(case=case.key, flops=2.0 * 64**3, bytes_moved=12.0 * 64**2, operations=1)
+    ]
     for device, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
         events.append(
-            Calibrated(
+            model.Calibrated(
                 case=case.key, device=device, estimate_ns=ns, calls_per_block=100, blocks=5, rounds=8, threads=threads
             )
         )
     for index in range(1, 9):
         for device, ns in (("cpu", cpu_ns), ("cuda:0", gpu_ns)):
             wobble = 1 + 0.002 * (index % 3 - 1)
-            samples: dict[str, tuple[float, ...]] = {LATENCY: tuple(ns * wobble for _ in range(5))}
+            samples: dict[str, tuple[float, ...]] = {model.LATENCY: tuple(ns * wobble for _ in range(5))}
             if singles:
                 outlying = slow if device != "cpu" and index == 8 else ()
-                samples[SINGLE] = calls(ns, singles, outlying)
+                samples[model.SINGLE] = calls(ns, singles, outlying)
             if device != "cpu":
                 samples |= {name: (value,) for name, value in (gpu or {}).items()}
             events.append(half(case, device, index, samples))
-    return [*events, CaseFinished(case=case.key, check=Check("float64 on the CPU", 3e-7, 1e-3))]
+    return [*events, model.CaseFinished(case=case.key, check=model.Check("float64 on the CPU", 3e-7, 1e-3))]
 
 
 def run_of(
-    *events: Event, devices: tuple[Device, ...] = DEVICES, ceilings: tuple[Ceilings, ...] = (CPU, GPU)
+    *events: model.Event, devices: tuple[model.Device, ...] = DEVICES, ceilings: tuple[model.Ceilings, ...] = (CPU, GPU)
 ) -> RunState:
-    plan = Plan("matmul", (ALL, ONE), ceilings=ceilings)
-    state = RunState().apply(RunStarted(run_id="r", series_id="s", plan=plan, environment={"torch": "2.11.0"}))
-    for event in (DevicesFound(devices=devices), *events):
+    plan = model.Plan("matmul", (ALL, ONE), ceilings=ceilings)
+    state = RunState().apply(model.RunStarted(run_id="r", series_id="s", plan=plan, environment={"torch": "2.11.0"}))
+    for event in (model.DevicesFound(devices=devices), *events):
         state = state.apply(event)
     return state
 
@@ -115,29 +91,33 @@ def squeezed(lines: Iterable[str]) -> list[str]:
     return [" ".join(line.split()) for line in lines]
 
 
-def halves(device: str, samples: dict[str, tuple[float, ...]], *marks: str, count: int = 8) -> list[DeviceSampled]:
+def halves(
+    device: str, samples: dict[str, tuple[float, ...]], *marks: str, count: int = 8
+) -> list[model.DeviceSampled]:
     return [half(ALL, device, index, samples, *marks) for index in range(1, count + 1)]
 
 
-def alone(*events: Event) -> RunState:
+def alone(*events: model.Event) -> RunState:
     """A run of the CPU's samples alone, in a row that goes on."""
-    return run_of(CaseStarted(case=ALL.key), *events)
+    return run_of(model.CaseStarted(case=ALL.key), *events)
 
 
-FAILED = CaseFailed(case=ALL.key, kind="oom", message="Needs 18 GB, 12 free.", remedy="Go smaller.")
-MISMATCH = CaseFailed(case=ALL.key, kind="mismatch", message="Results differ.", remedy="")
-PROFILED = KernelsProfiled(case=ALL.key, device="cuda:0", count=4, elapsed_ns=8_000.0)
+FAILED = model.CaseFailed(case=ALL.key, kind="oom", message="Needs 18 GB, 12 free.", remedy="Go smaller.")
+MISMATCH = model.CaseFailed(case=ALL.key, kind="mismatch", message="Results differ.", remedy="")
+PROFILED = model.KernelsProfiled(case=ALL.key, device="cuda:0", count=4, elapsed_ns=8_000.0)
 FACTOR = "[64, 64] float32 on cuda:0"
-PLACED = TensorsPlaced(case=ALL.key, device="cuda:0", inputs=(FACTOR, FACTOR, "[64] float32 on cpu"), results=(FACTOR,))
-LONG = Calibrated(case=ALL.key, device="cpu", estimate_ns=3e6, calls_per_block=1, blocks=5, rounds=40, threads=16)
-FIRST_CALL = half(ALL, "cpu", 0, {AS_WRITTEN: (4.97e6,), SYNCED: (4.97e6,)})
+PLACED = model.TensorsPlaced(
+    case=ALL.key, device="cuda:0", inputs=(FACTOR, FACTOR, "[64] float32 on cpu"), results=(FACTOR,)
+)
+LONG = model.Calibrated(case=ALL.key, device="cpu", estimate_ns=3e6, calls_per_block=1, blocks=5, rounds=40, threads=16)
+FIRST_CALL = half(ALL, "cpu", 0, {model.AS_WRITTEN: (4.97e6,), model.SYNCED: (4.97e6,)})
 TWO_SPEEDS = tuple(1_000.0 * speed + k for k in range(20) for speed in (5, 6))
-SECOND_START = [replace(each, start=1) for each in halves("cpu", {LATENCY: (4_000.0,)})]
-UNAWAITED = {name: ns for name, ns in (PARTS | MOVES).items() if name != SYNCHRONISE}
+SECOND_START = [replace(each, start=1) for each in halves("cpu", {model.LATENCY: (4_000.0,)})]
+UNAWAITED = {name: ns for name, ns in (PARTS | MOVES).items() if name != model.SYNCHRONISE}
 
 RUNS: dict[str, RunState] = {
     "no parts were timed": run_of(*timed()),
-    "parts without the wait": run_of(*timed(gpu={ENQUEUE: 1.0, DEVICE_WARM: 1.0})),
+    "parts without the wait": run_of(*timed(gpu={model.ENQUEUE: 1.0, model.DEVICE_WARM: 1.0})),
     "copies without the wait": run_of(*timed(gpu=UNAWAITED)),
     "active": run_of(*timed()[:-1]),
     "memory within its peak": run_of(*timed(), ceilings=(replace(CPU, copy_bytes_per_s=5.45e9), GPU)),
@@ -148,19 +128,19 @@ RUNS: dict[str, RunState] = {
     "parts that overlap much": run_of(*timed(gpu_ns=12_000.0, gpu=PARTS)),
     "kernels while the host queues the next": run_of(*timed(gpu=PARTS), PROFILED),
     "no GPU": run_of(*(each for each in timed() if getattr(each, "device", "cpu") == "cpu"), devices=DEVICES[:1]),
-    "out of memory": run_of(CaseStarted(case=ALL.key), FAILED),
+    "out of memory": run_of(model.CaseStarted(case=ALL.key), FAILED),
     "a mismatch": run_of(*timed(gpu=PARTS | MOVES)[:-1], MISMATCH),
     "one thread in the row beside it": run_of(*timed(gpu=PARTS), *timed(ONE, cpu_ns=27_000.0, threads=1)),
-    "two speeds": alone(half(ALL, "cpu", 1, {LATENCY: TWO_SPEEDS})),
+    "two speeds": alone(half(ALL, "cpu", 1, {model.LATENCY: TWO_SPEEDS})),
     "slow calls": run_of(*timed(slow=(90_000.0, 120_000.0, 400_000.0))),
     "too few calls for tails": run_of(*timed(singles=5)),
     "no single calls": run_of(*timed(singles=0)),
-    "cold kernels longer than the latency": run_of(*timed(), *halves("cuda:0", {DEVICE: calls(2 * GPU_NS)})),
+    "cold kernels longer than the latency": run_of(*timed(), *halves("cuda:0", {model.DEVICE: calls(2 * GPU_NS)})),
     "the paper's clock": run_of(*timed(), FIRST_CALL),
-    "blocks of one call": alone(LONG, *halves("cpu", {LATENCY: calls(3e6, 5)}, count=40)),
-    "equal samples": alone(*halves("cpu", {LATENCY: (5_000.0,) * 5})),
-    "one starved half-round": run_of(*timed(), half(ALL, "cuda:0", 9, {LATENCY: (GPU_NS,) * 5}, "starved")),
-    "all half-rounds throttled": alone(*halves("cuda:0", {LATENCY: (GPU_NS,) * 5}, "throttled")),
+    "blocks of one call": alone(LONG, *halves("cpu", {model.LATENCY: calls(3e6, 5)}, count=40)),
+    "equal samples": alone(*halves("cpu", {model.LATENCY: (5_000.0,) * 5})),
+    "one starved half-round": run_of(*timed(), half(ALL, "cuda:0", 9, {model.LATENCY: (GPU_NS,) * 5}, "starved")),
+    "all half-rounds throttled": alone(*halves("cuda:0", {model.LATENCY: (GPU_NS,) * 5}, "throttled")),
     "places of tensors": run_of(*timed(), PLACED),
     # The least latency is 4.00 µs, not the 8.98 µs of the first start, which is above the median of both.
     "a second, faster start": run_of(*timed(), *SECOND_START),
@@ -196,7 +176,7 @@ def test_every_sample_is_in_a_bin_or_an_outlier() -> None:
 
 
 def everything() -> RunState:
-    placed = TensorsPlaced(case=ALL.key, device="cuda:0", inputs=("12 parameters on cuda:0",) * 2, results=())
+    placed = model.TensorsPlaced(case=ALL.key, device="cuda:0", inputs=("12 parameters on cuda:0",) * 2, results=())
     return run_of(*timed(gpu=PARTS | MOVES, slow=(9e5,)), placed, *timed(ONE, cpu_ns=27_000.0, threads=1))
 
 

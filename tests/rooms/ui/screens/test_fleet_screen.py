@@ -18,21 +18,10 @@ from tests.helpers.command_line import FAST, PATIENCE_S, Witness
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
+from cpugpu_tui import model
 from cpugpu_tui.config.hosts import hosts_of
 from cpugpu_tui.config.settings import KeyLine
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import (
-    CaseFailed,
-    CaseFinished,
-    Device,
-    DeviceSampled,
-    DevicesFound,
-    Event,
-    Plan,
-    Progressed,
-    RunFinished,
-    RunStarted,
-)
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.session.fleet_running import Deliver, Fleet, FleetPlan
 from cpugpu_tui.session.fleet_state import CONNECTING, DONE, STOPPED, FleetState, HostChanged, Told
@@ -78,25 +67,25 @@ class ScriptedFleet(Fleet):
         self.wanted.put(None)
 
 
-def begin(plan: Plan = PLAN, gpus: int = 2) -> list[Told]:
-    gpu = tuple(Device(f"cuda:{index}", "NVIDIA H200", f"GPU-{index}") for index in range(gpus))
+def begin(plan: model.Plan = PLAN, gpus: int = 2) -> list[Told]:
+    gpu = tuple(model.Device(f"cuda:{index}", "NVIDIA H200", f"GPU-{index}") for index in range(gpus))
     return [
-        HostChanged(CONNECTING), RunStarted(run_id="r", series_id="s", plan=plan, environment={}, number=7),
-        DevicesFound(devices=(Device("cpu", "a CPU"), *gpu)),
+        HostChanged(CONNECTING), model.RunStarted(run_id="r", series_id="s", plan=plan, environment={}, number=7),
+        model.DevicesFound(devices=(model.Device("cpu", "a CPU"), *gpu)),
     ]  # fmt: skip
 
 
 def timed(index: int, cpu_ns: float, *gpu_ns: float) -> list[Told]:
-    key, events = PLAN.cases[index].key, list[Event]()
+    key, events = PLAN.cases[index].key, list[model.Event]()
     for number in range(1, 9):
         for device, each_ns in zip(("cpu", "cuda:0", "cuda:1"), (cpu_ns, *gpu_ns), strict=False):
-            events.append(DeviceSampled(case=key, device=device, round_index=number, calls_per_block=1,
+            events.append(model.DeviceSampled(case=key, device=device, round_index=number, calls_per_block=1,
                                          samples={"latency": (each_ns,) * 5}))  # fmt: skip
-    return [*events, CaseFinished(case=key)]
+    return [*events, model.CaseFinished(case=key)]
 
 
 def done() -> list[Told]:
-    return [RunFinished(status="done"), HostChanged(DONE)]
+    return [model.RunFinished(status="done"), HostChanged(DONE)]
 
 
 @asynccontextmanager
@@ -140,7 +129,7 @@ async def test_hosts_are_live_and_one_in_trouble_says_why(words: GoldenWords) ->
         await shown(pilot, "3 waiting")
         fleet.put("gpu1", *begin(), *timed(0, 1e6, 2e6, 2e6), *timed(1, 1e9, 1e7, 1e7), *done())
         fleet.put("gpu2", *begin(), *timed(0, 1e6, 2e6, 2e6), LOST)
-        fleet.put("gpu3", *begin(), Progressed(case=PLAN.cases[0].key, device="cuda:0", phase="warm-up"))
+        fleet.put("gpu3", *begin(), model.Progressed(case=PLAN.cases[0].key, device="cuda:0", phase="warm-up"))
         await shown(pilot, "1 done, 1 running, 1 unreachable; 3 of 6 cases")
         lines = text_of(pilot, "#list").splitlines()
         assert "done" in lines[0]
@@ -188,7 +177,7 @@ async def test_all_cases_stand_together_and_the_cursor_stays_on_its_own() -> Non
 
 async def test_a_case_that_failed_says_why_in_its_line() -> None:
     async with opened("gpu1") as (pilot, fleet):
-        failed = CaseFailed(
+        failed = model.CaseFailed(
             case=PLAN.cases[1].key, kind="oom", message="It needs 3 GiB.", remedy="Take a smaller size."
         )
         fleet.put("gpu1", *begin(gpus=1), *timed(0, 1e6, 2e6), failed, *done())

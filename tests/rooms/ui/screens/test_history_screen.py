@@ -10,21 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers.app import saved_runs
 from tests.helpers.app.fake_run import new_app, opened, readings, settled
 from tests.helpers.app.looking import done_run, reads, screen_lines, shown, text_of
-from tests.helpers.app.saved_runs import (
-    HOUR_NS,
-    NOW_NS,
-    SWEEP,
-    HistoryBackend,
-    app_with,
-    begin,
-    list_runs,
-    listed,
-    open_newest,
-    status,
-    stream,
-)
 from tests.helpers.golden import GoldenWords
 from textual.pilot import Pilot
 
@@ -51,12 +39,12 @@ def telemetry(pilot: Pilot[Any]) -> str:
 
 
 async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store: Store, words: GoldenWords) -> None:
-    store.import_run(stream("old", age_ns=50 * HOUR_NS, status="stopped"))
-    store.import_run(stream("new"))
+    store.import_run(saved_runs.stream("old", age_ns=50 * saved_runs.HOUR_NS, status="stopped"))
+    store.import_run(saved_runs.stream("new"))
     store.tag("new", ["nightly"])
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await list_runs(pilot)
-        words(listed(pilot))
+    async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
+        await saved_runs.list_runs(pilot)
+        words(saved_runs.listed(pilot))
         assert "2 runs" in text_of(pilot, "#page-title")
         about = text_of(pilot, "#about")
         assert "run 2 · new ·" in about
@@ -70,15 +58,15 @@ async def test_runs_are_listed_newest_first_with_all_that_tells_them_apart(store
 
 async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, words: GoldenWords) -> None:
     for number in range(30):
-        store.import_run(stream(f"id{number:02}", status="failed" if number == 7 else "done"))
+        store.import_run(saved_runs.stream(f"id{number:02}", status="failed" if number == 7 else "done"))
     store.tag("id11", ["base"])
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await list_runs(pilot)
+    async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
+        await saved_runs.list_runs(pilot)
         await pilot.press("slash", *"failed")
-        assert [line.split()[1] for line in listed(pilot)] == ["8"]
+        assert [line.split()[1] for line in saved_runs.listed(pilot)] == ["8"]
         assert text_of(pilot, "#page-title").split()[1:] == ["30", "runs", "1", "shown"]
         await pilot.press("enter", "slash", *["backspace"] * 6, *"#base")
-        assert [line.split()[1] for line in listed(pilot)] == ["12"]
+        assert [line.split()[1] for line in saved_runs.listed(pilot)] == ["12"]
         await pilot.press(*"zzz")
         words(text_of(pilot, "#list").strip())
         await pilot.press("escape")
@@ -88,9 +76,9 @@ async def test_typing_narrows_the_list_and_every_key_typed_counts(store: Store, 
 
 
 async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) -> None:
-    store.import_run(stream("a"))
-    async with opened(app_with(store)) as pilot:
-        await list_runs(pilot)
+    store.import_run(saved_runs.stream("a"))
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.list_runs(pilot)
         from textual.events import Key
 
         for key, character in (("slash", "/"), ("m", "m"), ("q", "q")):
@@ -101,14 +89,14 @@ async def test_keys_that_arrive_with_the_slash_are_typed_not_lost(store: Store) 
 
 async def test_filter_and_place_are_there_again_when_the_list_is(store: Store) -> None:
     for number in range(5):
-        store.import_run(stream(f"id{number}"))
-    async with opened(app_with(store)) as pilot:
-        await list_runs(pilot)
+        store.import_run(saved_runs.stream(f"id{number}"))
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.list_runs(pilot)
         await pilot.press("slash", *"id", "enter", "j", "j", "enter")
         await settled(pilot, lambda: pilot.app.state.past is not None)
-        assert "run 3" in status(pilot)
+        assert "run 3" in saved_runs.status(pilot)
         await pilot.press("h")
-        screen = await list_runs(pilot)
+        screen = await saved_runs.list_runs(pilot)
         assert screen.chosen is not None
         assert screen.chosen.number == 3
         await reads(pilot, "/ id")
@@ -118,7 +106,7 @@ class ManyRuns(SavedRuns):
     """Ten thousand runs, and how many have been asked for."""
 
     def __init__(self, line: RunSummary) -> None:
-        super().__init__(None, now_ns=lambda: NOW_NS)
+        super().__init__(None, now_ns=lambda: saved_runs.NOW_NS)
         self.line, self.read = line, 0
 
     def bury(self) -> None: ...
@@ -130,23 +118,23 @@ class ManyRuns(SavedRuns):
 
 
 async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
-    store.import_run(stream("a"))
+    store.import_run(saved_runs.stream("a"))
     many = ManyRuns(store.runs()[0])
 
-    class Backend(HistoryBackend):
+    class Backend(saved_runs.HistoryBackend):
         history = many  # type: ignore[assignment]
 
     async with opened(new_app(backend=Backend(store)), (80, 24)) as pilot:
-        await list_runs(pilot)
+        await saved_runs.list_runs(pilot)
         assert "10,000 runs" in text_of(pilot, "#page-title")
-        assert listed(pilot)[0].startswith("▸ 10000")
+        assert saved_runs.listed(pilot)[0].startswith("▸ 10000")
         began_s = time.process_time()  # busy neighbours take none of it
         await pilot.press("G")
-        assert listed(pilot)[-1].startswith("▸ 1 ")
+        assert saved_runs.listed(pilot)[-1].startswith("▸ 1 ")
         await pilot.press("pageup", "home", "pagedown")
         assert "19 of 10,000" in text_of(pilot, "#page-title")
         await pilot.press("slash", *"n4321")
-        assert [line.split()[1] for line in listed(pilot)] == ["4321"]
+        assert [line.split()[1] for line in saved_runs.listed(pilot)] == ["4321"]
         assert time.process_time() - began_s < 5  # drawing all lines took 40 s
 
 
@@ -154,11 +142,11 @@ async def test_ten_thousand_runs_open_at_once_and_scroll(store: Store) -> None:
 
 
 async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store: Store, words: GoldenWords) -> None:
-    store.import_run(stream("a"))
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await open_newest(pilot)
+    store.import_run(saved_runs.stream("a"))
+    async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
+        await saved_runs.open_newest(pilot)
         assert isinstance(pilot.app.screen, MainScreen)
-        words(status(pilot).split("   ")[0])
+        words(saved_runs.status(pilot).split("   ")[0])
         assert [line.split()[0].lstrip("▸") for line in shown(pilot)] == ["64", "256", "1,024"]
         assert "▲ GPU" in shown(pilot)[2]
         assert "GPU wins" in text_of(pilot, "#answer")
@@ -171,19 +159,19 @@ async def test_a_saved_run_fills_the_panes_and_never_looks_like_a_live_one(store
 
 @pytest.mark.parametrize("key", ["h", "escape"])
 async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> None:
-    store.import_run(stream("a", replace(SWEEP, name="yesterday")))
-    async with opened(app_with(store)) as pilot:
+    store.import_run(saved_runs.stream("a", replace(saved_runs.SWEEP, name="yesterday")))
+    async with opened(saved_runs.app_with(store)) as pilot:
         await done_run(pilot)
         before = shown(pilot)
-        await open_newest(pilot)
-        assert "yesterday" in status(pilot)
+        await saved_runs.open_newest(pilot)
+        assert "yesterday" in saved_runs.status(pilot)
         # This machine goes on meanwhile, unseen.
         pilot.app.backend.read(readings(busy=55.0))
         await settled(pilot, lambda: "55%" not in telemetry(pilot))
         assert "7%" in telemetry(pilot)
         await pilot.press(key)
-        assert "3 h ago" not in status(pilot)
-        assert status(pilot).startswith("quick ✓ done")
+        assert "3 h ago" not in saved_runs.status(pilot)
+        assert saved_runs.status(pilot).startswith("quick ✓ done")
         assert shown(pilot) == before
         assert telemetry(pilot).startswith("Telemetry\n")
         assert "55%" in telemetry(pilot)
@@ -191,9 +179,9 @@ async def test_the_present_comes_back_as_it_goes_on(store: Store, key: str) -> N
 
 
 async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are(store: Store) -> None:
-    store.import_run(stream("a"))
-    async with opened(app_with(store)) as pilot:
-        await open_newest(pilot)
+    store.import_run(saved_runs.stream("a"))
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.open_newest(pilot)
         await pilot.press("w")
         assert pilot.app.state.what_if != "resident"
         for key, page in (("g", ChartScreen), ("enter", DetailScreen), ("K", ClaimsScreen)):
@@ -207,40 +195,40 @@ async def test_chart_what_if_detail_and_claims_work_on_it_and_say_whose_they_are
 
 
 async def test_leaving_from_a_saved_run_takes_ones_own_along(store: Store) -> None:
-    store.import_run(stream("a"))
-    app = app_with(store)
+    store.import_run(saved_runs.stream("a"))
+    app = saved_runs.app_with(store)
     async with opened(app) as pilot:
-        await open_newest(pilot)
+        await saved_runs.open_newest(pilot)
         await pilot.press("q")
     assert app.return_value is not None
     assert not app.return_value.run.rows
 
 
 async def test_a_run_that_was_interrupted_says_so(store: Store) -> None:
-    events = stream("a")
-    cases = begin(store, events)
+    events = saved_runs.stream("a")
+    cases = saved_runs.begin(store, events)
     store.commit_cases("a", [cases[0]])
     store._connection.execute("UPDATE run SET pid = 999999999")
-    async with opened(app_with(store)) as pilot:
-        await list_runs(pilot)
-        assert "! interrupted" in listed(pilot)[0]
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.list_runs(pilot)
+        assert "! interrupted" in saved_runs.listed(pilot)[0]
         await pilot.press("enter")
         await settled(pilot, lambda: pilot.app.state.past is not None)
-        assert "! interrupted 1/3" in status(pilot)
+        assert "! interrupted 1/3" in saved_runs.status(pilot)
 
 
 # ------------------------------------------------------------------ tags and deletion
 
 
 async def test_tags_are_typed_in_one_line(store: Store) -> None:
-    store.import_run(stream("a"))
+    store.import_run(saved_runs.stream("a"))
     store.tag("a", ["old"])
-    async with opened(app_with(store)) as pilot:
-        await list_runs(pilot)
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.list_runs(pilot)
         await pilot.press("l")
         await reads(pilot, "run 1: old")
         await pilot.press(*["backspace"] * 3, *"#base, h200", "enter")
-        await settled(pilot, lambda: "#base #h200" in listed(pilot)[0])
+        await settled(pilot, lambda: "#base #h200" in saved_runs.listed(pilot)[0])
         assert store.runs()[0].tags == ("base", "h200")
         await pilot.press("l", *"x", "escape")
         assert store.runs()[0].tags == ("base", "h200")
@@ -248,10 +236,10 @@ async def test_tags_are_typed_in_one_line(store: Store) -> None:
 
 
 async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
-    store.import_run(stream("a"))
-    store.import_run(stream("b"))
-    async with opened(app_with(store)) as pilot:
-        await list_runs(pilot)
+    store.import_run(saved_runs.stream("a"))
+    store.import_run(saved_runs.stream("b"))
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.list_runs(pilot)
         for key in ("n", "q", "escape"):
             await pilot.press("d")
             assert isinstance(pilot.app.screen, ConfirmScreen)
@@ -262,15 +250,15 @@ async def test_deleting_asks_and_only_y_means_yes(store: Store) -> None:
         await pilot.press("d", "y")
         await settled(pilot, lambda: "Deleted run 2" in text_of(pilot, "#about"))
         assert [run.number for run in store.runs()] == [1]
-        assert [line.split()[1] for line in listed(pilot)] == ["1"]
+        assert [line.split()[1] for line in saved_runs.listed(pilot)] == ["1"]
 
 
 async def test_keys_for_the_run_on_the_screen_do_nothing_to_the_one_behind_the_list(store: Store) -> None:
-    store.import_run(stream("a"))
-    store.import_run(stream("b"))
-    async with opened(app_with(store)) as pilot:
+    store.import_run(saved_runs.stream("a"))
+    store.import_run(saved_runs.stream("b"))
+    async with opened(saved_runs.app_with(store)) as pilot:
         await done_run(pilot)
-        await list_runs(pilot)
+        await saved_runs.list_runs(pilot)
         await pilot.press("c", "e", "y", "f", "g", "w", "M", "z", "space", "x")
         assert isinstance(pilot.app.screen, HistoryScreen)
         assert len(pilot.app.backend.sessions) == 1
@@ -294,33 +282,33 @@ def rows_of(pilot: Pilot[Any]) -> list[str]:
 
 
 async def test_what_is_said_of_a_saved_run_is_seen_and_what_was_said_before_is_not(store: Store) -> None:
-    store.import_run(stream("a"))
-    async with opened(app_with(store)) as pilot:
+    store.import_run(saved_runs.stream("a"))
+    async with opened(saved_runs.app_with(store)) as pilot:
         pilot.app.change(notice="not saved")
-        await open_newest(pilot)
-        assert "not saved" not in status(pilot)
+        await saved_runs.open_newest(pilot)
+        assert "not saved" not in saved_runs.status(pilot)
         pilot.app.change(notice="Wrote a.md")
-        assert "Wrote a.md" in status(pilot)
+        assert "Wrote a.md" in saved_runs.status(pilot)
         pilot.app.change(notice="not saved")
         await pilot.press("h")
-        assert "not saved" in status(pilot)
+        assert "not saved" in saved_runs.status(pilot)
 
 
 async def test_a_live_run_is_not_deleted(store: Store) -> None:
-    begin(store, stream("a"))
-    async with opened(app_with(store)) as pilot:
-        await list_runs(pilot)
+    saved_runs.begin(store, saved_runs.stream("a"))
+    async with opened(saved_runs.app_with(store)) as pilot:
+        await saved_runs.list_runs(pilot)
         await pilot.press("d", "y")
         await settled(pilot, lambda: "running" in text_of(pilot, "#about"))
-        assert len(listed(pilot)) == 1
+        assert len(saved_runs.listed(pilot)) == 1
 
 
 # ------------------------------------------------------------------ what can be wrong with a history
 
 
 async def test_an_empty_history_says_how_to_fill_it(store: Store, words: GoldenWords) -> None:
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await list_runs(pilot)
+    async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
+        await saved_runs.list_runs(pilot)
         words(text_of(pilot, "#list").strip())
         assert text_of(pilot, "#page-keys").split() == ["esc", "back"], "no other key does anything"
         await pilot.press("enter", "d", "r", "j", "G", "l")
@@ -332,23 +320,23 @@ async def test_a_history_that_could_not_be_opened_says_why(tmp_path: Path) -> No
     broken.write_bytes(b"no database at all" * 100)
     with pytest.raises(StoreError) as caught:
         Store.open(broken)
-    async with opened(new_app(backend=HistoryBackend(None, caught.value)), (80, 24)) as pilot:
-        await list_runs(pilot)
+    async with opened(new_app(backend=saved_runs.HistoryBackend(None, caught.value)), (80, 24)) as pilot:
+        await saved_runs.list_runs(pilot)
         said = " ".join(text_of(pilot, "#about").split())
         assert str(broken) in said.replace(" ", "")
         assert text_of(pilot, "#list").strip() == ""
 
 
 async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store: Store) -> None:
-    store.import_run(stream("a"))
-    store.import_run(stream("b"))
+    store.import_run(saved_runs.stream("a"))
+    store.import_run(saved_runs.stream("b"))
     store._connection.execute("UPDATE run_event SET name = 'TelepathyRead' WHERE run_number = 2")
     version = store._connection.execute("PRAGMA user_version").fetchone()[0]
     store._connection.execute(f"PRAGMA user_version = {version + 1}")
     store.close()
     with closing(Store.open(store.path)) as newer:
-        async with opened(app_with(newer), (80, 24)) as pilot:
-            await list_runs(pilot)
+        async with opened(saved_runs.app_with(newer), (80, 24)) as pilot:
+            await saved_runs.list_runs(pilot)
             notice = said_of(pilot)
             assert notice
             await pilot.press("enter")
@@ -357,24 +345,24 @@ async def test_a_newer_history_is_read_and_what_it_holds_beyond_us_is_said(store
             await settled(pilot, lambda: "Run 2" not in said_of(pilot) and bool(said_of(pilot)))
             await pilot.press("j", "enter")
             await settled(pilot, lambda: pilot.app.state.past is not None)
-            assert "run 1" in status(pilot)
+            assert "run 1" in saved_runs.status(pilot)
 
 
 async def test_a_damaged_run_is_a_sentence_about_that_run(store: Store) -> None:
-    store.import_run(stream("a"))
+    store.import_run(saved_runs.stream("a"))
     store._connection.execute("UPDATE run SET plan = '{'")
-    async with opened(app_with(store), (80, 24)) as pilot:
-        await list_runs(pilot)
+    async with opened(saved_runs.app_with(store), (80, 24)) as pilot:
+        await saved_runs.list_runs(pilot)
         await pilot.press("enter")
         await settled(pilot, lambda: "Run 1" in said_of(pilot))
 
 
 async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(store: Store) -> None:
-    store.import_run(stream("a", replace(SWEEP, name="evil\x1b[2J[red]×")))
-    app = CpuGpuApp(AppOptions(), ASCII, HistoryBackend(store))
+    store.import_run(saved_runs.stream("a", replace(saved_runs.SWEEP, name="evil\x1b[2J[red]×")))
+    app = CpuGpuApp(AppOptions(), ASCII, saved_runs.HistoryBackend(store))
     app.backend = app.bridge.backend  # type: ignore[attr-defined]
     async with opened(app, (80, 24)) as pilot:
-        await list_runs(pilot)
+        await saved_runs.list_runs(pilot)
         for press in ("", "l", "escape", "d", "escape", "enter"):
             await pilot.press(*[press] if press else [])
             text = "".join(screen_lines(pilot))
@@ -388,4 +376,4 @@ async def test_without_utf8_everything_is_ascii_and_strangers_names_obey_nobody(
      (10**7, "115 d ago"), (-5, "just now")],
 )  # fmt: skip
 def test_ages_are_short(age_s: int, words: str) -> None:
-    assert ago(NOW_NS - age_s * 10**9, NOW_NS) == words
+    assert ago(saved_runs.NOW_NS - age_s * 10**9, saved_runs.NOW_NS) == words

@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cpugpu_tui import errors
 from cpugpu_tui.analysis.compare import BANDS, GATE_RUNS, MIN_RUNS, SLOWER
 from cpugpu_tui.analysis.gating import FAILED, PASSED
 from cpugpu_tui.cli.compare.gate_report import junit, markdown, print_report
@@ -19,16 +20,6 @@ from cpugpu_tui.cli.running.saving import save_rest, saving, say_remark
 from cpugpu_tui.compare.comparison import Difference, comparable_pairs, differences
 from cpugpu_tui.compare.gate import GateReport, gate_series, gate_with_placebo
 from cpugpu_tui.compare.series import Series
-from cpugpu_tui.errors import (
-    EXIT_CASES_FAILED,
-    EXIT_CHECK_FAILED,
-    EXIT_OK,
-    EXIT_UNFIT,
-    CpuGpuError,
-    UnfitError,
-    UsageError,
-    print_notice,
-)  # fmt: skip
 from cpugpu_tui.export import target
 from cpugpu_tui.model import Plan, Simulation
 from cpugpu_tui.session.event_stream import new_id
@@ -42,7 +33,7 @@ from cpugpu_tui.transport.agent_pool import Agents
 LIMITS: Mapping[str, float] = dict.fromkeys(BANDS, 0.05)
 """Limits of the times that `--max-slowdown` does not name."""
 
-EXIT_CODES = {PASSED: EXIT_OK, SLOWER: EXIT_CHECK_FAILED, FAILED: EXIT_CASES_FAILED}
+EXIT_CODES = {PASSED: errors.EXIT_OK, SLOWER: errors.EXIT_CHECK_FAILED, FAILED: errors.EXIT_CASES_FAILED}
 """Exit code by verdict. Anything else is undecided: `EXIT_UNFIT`, never 0."""
 
 
@@ -72,17 +63,19 @@ class GateRequest:
     def __post_init__(self) -> None:
         """Check everything before minutes of running."""
         if self.new is not None and self.names:
-            raise UsageError(f"--new {self.new} cannot be combined with {self.names[0]}.", "Leave one of them out.")
+            raise errors.UsageError(
+                f"--new {self.new} cannot be combined with {self.names[0]}.", "Leave one of them out."
+            )
         check_settings(PlanRequest(self.names, repeat=self.repeat, case_timeout_s=self.case_timeout_s))
         reports = [path for path in (self.junit, self.summary) if path is not None]
         for path in reports:
             target.check_file(path)
         if len(reports) > len({path.resolve() for path in reports}):
-            raise UsageError(
+            raise errors.UsageError(
                 f"{reports[0]} cannot hold both reports.", "Choose different files for --junit and --summary."
             )
         if self.new is None and self.repeat < GATE_RUNS:
-            raise UsageError(
+            raise errors.UsageError(
                 f"Invalid --repeat {self.repeat}: a verdict needs {GATE_RUNS} runs.",
                 f"Use --repeat {GATE_RUNS} or more.",
             )
@@ -103,7 +96,7 @@ def check_enough_runs(*baselines: Series) -> None:
     for base in baselines:
         count = sum(run.has_times for run in base.runs)
         if count < GATE_RUNS:
-            raise UnfitError(
+            raise errors.UnfitError(
                 f"Too few runs in {base.text}: {count} with times, and a verdict needs {GATE_RUNS}.",
                 f"Create a baseline with --repeat {GATE_RUNS}.",
             )
@@ -141,7 +134,7 @@ def _fixed(plan: Plan, base: Series) -> Plan:
         if sum(run.cases[key].status == "ok" for run in base.runs if key in run.cases) >= enough
     ]
     if not common:
-        raise UsageError(
+        raise errors.UsageError(
             "The runs of the baseline have no size in common.", "Create a baseline with fixed sizes (--size)."
         )
     return replace(plan, cases=tuple(common), search=None, words=case_words(common, plan.codes))
@@ -163,7 +156,7 @@ def judge(request: GateRequest, base: Series, new: Series, placebo: Series | Non
 def _tell(request: GateRequest, report: GateReport, *, as_json: bool, duet: Played | None = None) -> int:
     print_report(report, as_json=as_json, duet=duet)
     request.write(junit(report), markdown(report))
-    return EXIT_CODES.get(report.verdict, EXIT_UNFIT)
+    return EXIT_CODES.get(report.verdict, errors.EXIT_UNFIT)
 
 
 def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bool) -> int:
@@ -183,12 +176,12 @@ def play(request: GateRequest, options: RunOptions, against: str, *, as_json: bo
         played = play_duet(asked, plan, sides, outbox, lambda series: report_of(series).found.judged)
         say_remark(outbox)
         if played.is_over:
-            return save_rest(outbox, played.exit_code or EXIT_UNFIT)
+            return save_rest(outbox, played.exit_code or errors.EXIT_UNFIT)
         try:
             report = gate_with_placebo(report_of(played.series), played.series[0], played.placebo)
-        except CpuGpuError as error:  # no case was timed on both sides
-            print_notice(f"cpugpu-tui: {error}")
-            return save_rest(outbox, played.exit_code or EXIT_UNFIT)
+        except errors.CpuGpuError as error:  # no case was timed on both sides
+            errors.print_notice(f"cpugpu-tui: {error}")
+            return save_rest(outbox, played.exit_code or errors.EXIT_UNFIT)
         return save_rest(outbox, _tell(request, report, as_json=as_json, duet=played))
 
 
@@ -201,7 +194,7 @@ def _check_machine(differences: Iterable[Difference]) -> None:
     hardware = [each for each in differences if each.is_hardware]
     if hardware:
         what = "; ".join(f"{each.what}: {each.base} in the baseline, {each.new} here" for each in hardware)
-        raise UnfitError(
+        raise errors.UnfitError(
             f"The baseline was measured on another machine ({what}).",
             "Create a baseline on this machine, or add --any-machine.",
         )

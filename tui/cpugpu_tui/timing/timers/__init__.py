@@ -11,18 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cpugpu_tui.model import (
-    Case,
-    Check,
-    ClockChecked,
-    CodeCompiled,
-    CodeTraced,
-    CoreUse,
-    Device,
-    EventClock,
-    LinesProfiled,
-    Reading,
-)
+from cpugpu_tui import model
 from cpugpu_tui.workloads import Report
 
 if TYPE_CHECKING:
@@ -93,9 +82,9 @@ class Kernels:
 class Timer(Protocol):
     """Times operations on one device."""
 
-    device: Device
+    device: model.Device
 
-    def load(self, case: Case, inputs: Any) -> Any:
+    def load(self, case: model.Case, inputs: Any) -> Any:
         """Copy the inputs to the device and return an operation. Raises CaseError(oom)."""
 
     def first_call(self, operation: Any) -> FirstCall:
@@ -164,7 +153,7 @@ class Watch(Protocol):
     cores: int
     """Logical CPUs that this process may use."""
 
-    def begin(self, device: Device) -> None:
+    def begin(self, device: model.Device) -> None:
         """Start watching the threads that work for a device."""
 
     def end(self) -> Disturbance:
@@ -179,7 +168,7 @@ class Watch(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the CPU time of all processes so far; called at the edges of a case."""
 
-    def core_use(self, before: Snapshot) -> CoreUse | None:
+    def core_use(self, before: Snapshot) -> model.CoreUse | None:
         """Return who used the cores since a snapshot."""
 
     def close(self) -> None:
@@ -200,10 +189,10 @@ class Watcher(Protocol):
     def state(self) -> State | None:
         """Return the state at the edge of a case; None on a CPU. Takes up to 18 ms on an H200."""
 
-    def energy_mj(self) -> Reading:
+    def energy_mj(self) -> model.Reading:
         """Return the energy counter, mJ."""
 
-    def power_mw(self) -> Reading:
+    def power_mw(self) -> model.Reading:
         """Return the instantaneous power, mW."""
 
     def clock_ns(self) -> float:
@@ -229,7 +218,7 @@ class PeerLink(Protocol):
 class Gauge(Protocol):
     """Times bare operations of one device for a calibration, which decides which."""
 
-    device: Device
+    device: model.Device
     dtypes: tuple[str, ...]
     """Element types to try in matrix products; those that fail are left out."""
     directions: tuple[str, ...]
@@ -238,7 +227,7 @@ class Gauge(Protocol):
     def threads(self) -> int:
         """Return the number of CPU threads that torch uses."""
 
-    clock: EventClock | None
+    clock: model.EventClock | None
     """The check of a GPU's event clock; None on a CPU. Without a sound clock kernels are timed by the wall clock."""
 
     def free_bytes(self) -> float:
@@ -277,7 +266,7 @@ def unannounced(*_: Any) -> None:
 class Machine(Protocol):
     """The devices of this process; creates, copies and compares tensors on them."""
 
-    devices: tuple[Device, ...]
+    devices: tuple[model.Device, ...]
     no_gpu: str | None
     watch: Watch
 
@@ -296,46 +285,46 @@ class Machine(Protocol):
     def check_clocks(self) -> None:
         """Check the event clock of every GPU."""
 
-    def clocks_checked(self) -> list[ClockChecked]:
+    def clocks_checked(self) -> list[model.ClockChecked]:
         """Return the outcomes of checks since the last call. A GPU is checked before its first case."""
 
-    def peers(self) -> tuple[Device, ...]:
+    def peers(self) -> tuple[model.Device, ...]:
         """Return the GPUs between which copies are timed: all visible ones, unless the plan names GPUs."""
 
-    def peer_link(self, source: Device, target: Device) -> PeerLink:
+    def peer_link(self, source: model.Device, target: model.Device) -> PeerLink:
         """Return the timer of copies from one GPU to another."""
 
-    def operations(self, case: Case) -> int:
+    def operations(self, case: model.Case) -> int:
         """Return the number of calls between the publication's clock readings; 0 without a publication."""
 
-    def has_whole_clock(self, case: Case) -> bool:
+    def has_whole_clock(self, case: model.Case) -> bool:
         """Return whether the publication's clock covers more than one call."""
 
-    def written(self, case: Case, device: str, report: Report) -> Singles:
+    def written(self, case: model.Case, device: str, report: Report) -> Singles:
         """Run such a clock, before anything else uses the device."""
 
-    def make_inputs(self, case: Case) -> Any:
+    def make_inputs(self, case: model.Case) -> Any:
         """Return the host inputs, shared by all devices. Raises CaseError(oom) before allocating."""
 
-    def check(self, case: Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> Check | None:
+    def check(self, case: model.Case, inputs: Any, results: dict[str, Any], *, exact: bool) -> model.Check | None:
         """Compare the devices' results, against float64 if `exact`. Raises CaseError(mismatch)."""
 
     def placement(self, operation: Any, result: Any, device: str) -> tuple[tuple[str, ...], ...]:
         """Return shape, dtype and device of an operation's inputs and result, one line per tensor."""
 
-    def examine(self, operation: Any, device: str) -> CodeTraced | None:
+    def examine(self, operation: Any, device: str) -> model.CodeTraced | None:
         """Return what one call of a person's own code executed; None for other workloads. Raises CaseError(refused)."""
 
-    def compile(self, operation: Any, device: str, announce: Announce = unannounced) -> CodeCompiled:
+    def compile(self, operation: Any, device: str, announce: Announce = unannounced) -> model.CodeCompiled:
         """Compile the step of an operation, and call it once; the cost includes that call. Raises CaseError."""
 
     def check_later_call(self, operation: Any) -> None:
         """Compare a call after a half-round with earlier ones, of own code. Raises CaseError(refused)."""
 
-    def profile_lines(self, operation: Any, device: str) -> LinesProfiled | None:
+    def profile_lines(self, operation: Any, device: str) -> model.LinesProfiled | None:
         """Return the lines of own code that cost most; None for other workloads."""
 
-    def explain(self, error: Exception | SystemExit, case: Case) -> CaseError:
+    def explain(self, error: Exception | SystemExit, case: model.Case) -> CaseError:
         """Return the case's failure for an exception of torch or the workload."""
 
     def release(self) -> None:
