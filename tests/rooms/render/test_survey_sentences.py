@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.helpers.command_line import ROOT
 from tests.helpers.golden import GoldenWords
 from tests.helpers.runs.planted_report import planted, with_copies
@@ -13,7 +15,8 @@ from cpugpu_tui.model import work_name
 from cpugpu_tui.model.quantities import size_text
 from cpugpu_tui.render.sentences import below_table, table_lines
 from cpugpu_tui.render.survey_sentences import survey_sentences
-from cpugpu_tui.render.sweep_words import where, who_wins
+from cpugpu_tui.render.sweep_words import MOST_IN_TABLE, exceptions, leader, sizes_text, where, who_wins
+from cpugpu_tui.report.bars import OPEN, cells_of
 from cpugpu_tui.state.folding import folded
 from cpugpu_tui.state.state import RunState
 from cpugpu_tui.transport.wire import decode
@@ -43,7 +46,7 @@ def test_two_sentences_say_what_belongs_on_the_gpu(words: GoldenWords) -> None:
 def test_a_device_that_wins_at_both_ends_wins_from_one_to_the_other() -> None:
     """`up to , except 20` stood in the table of a survey whose time was short."""
     both_ends, cpu = (planted(letters).resident for letters in ("G~~G", "C~C"))
-    assert where(both_ends) == "from 10 to 80, except 20 and 40"
+    assert where(both_ends) == "from 10 to 80, unclear at 20 and 40"
     assert who_wins(cpu, "") == "the CPU wins from 10 to 40; no winner at 20 (too noisy)"
 
 
@@ -72,3 +75,17 @@ def test_a_survey_is_cut_between_words(width: int) -> None:
         assert len(line) <= width
         words = {word.rstrip(",") for word in line.partition(" (1–")[0].removesuffix("…").split()}
         assert {word for word in words if word[0] not in "░▓█?·"} <= whole
+
+
+@given(st.text("CG=?~", min_size=2, max_size=7))
+def test_a_sweep_names_the_sizes_that_its_bar_shows_as_unclear_among_those_of_its_device(letters: str) -> None:
+    """`from ≈ 3,060` stood beside a bar that was unclear up to 9,410: sizes were named by another rule than shown."""
+    report = planted(letters)
+    found, timed = report.resident, report.resident.timed
+    own = [part for part in found.ranges if part.winner == leader(found)]
+    ends = range(10 * (len(letters) - 1) + 1)
+    shown = dict(zip(ends, cells_of(report, len(ends)), strict=True))  # each size is alone in its cell
+    unclear = [size.size for place, size in enumerate(timed) if shown[10 * place] == OPEN]
+    between = [size for size in unclear if any(part.first < size < part.last for part in own)]
+    told = exceptions(found).removeprefix(", unclear at ")
+    assert told == (sizes_text(between, most=MOST_IN_TABLE) if between else "")

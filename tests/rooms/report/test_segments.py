@@ -180,3 +180,15 @@ def test_a_crossover_with_copies_is_not_below_the_one_without(
     if change is not None and found.resident.crossover is not None:
         assert change.point >= found.resident.crossover.point
         assert (change.gap is not None) == is_named
+
+
+@pytest.mark.parametrize(
+    ("resident", "is_named"), [("~~~GGG", False), ("~GGGGG", True), ("GGGGGG", True), ("CCCCCC", False)]
+)
+def test_a_crossover_with_copies_below_all_that_the_gpu_wins_without_has_no_point(
+    resident: str, is_named: bool
+) -> None:
+    """`≈ 11` tokens with copies stood below `≤ 13` without: below 13 nothing was decided."""
+    change = with_copies(resident, "CCGGGG").with_copies.crossover
+    assert change is not None
+    assert (change.gap is not None) == is_named

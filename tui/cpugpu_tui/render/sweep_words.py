@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from cpugpu_tui.decide.comparison import EQUIVALENCE, MOST_COST, Change, Comparison
+from cpugpu_tui.decide.comparison import EQUIVALENCE, Change, Comparison
 from cpugpu_tui.model.quantities import (
     count_of,
     factor,
@@ -44,8 +44,8 @@ from cpugpu_tui.report.segments import (
     Size,
 )
 
-MOST_NAMED = 3
-"""Sizes that a sentence names; more than these are counted."""
+MOST_NAMED, MOST_IN_TABLE = 3, 2
+"""Sizes that a sentence, and a table or list of many sweeps, name; more than these are counted."""
 
 WIDE = 10.0
 """A bracket whose ends differ by more than this factor is shown without a point inside it."""
@@ -130,9 +130,9 @@ def speedup_text(found: Comparison, rounds: tuple[float, float] | None = None) -
 # ------------------------------------------------------------------ sizes
 
 
-def sizes_text(sizes: Sequence[int], conjunction: str = "and") -> str:
-    """Return `200, 500 and 1,000`; more than `MOST_NAMED` are counted."""
-    if len(sizes) > MOST_NAMED:
+def sizes_text(sizes: Sequence[int], conjunction: str = "and", most: int = MOST_NAMED) -> str:
+    """Return `200, 500 and 1,000`; more than `most` are counted."""
+    if len(sizes) > most:
         return f"{len(sizes)} sizes"
     return joined([size_text(size) for size in sizes]).replace(" and ", f" {conjunction} ")
 
@@ -183,17 +183,16 @@ def where(found: Condition, axis: str = "", *, with_bracket: bool = False) -> st
         return f"at no size timed ({_timed_span(found)})"
     own = [part for part in found.ranges if part.winner == GPU]
     if not own:
-        return f"not up to {size_text(found.ranges[-1].last)}"
+        return f"not up to {size_text(found.ranges[-1].last)}{exceptions(found)}"
     text = _ranges_text(found, own, axis, with_bracket=with_bracket)
     return f"{text}{exceptions(found)}"
 
 
 def exceptions(found: Condition) -> str:
-    """Return `, except 500`: sizes without a winner in the GPU's ranges, where choosing it may cost more than 10 %."""
-    own = [part for part in found.ranges if part.winner == GPU]
-    costly = [size.size for size in found.outside if size.cost(GPU) > MOST_COST]
-    sizes = [size for size in costly if any(part.first < size < part.last for part in own)]
-    return f", except {sizes_text(sizes)}" if sizes else ""
+    """Return `, unclear at 500`: sizes without a winner in the ranges of the device that a sentence is about."""
+    own = [part for part in found.ranges if part.winner == leader(found)]
+    sizes = [size.size for size in found.outside if any(part.first < size.size < part.last for part in own)]
+    return f", unclear at {sizes_text(sizes, most=MOST_IN_TABLE)}" if sizes else ""
 
 
 def who_wins(found: Condition, axis: str, subject: str = "", verb: str = "wins") -> str:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from cpugpu_tui.report.conditions import Condition
 from cpugpu_tui.report.report import SweepReport
-from cpugpu_tui.report.segments import GPU, Segment, Size
+from cpugpu_tui.report.segments import GPU, UNKNOWN, Segment, Size
 
 CPU, RESIDENT, BOTH, OPEN, GAP = "cpu", "resident", "both", "open", "gap"
-"""Kinds of a part: the CPU wins; the GPU wins with its inputs there; also with copies; nothing was decided; between two
-sizes that are too far apart to say anything about those between them, or whether copies matter there."""
+"""Kinds of a part: the CPU wins; the GPU wins with its inputs there; also with copies; a size has no winner there or
+the winner changes; between two sizes with one winner that are too far apart to say anything about those between them,
+or whether copies matter there."""
 
 LEAST = 0.04
 """Width of a part that is known at one size alone."""
@@ -30,30 +31,38 @@ class Part(NamedTuple):
 
 
 class _Axis:
-    """The timed sizes of a sweep with the segments that hold them, for both conditions."""
+    """The sizes of a sweep from the smallest to the largest timed one, with the segments of both conditions."""
 
     def __init__(self, found: SweepReport) -> None:
-        self.timed = found.resident.timed
+        timed = found.resident.timed
+        first, last = (timed[end].size for end in (0, -1)) if timed else (1, 1)
+        self.sizes = [
+            size for size in found.resident.sizes if size.reason not in UNKNOWN and first <= size.size <= last
+        ]  # fmt: skip
         self._resident, self._moved = _Holder(found.resident), _Holder(found.with_copies)
-        first, last = (self.timed[end].size for end in (0, -1)) if self.timed else (1, 1)
+        self._with_copies = {size.size for size in found.with_copies.decided if size.winner == GPU}
         self._first, self._length = math.log(first), math.log(last / first)
 
     def place(self, size: Size) -> float:
         """Return where a size lies, from 0 to 1."""
-        if size.size == self.timed[-1].size:  # exactly 1, whatever the logarithms are
+        if size.size == self.sizes[-1].size:  # exactly 1, whatever the logarithms are
             return 1.0
         return (math.log(size.size) - self._first) / self._length
 
-    def kind(self, low: Size, high: Size) -> str:
-        """Return the kind between two neighbouring sizes, or at one size."""
+    def at(self, size: Size) -> str:
+        """Return the kind of one size: its own judgement."""
+        if size.winner is None:
+            return OPEN
+        return CPU if size.winner != GPU else BOTH if size.size in self._with_copies else RESIDENT
+
+    def between(self, low: Size, high: Size) -> str:
+        """Return the kind between two neighbouring sizes."""
         part = self._resident.holding(low, high)
         if part is None or part.winner is None:
-            is_open = part is not None or low.winner is None or high.winner is None or low.winner != high.winner
-            return OPEN if is_open else GAP
+            return GAP if part is None and low.winner == high.winner is not None else OPEN
         if part.winner != GPU:
             return CPU
-        ends = [self._moved.holding(size, size) for size in (low, high)]
-        if any(moved is None or moved.winner != GPU for moved in ends):
+        if not self._with_copies >= {low.size, high.size}:
             return RESIDENT
         return BOTH if self._moved.holding(low, high) is not None else GAP
 
@@ -76,14 +85,13 @@ def parts_of(found: SweepReport) -> tuple[Part, ...]:
     """Return the axis of a sweep in parts, from end to end; empty if only one size was timed on both devices."""
     axis = _Axis(found)
     parts: list[Part] = []
-    for low, high in pairwise(axis.timed):
-        start, end, kind = axis.place(low), axis.place(high), axis.kind(low, high)
+    for low, high in pairwise(axis.sizes):
+        start, end = axis.place(low), axis.place(high)
         width = min(LEAST / 2, (end - start) / 3)  # a size is seen even if no neighbour shares its judgement
-        first, last = axis.kind(low, low), axis.kind(high, high)
         parts += [
-            Part(start, start + width, first),
-            Part(start + width, end - width, kind),
-            Part(end - width, end, last),
+            Part(start, start + width, axis.at(low)),
+            Part(start + width, end - width, axis.between(low, high)),
+            Part(end - width, end, axis.at(high)),
         ]
     merged = (list(group) for _, group in groupby(parts, lambda part: part.kind))
     return tuple(Part(group[0].start, group[-1].end, group[0].kind) for group in merged)
@@ -96,19 +104,17 @@ def cells_of(found: SweepReport, count: int) -> tuple[str, ...]:
     of them, and at some not with copies, it is `RESIDENT`.
     """
     axis = _Axis(found)
-    if len(axis.timed) < 2:
+    if len(axis.sizes) < 2:
         return ()
     inside: list[set[str]] = [set() for _ in range(count)]
-    for size in axis.timed:
-        inside[min(int(axis.place(size) * count), count - 1)].add(axis.kind(size, size))
-    starts = [axis.place(size) for size in axis.timed]
+    for size in axis.sizes:
+        inside[min(int(axis.place(size) * count), count - 1)].add(axis.at(size))
+    starts = [axis.place(size) for size in axis.sizes]
     found_kinds = []
     for cell, kinds in enumerate(inside):
         if kinds:
             found_kinds.append(kinds.pop() if len(kinds) == 1 else RESIDENT if kinds == {RESIDENT, BOTH} else OPEN)
             continue
-        place = bisect_right(starts, (cell + 0.5) / count)
-        low = axis.timed[min(max(place, 1), len(starts) - 1) - 1]
-        high = axis.timed[min(max(place, 1), len(starts) - 1)]
-        found_kinds.append(axis.kind(low, high))
+        above = min(max(bisect_right(starts, (cell + 0.5) / count), 1), len(starts) - 1)
+        found_kinds.append(axis.between(axis.sizes[above - 1], axis.sizes[above]))
     return tuple(found_kinds)

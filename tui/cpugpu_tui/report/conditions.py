@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from cpugpu_tui.report.segments import (
     CLOSE,
     CONTRADICTED,
     EQUAL,
+    GPU,
     MARGIN,
     NO_CORE,
     NOISY,
@@ -102,18 +104,19 @@ class Condition:
     def not_below(self, base: Condition) -> Condition:
         """Return it with its first change no lower than that of `base`, the same work without copies.
 
-        Copies only add time, so a lower one is noise. Its point is named only between sizes that do not contradict it.
+        Copies only add time, so a lower one is noise. Then no point inside its bracket is named, nor one below the
+        smallest size at which the GPU wins without copies, if nothing is known below that.
         """
-        if not (self.changes and base.changes and self.changes[0].rises and base.changes[0].rises):
+        if not (self.changes and self.changes[0].rises):
             return self
-        (first, *others), least = self.changes, base.changes[0]
-        low, high = max(first.low, least.low), max(first.high, least.high)
+        first, *others = self.changes
+        least = base.changes[0] if base.changes else None
+        if least is None or not least.rises:
+            win = min((size.size for size in base.decided if size.winner == GPU), default=math.inf)
+            least = first._replace(point=min(max(first.point, win), first.high))
         point = max(first.point, least.point)
-        if (low, high, point) == first[:3]:
-            return self
-        is_beside = first.gap is not None and first.gap[0] < point < first.gap[1]
-        raised = Change(low, high, point, rises=True, gap=first.gap if is_beside else None)
-        return replace(self, changes=(raised, *others))
+        raised = Change(max(first.low, least.low), max(first.high, least.high), point, rises=True)
+        return self if raised[:3] == first[:3] else replace(self, changes=(raised, *others))
 
     def can_be_narrowed(self, tried: Collection[int], ratio: float) -> bool:
         """Whether a search that tried these sizes would narrow a bracket further, to ends within `ratio`."""
