@@ -139,6 +139,8 @@ def folder(cpugpu: CommandLine, seeded: CommandLine, tmp_path: Path, monkeypatch
     (tmp_path / "layernorm.py").write_text(workload)
     for name in ("my_model.py", "old_model.py"):
         (tmp_path / name).write_text(fences(ROOT / "docs" / "own-code.md", "python")[0])
+    for name in ("with_numpy.py", "with_cupy.py"):
+        (tmp_path / name).write_text("import numpy\n\ndef solve(n):\n    return numpy.ones(n)\n")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
     return tmp_path

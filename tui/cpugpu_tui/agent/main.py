@@ -38,8 +38,8 @@ from cpugpu_tui.timing.timers import CaseError, Machine, Stopwatch
 from cpugpu_tui.timing.timers.cpu import FLUSH_CAP_BYTES
 from cpugpu_tui.workloads import catalogue, outline
 from cpugpu_tui.workloads.caller_code import CALLER
-from cpugpu_tui.workloads.code_workload import register
 from cpugpu_tui.workloads.own_files import Loaded, load, running_line
+from cpugpu_tui.workloads.two_implementations import register
 
 EXIT_CONTROLLER_GONE = 1
 EXIT_BROKEN = 70
@@ -71,6 +71,7 @@ def plan_from_json(line: bytes) -> model.Plan:
 def code_from_plain(data: dict[str, Any]) -> model.OwnCode:
     """Return the typed code that `to_plain` made plain."""
     lists = {key: tuple(value) for key, value in data.items() if isinstance(value, list)}
+    lists["sides"] = tuple(map(code_from_plain, data.get("sides", ())))
     return model.OwnCode(**{**data, **lists, "lets": tuple((name, value) for name, value in data["lets"])})
 
 

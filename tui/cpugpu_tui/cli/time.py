@@ -51,6 +51,16 @@ class TimeGiven(opt.Given):
     against_variant: Annotated[str | None, opt.option(
         "NAME", "Compare with this other variant, default or compiled.", usual="that of --variant"
     )] = None  # fmt: skip
+    on_cpu: Annotated[str | None, opt.option(
+        "CODE", "What to time on the CPU: an expression or a function, which may use NumPy or any other library. It "
+        "needs --on-gpu, and takes the place of STATEMENT.",
+    )] = None  # fmt: skip
+    on_gpu: Annotated[str | None, opt.option(
+        "CODE", "The other implementation, for the GPU: with torch, CuPy, JAX, Triton or an extension of your own."
+    )] = None  # fmt: skip
+    gpu_setup: Annotated[list[str] | None, opt.option(
+        "CODE", "More set-up for the code in --on-gpu, after --setup, for example y = cupy.asarray(x). Repeatable."
+    )] = None  # fmt: skip
     rev: Annotated[str | None, opt.option(
         "REVISION", "Compare FILE.py:FUNCTION with what it was in this revision of its git repository, for example "
         "HEAD. Files beside it are those of the revision, too.",
@@ -71,9 +81,9 @@ class TimeGiven(opt.Given):
 
 @opt.takes(
     commands.command(cls=TimeCommand), TimeGiven,
-    "statement against rev setup against_setup against_variant n let in_place startup device parallel dtype threads "
-    "variant find_crossover full rounds starts repeat max_seconds case_timeout energy cache explain json database "
-    "no_save worker pythons band simulate export ceilings",
+    "statement against rev setup against_setup against_variant on_cpu on_gpu gpu_setup n let in_place startup device "
+    "parallel dtype threads variant find_crossover full rounds starts repeat max_seconds case_timeout energy cache "
+    "explain json database no_save worker pythons band simulate export ceilings",
 )  # fmt: skip
 def time(given: TimeGiven) -> None:
     """Time your own code or command on CPU and GPU.
@@ -108,10 +118,12 @@ def time(given: TimeGiven) -> None:
         pythonic = {
             "STATEMENT": given.statement, "--setup": given.setup, "--in-place": given.in_place,
             "--dtype": given.dtype, "--variant": given.variant, "--against-setup": given.against_setup,
-            "--against-variant": given.against_variant,
+            "--against-variant": given.against_variant, "--on-cpu": given.on_cpu, "--on-gpu": given.on_gpu,
         }  # fmt: skip
         unfit = [name for name, value in pythonic.items() if value]
         codes = typed_commands(words, given.let or (), given.startup, unfit)
+    elif given.on_cpu is not None:
+        codes = codes_of_both(given)
     else:
         setup = "\n".join(given.setup or ())
         codes = typed_codes(given.statement, setup, given.let or (), given.startup, in_place=given.in_place)
@@ -150,6 +162,11 @@ def check_pair(given: TimeGiven) -> None:
     from cpugpu_tui.errors import UsageError
     from cpugpu_tui.model import COMPILED
 
+    if (given.on_cpu is None) != (given.on_gpu is None):
+        missing, there = ("--on-gpu", "--on-cpu") if given.on_gpu is None else ("--on-cpu", "--on-gpu")
+        raise UsageError(f"{there} needs {missing}.", f"Name the other implementation with {missing}.")
+    if given.gpu_setup and given.on_gpu is None:
+        raise UsageError("--gpu-setup works only with --on-gpu.", "Add --on-cpu and --on-gpu, or use --setup.")
     if given.against is not None and given.rev is not None:
         raise UsageError("--against cannot be combined with --rev.", "Name the other code with one of them.")
     if not (option := given.other_side):
@@ -161,6 +178,26 @@ def check_pair(given: TimeGiven) -> None:
         for name in (given.against_variant, given.variant or "default"):
             if name not in ("default", COMPILED):
                 raise UsageError(f"Invalid variant {name!r} of one side.", f"Use default or {COMPILED}.")
+
+
+def codes_of_both(given: TimeGiven) -> tuple[OwnCode, ...]:
+    """Return the code of --on-cpu with that of --on-gpu, once for each combination of parameters.
+
+    Raises:
+        UsageError: one of them is no Python, or an option does not apply to two implementations.
+    """
+    from cpugpu_tui.errors import UsageError
+    from cpugpu_tui.workloads.own_code import two_sides
+
+    unfit = {"STATEMENT": given.statement, "--in-place": given.in_place, "--startup": given.startup,
+             "--variant": given.variant, given.other_side: given.other_side}  # fmt: skip
+    for name, value in unfit.items():
+        if value:
+            raise UsageError(f"{name} cannot be combined with --on-cpu.", "Leave it out.")
+    setup = "\n".join(given.setup or ())
+    both = (typed_codes(code, "\n".join([*filter(None, [setup]), *more]), given.let or (), None, in_place=False)
+            for code, more in ((given.on_cpu, ()), (given.on_gpu, given.gpu_setup or ())))  # fmt: skip
+    return tuple(two_sides(cpu, gpu) for cpu, gpu in zip(*both, strict=True))
 
 
 def other_codes(given: TimeGiven, *, is_command: bool) -> tuple[OwnCode, ...]:

@@ -12,7 +12,7 @@ from cpugpu_tui.analysis.pairs import change
 from cpugpu_tui.compare.comparison import differences, pairs_of
 from cpugpu_tui.compare.series import MOST_LOOKED_THROUGH, Series, numbers_text
 from cpugpu_tui.decide.stats import median
-from cpugpu_tui.model import DEVICE, LATENCY, Case, Plan, RunStarted
+from cpugpu_tui.model import DEVICE, LATENCY, Case, OwnCode, Plan, RunStarted
 from cpugpu_tui.session.repeat import case_words
 from cpugpu_tui.state.folding import MeasuredRun, device_names
 from cpugpu_tui.state.state import Row, RunState
@@ -175,8 +175,13 @@ def same_work(plan: Plan) -> Plan:
     simulation = replace(plan.simulation, seed=0) if plan.simulation is not None else None  # seeds differ by run
     return replace(
         plan, ceilings=(), gaps=False, max_seconds=None, search=search, own_files=(), calibrate=False,
-        simulation=simulation, codes=tuple(replace(code, sha256="") for code in plan.codes),
+        simulation=simulation, codes=tuple(map(without_hash, plan.codes)),
     )  # fmt: skip
+
+
+def without_hash(code: OwnCode) -> OwnCode:
+    """Return typed code without the hashes of its files."""
+    return replace(code, sha256="", sides=tuple(map(without_hash, code.sides)))
 
 
 def plan_of_row(plan: Plan, case: Case) -> Plan:

@@ -93,6 +93,8 @@ class CodeTraced(Event):
     """The code makes tensors without naming a device, so the device was made torch's default one."""
     not_compared: str = ""
     """Why results are not compared between devices; empty if they are."""
+    library: str = ""
+    """Library of the result of an implementation for this device alone, such as `numpy`; empty for other code."""
     used: CommandUse | None = None
     """What the processes of a command used, which has no operators; None for other code."""
 

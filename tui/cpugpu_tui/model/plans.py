@@ -201,6 +201,8 @@ class OwnCode:
     """Words of a command that is timed as a whole process, instead of Python; `{n}` and `{device}` are replaced."""
     startup: tuple[str, ...] = ()
     """Words of a command that does nothing but start; empty for the usual one."""
+    sides: tuple[OwnCode, ...] = ()
+    """The implementation for the CPU and the one for the GPU, if they are two; this code then only names them."""
     is_compiled: bool = False
     """The default variant is compiled, too: that of one side, in a duet of two variants."""
 

@@ -120,10 +120,10 @@ def _visits(cost: LineCost) -> str:
 def _line(times: DeviceTimes, traced: CodeTraced) -> str:
     if traced.used is not None:
         return f"{traced.device}: {', '.join(_of_command(times, traced, traced.used))}."
-    parts = [count_of(traced.operators, "operator")]
+    parts = [traced.library or count_of(traced.operators, "operator")]
     if times.kernels is not None:
         parts.append(f"{count_of(times.kernels.count, 'kernel')} in {time_text(times.kernels.elapsed_ns)}")
-    if traced.device != "cpu":
+    if traced.device != "cpu" and not traced.library:
         parts += _copies(traced)
         parts.append(count_of(traced.synchronisations, "synchronisation") if traced.synchronisations else "no waits")
     if traced.on_cpu:

@@ -137,8 +137,13 @@ def code_words(codes: Sequence[model.OwnCode]) -> list[str]:
     The words of a command come last, after all options.
     """
     first = codes[0]
+    cpu, gpu = first.sides or (None, None)
+    sides = {} if cpu is None or gpu is None else {
+        "--on-cpu": cpu.statement, "--on-gpu": gpu.statement, "--gpu-setup": list(gpu.setup[len(cpu.setup):]),
+    }  # fmt: skip
     return [
-        *option_words({"--startup": shlex.join(first.startup)}), *([] if first.argv else [first.statement]),
+        *option_words({"--startup": shlex.join(first.startup), **sides}),
+        *([] if first.argv or sides else [first.statement]),
         *option_words({"--setup": list(first.setup), "--let": let_texts(codes), "--in-place": first.in_place}),
     ]  # fmt: skip
 

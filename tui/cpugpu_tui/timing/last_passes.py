@@ -12,12 +12,22 @@ from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any
 
-from cpugpu_tui.model import Case, Device, EnergyMeasured, KernelsProfiled, PeerMeasured, Progressed, Reading
+from cpugpu_tui.model import (
+    Case,
+    CaseFailed,
+    Device,
+    EnergyMeasured,
+    KernelsProfiled,
+    PeerMeasured,
+    Progressed,
+    Reading,
+)
 from cpugpu_tui.timing.channel import Control, Emit
 from cpugpu_tui.timing.edges import Meter, energy_between
 from cpugpu_tui.timing.timers import Machine, Watcher
 from cpugpu_tui.timing.torch_devices import first_line
 from cpugpu_tui.workloads import is_compiled
+from cpugpu_tui.workloads.two_implementations import TwoImplementations
 
 WINDOW_NS = 1.5e9
 """Least length of a window, ns: 15 steps of a GPU's counter."""
@@ -233,6 +243,15 @@ def profile_lines(
         emit.flush()
 
 
+def never_on_gpu(case: Case, device: str, workload: TwoImplementations) -> CaseFailed:
+    """Return the refusal of an implementation whose call ran no kernel in this process, whoever would launch it."""
+    name = workload.code_on(device).statement
+    return CaseFailed(
+        case=case.key, device=device, kind="refused", message=f"{name} never used the GPU: no kernel ran in a call.",
+        remedy="Make its arrays on the GPU, in --gpu-setup or in inputs(n).",
+    )  # fmt: skip
+
+
 def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, should_stop: Callable[[], bool]) -> None:
     """Profile one call of each case on each GPU; a failing case keeps its times."""
     gpus = [device.name for device in machine.devices if not device.is_cpu]
@@ -243,11 +262,13 @@ def profile_cases(cases: Sequence[Case], machine: Machine, emit: Emit, should_st
             emit(Progressed(case=case.key, device=device, phase="kernels"))
             emit.flush()
             try:
-                operation = loaded(machine, case, device, machine.make_inputs(case))
-                found = machine.timer(device).kernels(operation)
+                timer, operation = machine.timer(device), loaded(machine, case, device, machine.make_inputs(case))
+                found, can_see = timer.kernels(operation), getattr(timer, "is_event_clock_sound", True)
             except Exception:  # noqa: BLE001 - its times were sent already, only its profile is missing
                 machine.release()
                 continue
+            if found is None and isinstance(operation.workload, TwoImplementations) and can_see:
+                emit(never_on_gpu(case, device, operation.workload))
             if found is not None:
                 emit(KernelsProfiled(case=case.key, device=device, count=found.count, elapsed_ns=found.elapsed_ns))
         emit.flush()

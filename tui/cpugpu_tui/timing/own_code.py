@@ -50,14 +50,14 @@ def examine(
     """
     assert isinstance(op.inputs, CodeInputs)
     refill(op.inputs, 1)
-    with _nothing_left(before_code), _peak_memory(device, wait) as peak:
+    with nothing_left(before_code), _peak_memory(device, wait) as peak:
         versions = [each._version for each in _plain_tensors(op.inputs)]
         with watched_operators(device) as seen:
             result = op.step(*op.inputs)
         if wait is not None:
             wait()
         changed = versions != [each._version for each in _plain_tensors(op.inputs)]
-    _require_settings(op)
+    require_settings(op)
     _require_shapes(op)
     if seen.other_gpus:  # which no clock of this device waits for
         raise refused(f"The statement worked on {' and '.join(seen.other_gpus)} while {device} was timed.",
@@ -126,7 +126,7 @@ def _plain_tensors(inputs: CodeInputs | tuple[Any, ...]) -> Iterator[Any]:
             yield from tensors(each)
 
 
-def _require_settings(op: Operation) -> None:
+def require_settings(op: Operation) -> None:
     """Refuse code that changes settings of torch since it was loaded, and put them back."""
     if changed := put_back(op.settings or {}):
         raise refused(f"The statement changes {' and '.join(changed)} of torch for all later calls.",
@@ -239,7 +239,7 @@ def _sample(result: Any) -> Any:
 
 
 @contextmanager
-def _nothing_left(before_code: Set[int] | None) -> Iterator[None]:
+def nothing_left(before_code: Set[int] | None) -> Iterator[None]:
     """Refuse code whose work goes on after the call has returned, in a thread or another process.
 
     Processes are killed, those of earlier calls too; in a process of others only those of this call.

@@ -21,11 +21,13 @@ UNDEFINED_ORDER_REMEDY = (
 
 
 def check_results(
-    case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool, has_sketches: bool = False
-) -> Check | None:
+    case: Case, inputs: tuple[Any, ...], results: dict[str, Any], *, exact: bool, has_sketches: bool = False,
+    whose: str = "",
+) -> Check | None:  # fmt: skip
     """Compare the results of a case by device, with a float64 reference if `exact`. None if nothing is compared.
 
-    `has_sketches` adds those of the first device's result, for another process that compares its own with it.
+    `has_sketches` adds those of the first device's result, for another process that compares its own with it. `whose`
+    names the code that is compared, as ` of f`.
 
     Raises:
         CaseError: `mismatch`, also if a result is NaN.
@@ -59,7 +61,7 @@ def check_results(
             "mismatch",
             f"The results have an error of {error:.3g} (allowed: {tolerance:g})."
             if has_own_error
-            else f"The results differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
+            else f"The results{whose} differ from {against} by {error:.3g} of their scale (allowed: {tolerance:g}).",
             UNDEFINED_ORDER_REMEDY if _all_integers(results) else REMEDY,
         )
     return Check(against, error, tolerance, sketched(next(iter(results.values()))) if has_sketches else ())

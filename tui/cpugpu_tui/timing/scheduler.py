@@ -11,10 +11,9 @@ from cpugpu_tui.errors import RUN_AGAIN, STOP_REQUESTED
 from cpugpu_tui.model import ENERGY, KERNELS, TURN, Case, CaseFailed, CasesChosen, Gap, Plan, Progressed, SweepKey
 from cpugpu_tui.timing.case_run import CaseRun
 from cpugpu_tui.timing.channel import Control, Emit
-from cpugpu_tui.timing.forecast import Forecast
 from cpugpu_tui.timing.last_passes import EnergyPass, measure_peers, profile_cases, profile_lines
 from cpugpu_tui.timing.size_search import SPARE_NS, SizeSearch, grant_rounds, left_ns
-from cpugpu_tui.timing.time_shares import TimeShares
+from cpugpu_tui.timing.time_shares import Forecast, TimeShares
 from cpugpu_tui.timing.timers import GAP_MS, CaseError, Machine, Stopped, Stopwatch, leave_gap
 from cpugpu_tui.timing.warm_up import limit_s
 from cpugpu_tui.workloads import case_costs, is_compiled
@@ -220,7 +219,7 @@ class Scheduler:
             return False
         count = len(self._plan.cases)
         is_tenth = index % CHECK_EVERY == 0 and index < count  # a search gives all sizes that it adds the index `count`
-        is_certain = count <= 20 or self._plan.is_of_two_codes
+        is_certain = count <= 20 or self._plan.is_of_two_codes or any(code.sides for code in self._plan.codes)
         return is_certain or is_tenth or index == count - 1 or index in self._firsts
 
     def _advance(self, case_run: CaseRun) -> None:

@@ -30,12 +30,14 @@ from cpugpu_tui.timing.timers.cuda import CudaTimer, out_of_memory, ran_out_of_m
 from cpugpu_tui.timing.timers.event_clock import CudaEvents, EventClocks
 from cpugpu_tui.timing.timers.gpu_link import GpuLink
 from cpugpu_tui.timing.timers.settled_clock import SettledClock
-from cpugpu_tui.timing.timers.timed_operation import Operation, time_written
+from cpugpu_tui.timing.timers.timed_operation import OWN, Operation, time_written
 from cpugpu_tui.timing.torch_devices import describe, first_line, gpu_names, resolve, synchronizer, tensors_in
+from cpugpu_tui.timing.two_implementations import check_sides, examine_side
 from cpugpu_tui.workloads import Report, Setting, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.contract import as_inputs
 from cpugpu_tui.workloads.own_code import place_of
+from cpugpu_tui.workloads.two_implementations import TwoImplementations
 
 EXACT_FLOPS = 4e10
 """Largest case with a float64 reference, FLOPs: about one second on two cores."""
@@ -199,6 +201,9 @@ class TorchMachine:
         Raises:
             CaseError: `refused`: its times would be wrong.
         """
+        if isinstance(operation.workload, TwoImplementations):
+            wait = synchronizer(device)
+            return examine_side(operation, operation.workload, device, wait, self._before_code)
         if not isinstance(operation.workload, CodeWorkload):
             return None
         return examine(operation, operation.workload, device, synchronizer(device), self._before_code)
@@ -236,6 +241,9 @@ class TorchMachine:
         Raises:
             CaseError: `mismatch`, also if a result is NaN.
         """
+        workload = catalogue.find(case.workload)
+        if isinstance(workload, TwoImplementations):
+            return check_sides(case, workload, results, has_sketches=self._has_sketches)
         exact = exact and self._affords_reference(case)
         return check_results(case, inputs, results, exact=exact, has_sketches=self._has_sketches)
 
@@ -268,8 +276,9 @@ class TorchMachine:
             return CaseError("error", error.message, error.remedy)
         where, remedy = "", "Correct the workload, or leave out this case."
         workload = catalogue.find(case.workload)
-        if isinstance(workload, CodeWorkload):
-            where, remedy = place_of(error, workload.code), "Correct the code."
+        if isinstance(workload, OWN):
+            codes = (workload.code, *workload.code.sides)
+            where, remedy = next(filter(None, (place_of(error, each) for each in codes)), ""), "Correct the code."
         return CaseError("error", f"{where}{type(error).__name__}: {sentence(text)}", remedy)
 
     def _out_of_memory(self, case: model.Case, *, on_gpu: bool) -> CaseError:

@@ -14,11 +14,10 @@ from cpugpu_tui.workloads.caller_code import CALLER, CallerCode, caller_code
 from cpugpu_tui.workloads.captured_values import on_host, with_captured
 from cpugpu_tui.workloads.code_target import as_arguments, call_of, load_target
 from cpugpu_tui.workloads.containers import copied, fill, holds_tensors, moved, tensors
-from cpugpu_tui.workloads.contract import REGISTRY, SOURCES, Workload
+from cpugpu_tui.workloads.contract import Workload
 from cpugpu_tui.workloads.operators import put_back, settings, watched_operators
 from cpugpu_tui.workloads.outline import Outline, default_dtype, outline_of, outlined
 from cpugpu_tui.workloads.own_code import LIBRARIES, compiled, hash_of_file, info_of, names_in
-from cpugpu_tui.workloads.own_command import CommandWorkload
 from cpugpu_tui.workloads.python_text import AS_ARGUMENTS, DEVICE, FUNCTION, INPUTS, SIZE
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class CodeWorkload(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> CodeInputs:
         """Run the setup on the host once for each set of inputs; return the first set, in the statement's order."""
-        first, *others = (self._made(n, dtype, generator.initial_seed() + number) for number in range(SEEDS))
+        first, *others = (self.made(n, dtype, generator.initial_seed() + number) for number in range(SEEDS))
         first.sets = tuple(map(tuple, (first, *others)))
         itemsize_bytes = itemsize_of(dtype)
         outline = self.outline(n, itemsize_bytes) or self._tried_out(n, itemsize_bytes, first)
@@ -84,7 +83,8 @@ class CodeWorkload(Workload):
         self.makes_tensors = outline.makes_tensors and DEVICE not in self._compiled.names
         return first
 
-    def _made(self, n: int, dtype: torch.dtype, seed: int) -> CodeInputs:
+    def made(self, n: int, dtype: torch.dtype, seed: int) -> CodeInputs:
+        """Run the setup with a seed; return what the statement takes, on the host."""
         with default_dtype(dtype):
             seed_all(seed)
             before = settings()
@@ -175,7 +175,7 @@ class CodeWorkload(Workload):
             return None  # it would end the meta device
 
         def make(dtype: torch.dtype) -> tuple[Callable[..., Any], CodeInputs]:
-            inputs = moved(self._made(n, dtype, 0), "meta")
+            inputs = moved(self.made(n, dtype, 0), "meta")
             return inputs.function, inputs
 
         key = (n, itemsize_bytes)
@@ -210,13 +210,6 @@ def on_default_device(function: Callable[..., Any], device: str) -> Callable[...
             return function(*placed)
 
     return run
-
-
-def register(codes: tuple[OwnCode, ...]) -> None:
-    """Make workloads of typed code, in this process."""
-    for code in codes:
-        REGISTRY[code.name] = CommandWorkload(code) if code.argv else CodeWorkload(code)
-        SOURCES[code.name] = "typed code"
 
 
 def itemsize_of(dtype: torch.dtype) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from array import array
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 
@@ -167,13 +169,35 @@ def _numbers(result: Any, wanted: Callable[[Any], Any]) -> tuple[Any, ...]:
         return ((result if result.layout is torch.strided else result.to_dense()).resolve_conj(),)
     if isinstance(result, (bool, int, float)):
         return (torch.tensor(float(result), dtype=torch.float64),)
-    if hasattr(result, "__array__"):
-        return (torch.from_numpy(result.__array__().copy()),)
+    if (found := as_tensor(result)) is not None:
+        return (found,)
     if isinstance(result, dict):
         result = tuple(result.values())
     if not isinstance(result, (list, tuple)):
         return ()
     return tuple(number for each in result for number in _numbers(each, wanted))
+
+
+def as_tensor(value: Any) -> Any:
+    """Return an array of any library as a tensor, by DLPack, as NumPy's or by its buffer; None for other values."""
+    import torch
+    from torch.utils.dlpack import from_dlpack
+
+    def by_buffer() -> Any:
+        with memoryview(value) as view:
+            return torch.tensor(view.tolist(), dtype=torch.float64)
+
+    ways: dict[str, Callable[[], Any]] = {
+        "__dlpack__": lambda: from_dlpack(value), "__array__": lambda: torch.from_numpy(value.__array__().copy()),
+        "__buffer__": by_buffer,
+    }  # fmt: skip
+    if isinstance(value, (str, bytes)):
+        return None
+    for protocol, convert in ways.items():
+        if hasattr(value, protocol) or (protocol == "__buffer__" and isinstance(value, (array, memoryview))):
+            with suppress(Exception):  # a dtype that torch lacks, memory that cannot be written
+                return convert()
+    return None
 
 
 def combined(parts: Sequence[Any]) -> Any:

@@ -12,6 +12,7 @@ import re
 import stat
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
@@ -72,6 +73,13 @@ def own_code(
     code = OwnCode(name, statement, lines, lets, target or (), sha256, in_place)
     compiled(code)
     return code
+
+
+def two_sides(cpu: OwnCode, gpu: OwnCode) -> OwnCode:
+    """Return the two implementations as one code, under a name of its own."""
+    statement = f"{cpu.statement} on the CPU, {gpu.statement} on the GPU"
+    parts = [replace(side, name="", sha256="", target=()) for side in (cpu, gpu)]
+    return OwnCode(name_of(statement, repr(parts), ""), statement, cpu.setup, cpu.lets, sides=(cpu, gpu))
 
 
 def _require_function(path: str, name: str) -> None:
@@ -155,6 +163,8 @@ def compiled(code: OwnCode) -> Compiled:
     Raises:
         UsageError: a part is no Python; the sentence names part and line.
     """
+    if code.sides:
+        return compiled(code.sides[0])._replace(uses_size=any(compiled(side).uses_size for side in code.sides))
     if code.argv:
         nothing = compile("", STATEMENT, "exec")
         return Compiled(nothing, (), "", ast.Module([], []), frozenset(), any("{n}" in word for word in code.argv))
@@ -202,7 +212,7 @@ def names_in(code: CodeType) -> Iterator[str]:
 def info_of(code: OwnCode) -> WorkloadInfo:
     """Return the facts of code for the catalogue; nothing of it runs."""
     sizes = (MAX_SIZE,) if compiled(code).uses_size else (1,)
-    variants = ("default",) if code.argv else ("default", COMPILED)
+    variants = ("default",) if code.argv or code.sides else ("default", COMPILED)
     return WorkloadInfo(code.name, SIZE, variants, sizes, code.statement)
 
 

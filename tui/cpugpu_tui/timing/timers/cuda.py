@@ -269,8 +269,8 @@ class CudaTimer:
         """
         if not self.is_event_clock_sound:
             return DeviceSamples(())
-        if op.waits_for_all:
-            return DeviceSamples(())  # events of one stream do not span the others
+        if op.waits_for_all and not op.stream_seen:
+            return DeviceSamples((), ("other-stream",))  # events of one stream do not span the others
         spin_ns = min(1.5 * self._enqueue_ns + SPIN_MARGIN_NS, SPIN_CAP_NS)
         while True:
             samples, starved = self._batch(op, count, spin_ns)

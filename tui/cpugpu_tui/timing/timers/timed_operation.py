@@ -24,6 +24,10 @@ from cpugpu_tui.workloads import Report, Workload
 from cpugpu_tui.workloads.code_workload import CodeWorkload
 from cpugpu_tui.workloads.containers import copied, defined_numbers, holds_modules, tensors
 from cpugpu_tui.workloads.operators import settings
+from cpugpu_tui.workloads.two_implementations import TwoImplementations
+
+OWN = CodeWorkload, TwoImplementations
+"""Kinds of a person's own code."""
 
 
 @dataclass
@@ -49,6 +53,8 @@ class Operation:
     """Puts the inputs back before each call, outside the clock, where the step changes them. Only `spans` calls it."""
     waits_for_all: bool = False
     """Whether the step queues work on streams of its own, so that a wait for one stream is not enough."""
+    stream_seen: bool = False
+    """Whether events span all its work although every stream is waited for."""
     expected: Sequence[Any] | None = None
     """Parts of the results of each set of inputs, of a person's own code; None where they cannot be compared."""
     settings: Mapping[str, Any] | None = None
@@ -112,7 +118,7 @@ class Operation:
             self.workload.reset(self.case.variant, self.inputs)
             return checked
         # A person's code may return its inputs or what it keeps, which later calls change.
-        return copied(defined_numbers(result)) if isinstance(self.workload, CodeWorkload) else result
+        return copied(defined_numbers(result)) if isinstance(self.workload, OWN) else result
 
 
 def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
@@ -123,7 +129,7 @@ def operation(case: Case, inputs: tuple[Any, ...], device: str) -> Operation:
     # A model stays on the device between calls, so no call includes copying it.
     copied_inputs = inputs[workload.stays :]
     found.has_end_to_end = workload.has_end_to_end and not (workload.is_placed_plainly and holds_modules(copied_inputs))
-    if isinstance(workload, CodeWorkload):
+    if isinstance(workload, OWN):
         found.settings = settings()
     return found
 

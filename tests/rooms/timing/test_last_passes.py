@@ -1,4 +1,4 @@
-"""`--energy`: energy of a call from seconds of repeated blocks and a counter that steps every 100 ms."""
+"""After all rounds: energy of a call, from a counter that steps every 100 ms, and one profiled call of each case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cpugpu_tui import model
 from cpugpu_tui.analysis.energy import energy
 from cpugpu_tui.state.condition import condition
 from cpugpu_tui.timing.channel import Control
-from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass
+from cpugpu_tui.timing.last_passes import WINDOW_NS, EnergyPass, profile_cases
 
 LAWS = model.Simulation(
     first_call_ns=0.0, noise=0.0, gpu_idle_w=120.0, gpu_busy_w=620.0, cpu_busy_w=200.0, launch_ns=10_000.0,
@@ -135,3 +135,39 @@ def test_a_window_in_which_the_process_stood_still_is_measured_again() -> None:
     sensors.power_mw = stands_still  # type: ignore[method-assign]
     EnergyPass(machine, recorder, lambda: False, control).run(plan.cases)
     assert energy(of_cases(recorder)["cuda:0"]).joules_per_call.value == pytest.approx(GPU_J, rel=0.04)
+
+
+# ------------------------------------------------------------------ kernels
+
+
+def test_profiling_comes_when_every_case_has_its_times() -> None:
+    recorder = swept(plan_of(64, 128, max_rounds=8, metrics=model.METRICS))[1]
+    last_time = max(recorder.events.index(event) for event in recorder.of(model.DeviceSampled, model.CaseFinished))
+    profiled = recorder.of(model.KernelsProfiled)
+    assert [(event.case, event.device, event.count) for event in profiled] == [
+        ("matmul/default/64/float32/tall", "cuda:0", 1),
+        ("matmul/default/128/float32/tall", "cuda:0", 1),
+    ]
+    assert all(recorder.events.index(event) > last_time for event in profiled)
+
+
+def test_what_is_not_asked_for_or_has_no_gpu_is_not_profiled() -> None:
+    assert not swept(plan_of(64, metrics=(model.LATENCY, model.DEVICE)))[1].of(model.KernelsProfiled)
+    assert not swept(plan_of(64, metrics=model.METRICS, simulation=model.Simulation(gpus=0)))[1].of(
+        model.KernelsProfiled
+    )
+
+
+def test_a_case_that_cannot_be_profiled_keeps_its_times_and_the_next_one_is_profiled() -> None:
+    plan, recorder = plan_of(64, 128), Recorder()
+    machine = SpiedMachine(plan, recorder)
+    machine.fail_first_inputs()
+    profile_cases(plan.cases, machine, recorder, lambda: False)
+    assert [event.case for event in recorder.of(model.KernelsProfiled)] == [plan.cases[1].key]
+
+
+def test_a_stop_ends_profiling() -> None:
+    plan, recorder = plan_of(64, 128), Recorder()
+    profile_cases(plan.cases, SpiedMachine(plan, recorder), recorder, lambda: True)
+    assert not [entry for entry in recorder.log if isinstance(entry, Call)]
+    assert not recorder.events
