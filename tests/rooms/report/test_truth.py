@@ -22,7 +22,10 @@ def test_always_never_and_from_are_right_under_every_condition() -> None:
 
 
 def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back() -> None:
-    """While a run went on, `the CPU wins up to 500` became `up to 228` without a reason."""
+    """While a run went on, `the CPU wins up to 500` became `up to 228` without a reason.
+
+    A bracket names the sizes inside it.
+    """
     taken_back = contradicted = 0
     for seed in range(len(KINDS)):
         _, plan, _, recorder = drawn(seed)
@@ -33,6 +36,8 @@ def test_with_more_rounds_an_answer_grows_or_names_the_sizes_that_it_takes_back(
                 continue
             for found in (each.under(key) for each in report(state).sweeps for key in (RESIDENT, END_TO_END)):
                 named = {size.size for size in found.outside}
+                named |= {size.size for size in found.timed
+                          if any(change.low < size.size < change.high for change in found.changes)}  # fmt: skip
                 for size in found.timed:
                     before = winners.get((found.key, size.size))
                     if size.winner is None and before is not None:

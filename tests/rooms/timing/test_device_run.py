@@ -102,6 +102,16 @@ def test_copies_of_large_cases_get_rounds_enough_for_an_interval() -> None:
     assert max(counts[2:]) == 1, "one call a round once they are known to be long"
 
 
+def test_a_search_takes_pinned_copies_in_its_first_rounds() -> None:
+    """No verdict rests on them, and on an H100 they took 4 s of a survey."""
+    plan = replace(plan_of(64, metrics=(model.LATENCY, model.END_TO_END), max_rounds=40), search=model.Search())
+    machine = SimulatedMachine(plan)
+    timer = machine.timer("cuda:0")
+    run = DeviceRun(timer, timer.load(plan.cases[0], None), 1e5, calls=20, blocks=3, rounds=6, max_rounds=20)
+    taken = [run.take(index, plan, machine.watch)[0] for index in range(1, 13)]
+    assert [sum(each in samples for samples in taken) for each in (model.PAGEABLE, model.PINNED)] == [12, 8]
+
+
 def test_the_budget_ends_rounds_between_the_least_and_the_most() -> None:
     """Half-rounds take about 12 ms of virtual time, so a budget of 0.3 s allows about 25 instead of 40."""
     noisy = model.Simulation(cpu_overhead_ns=2e5, launch_ns=1e5, sync_ns=8e4, first_call_ns=0.0, noise=0.5)

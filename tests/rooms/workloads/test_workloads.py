@@ -44,6 +44,15 @@ def test_the_same_seed_gives_the_same_bytes_and_never_zeros(name: str) -> None:
         assert a.device.type == "cpu"
 
 
+def test_the_table_of_all_sizes_is_drawn_once_and_the_tokens_are_those_after_it() -> None:
+    table, tokens = inputs("embedding", 37)
+    drawn = torch.Generator().manual_seed(1)
+    assert torch.equal(table, torch.randn(table.shape, generator=drawn))
+    assert torch.equal(tokens, torch.randint(len(table), (37,), generator=drawn))
+    assert inputs("embedding", 5)[0] is table
+    assert not torch.equal(inputs("embedding", 5, seed=2)[0], table)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_all_variants_claim_the_same_number_and_it_is_right(name: str) -> None:
     tensors = inputs(name, 53)

@@ -48,7 +48,7 @@ MOVES = 3
 
 OVERHEAD_ROUNDS = 8
 """Rounds in which overheads are measured, and in a search all that does not affect its verdicts (single calls, kernel
-times): in a recorded survey of an H200 that was half of the GPU's time from the ninth round on."""
+times, pinned copies): in a recorded survey of an H200 that was half of the GPU's time from the ninth round on."""
 
 MOVED_ROUNDS = 8
 """Rounds of a search with copies, whatever they take within the budget: a crossover with copies needs them. Copies of
@@ -185,7 +185,7 @@ class DeviceRun:
             samples |= rounded(model.DEVICE, found.elapsed_ns)
         if model.END_TO_END in plan.metrics:
             count = self._count(MOVES, SINGLES_NS, max(self.moved_ns.values(), default=0.0))
-            for pinned in (False, True):
+            for pinned in (False, True) if is_first or plan.search is None else (False,):
                 samples |= timer.end_to_end(operation, count, pinned=pinned)
         # Last, because copying the result needs the host buffer of the calls with copies.
         if model.DEVICE in plan.metrics and is_first and not plan.is_repeat:

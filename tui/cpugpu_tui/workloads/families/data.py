@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import Workload, normals, workload
+from cpugpu_tui.workloads.contract import Workload, normals, same_normals, workload
 
 if TYPE_CHECKING:
     import torch
@@ -104,7 +104,8 @@ class Knn(Workload):
 
     def inputs(self, n: int, dtype: torch.dtype, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
         """Return the points, their squared lengths, and the queries."""
-        points, queries = normals(dtype, generator, (POINTS, DIMENSIONS), (n, DIMENSIONS))
+        (points,) = same_normals(dtype, generator, (POINTS, DIMENSIONS))
+        (queries,) = normals(dtype, generator, (n, DIMENSIONS))
         return points, points.square().sum(dim=1), queries
 
     def step(self, points: torch.Tensor, squares: torch.Tensor, queries: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cpugpu_tui.workloads.contract import Workload, normals, workload
+from cpugpu_tui.workloads.contract import Workload, normals, same_normals, workload
 
 if TYPE_CHECKING:
     import torch
@@ -73,7 +73,7 @@ class Block(Workload):
     def parameters(self, dtype: torch.dtype, generator: torch.Generator) -> list[torch.Tensor]:
         """Return the matrices of query, key and value; of attention's result; and of the network."""
         shapes = (3 * WIDTH, WIDTH), (WIDTH, WIDTH), (4 * WIDTH, WIDTH), (WIDTH, 4 * WIDTH)
-        return [each / each.shape[1] ** 0.5 for each in normals(dtype, generator, *shapes)]
+        return [each / each.shape[1] ** 0.5 for each in same_normals(dtype, generator, *shapes)]
 
     def block(self, parameters: list[Any], tokens: torch.Tensor, attend: Callable[..., Any]) -> torch.Tensor:
         """Return tokens [batch, length, WIDTH] after the block; `attend` takes queries, keys and values by head."""
@@ -233,7 +233,7 @@ class Embedding(Workload):
         """Return the table and the tokens."""
         import torch
 
-        return *normals(dtype, generator, (TOKENS, VECTOR)), torch.randint(TOKENS, (n,), generator=generator)
+        return *same_normals(dtype, generator, (TOKENS, VECTOR)), torch.randint(TOKENS, (n,), generator=generator)
 
     def step(self, table: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Return the vector of each token."""
