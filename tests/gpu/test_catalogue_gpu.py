@@ -1,4 +1,4 @@
-"""Every workload of the catalogue on a real GPU, and kernel times beside NVBench's where that is installed."""
+"""Every workload of the catalogue and form of a class on a real GPU, and kernel times beside NVBench's if installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-from tests.helpers.command_line import CommandLine, agents_of, events_from
+from tests.helpers.command_line import ROOT, CommandLine, agents_of, events_from
 
 from cpugpu_tui.agent.guardian import NAME
 from cpugpu_tui.errors import EXIT_OK
@@ -99,3 +99,24 @@ def test_own_code_is_compiled_on_the_gpu(statement: str, cpugpu: CommandLine) ->
     )  # fmt: skip
     events = followed(process)
     assert {event.device for event in events if isinstance(event, CodeCompiled)} == {"cpu", "cuda:0"}
+
+
+# ------------------------------------------------------------------ forms of a workload class
+
+
+FORMS_FILE = ROOT / "tests" / "helpers" / "runs" / "workload_forms.py"
+COPIED = {f"form-{name}" for name in ("softmax", "sort", "fft", "embedding", "sparse", "solve", "random")}
+FORMS = {*COPIED, "form-perceptron"}
+
+
+def test_every_form_runs_on_a_gpu(cpugpu: CommandLine) -> None:
+    run = ("run", *FORMS, "--workloads", FORMS_FILE, "--rounds", 3, "--no-ceilings", "--json", "--no-save")
+    done = cpugpu(*run)
+    assert done.code == EXIT_OK
+    checks = {event.case.split("/")[0]: event.check for event in done.events if isinstance(event, CaseFinished)}
+    assert set(checks) == FORMS
+    assert all(check is not None and check.error <= check.tolerance for check in checks.values())
+    for memory in (PAGEABLE, PINNED):
+        moved = {event.case.split("/")[0] for event in done.events
+                 if isinstance(event, DeviceSampled) and memory in event.samples}  # fmt: skip
+        assert moved == COPIED
