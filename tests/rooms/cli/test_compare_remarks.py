@@ -40,3 +40,16 @@ def test_a_baseline_that_no_gate_takes_says_so_when_it_is_made(cpugpu: CommandLi
     assert cpugpu.here("gate", "--baseline", "main").code == 4
     assert cpugpu.here(*run, "--repeat", str(GATE_RUNS)).code == 0
     assert "`gate` needs" not in cpugpu.here("baseline", "main", "latest").out
+
+
+def test_sizes_that_only_one_run_has_stand_in_one_sentence_and_in_no_verdict(cpugpu: CommandLine) -> None:
+    """A search chooses its sizes: 16 of 46 verdicts of two equal searches were NOT COMPARABLE."""
+    for sizes in ("16,32,64", "16,48,64"):
+        assert cpugpu.here("run", "matmul", "--size", sizes, "--rounds", "6", "--simulate", FAST).code == 0
+    said = cpugpu.here("compare", "1", "2").out
+    assert "NOT COMPARABLE" not in said
+    assert "Only in run 1: matmul 32.\nOnly in run 2: matmul 48.\n" in said
+    (found,) = cpugpu.here("compare", "1", "2", "--json").objects
+    assert {each["trouble"] for each in found["verdicts"]} == {
+        None, "not in the new series", "not in the base series",
+    }  # fmt: skip

@@ -36,6 +36,8 @@ class Pair:
     size: int = 0
     trouble: str = ""
     """Why it cannot be compared, one clause; empty if it can."""
+    only_in: str = ""
+    """`base` or `new` if that series alone has the case: a search chooses its sizes. Empty otherwise."""
     is_lost: bool = False
     """Whether the base has times but the case failed in the new series; in a duet, whether it failed on a side."""
     is_unreached: bool = False

@@ -219,7 +219,7 @@ def _pair(key: str, device: str, base: Mapping[str, MeasuredCase], new: Mapping[
     sides = _together((base_ns, new_ns))
     return Pair(
         key, device, *sides, cases[0].case.sweep, cases[0].case.size,
-        " and ".join(untimed) or wrong or _other_work(base, new),
+        " and ".join(untimed) or wrong or _other_work(base, new), "" if base and new else "base" if base else "new",
         is_lost=is_failed or bool(wrong) or (lost and bool(statuses - {"ok", *UNREACHED})),
         is_unreached=lost and bool(statuses & {*UNREACHED}),
         is_chosen=any(case.is_chosen for case in cases), is_starved=any(device in case.starved for case in cases),

@@ -23,6 +23,7 @@ from cpugpu_tui.thresholds import CPU, GPU, Part, Span, Threshold
 
 DEVICES = {CPU_WINS: CPU, GPU_WINS: GPU}
 EITHER = ""
+_OTHER = {CPU: GPU, GPU: CPU}
 
 NOT_COMPARED = Comparison(1.0, None, None, 0, TOO_FEW)
 """Of a size that failed."""
@@ -87,13 +88,19 @@ def ranges_of(sizes: Sequence[Size]) -> Ranges:
 def _pieces(sizes: list[Size]) -> Iterator[tuple[str | None, int, int]]:
     """Yield each size and the numbers between two of them, with the device that is named there; None for no device.
 
-    A size that names none takes the only device of the gaps beside it, at which it was not observed to cost more.
+    A size that names none takes the only device of the gaps beside it, at which it was not observed to cost more. One
+    without a winner whose gaps both name the other device names none: the two contradict each other.
     """
     points = [SweepPoint(size.size, size.comparison or NOT_COMPARED) for size in sizes]
     gaps = [_between(*pair, several) for pair, several in zip(pairwise(sizes), cheap_between(points), strict=True)]
     for index, size in enumerate(sizes):
-        name, beside = _named(size), {*gaps[max(0, index - 1) : index + 1]} - {None}
-        yield (beside.pop() if name is None and len(beside) == 1 else name), size.size, size.size
+        name, both = _named(size), gaps[max(0, index - 1) : index + 1]
+        beside = {*both} - {None}
+        if name is None and len(beside) == 1:
+            name = beside.pop()
+        elif size.winner is None and name and len(both) == 2 and beside == {_OTHER[name]} and None not in both:
+            name = None
+        yield name, size.size, size.size
         if index < len(gaps) and size.size + 1 < (above := sizes[index + 1]).size:
             yield gaps[index], size.size + 1, above.size - 1
 

@@ -84,8 +84,8 @@ def rate_text(rate: float, unit: str) -> str:
     return f"{significant(rate / 1e12)} T{unit}" if rate >= 1e12 else f"{significant(rate / 1e9)} G{unit}"
 
 
-LEAST_SHOWN = 0.0005
-"""Half-widths below this share would round to 0.0 %."""
+LEAST_SHOWN = 0.001
+"""Smaller half-widths are shown as this share."""
 
 
 def percent(share: float) -> str:
@@ -118,8 +118,8 @@ def faster(ratio: float) -> str:
 
 
 def plus_minus(share: float) -> str:
-    """Return the half-width of an interval: `± 4.2 %`, `± <0.1 %`."""
-    return f"± {percent(share) if share >= LEAST_SHOWN else '<0.1'} %"
+    """Return the half-width of an interval, at least 0.1 %: `± 4.2 %`."""
+    return f"± {percent(max(share, LEAST_SHOWN))} %"
 
 
 def count_of(number: float, noun: str, plural: str = "") -> str:

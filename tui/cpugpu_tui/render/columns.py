@@ -96,16 +96,18 @@ def _kernels(_run: RunState, row: Row) -> str:
 
 
 def _plus_minus(run: RunState, row: Row) -> str:
-    """Return the 95 % interval of the speedup, or of the time if only one device was timed.
+    """Return the 95 % interval of the speedup, or of the time if the run times only one device.
 
-    With too few rounds for an interval it is the number of rounds.
+    With too few rounds for an interval it is the number of rounds. In a run of several starts, an interval that holds
+    within one of them is in brackets.
     """
     found = judged(run, row).comparison
     if found is not None and found.low is None:
         return count_of(found.rounds, "round") if row.status == "ok" else NONE
     if found is not None:
-        return interval_text(found) or NONE
-    share = alone_plus_minus(row)
+        text = interval_text(found) or NONE
+        return f"({text})" if run.starts > 1 and text != NONE and not found.covers_starts else text
+    share = alone_plus_minus(row) if len(run.devices) < 2 else None  # `± 2.1 %` stood in a row without a speedup
     return NONE if share is None or math.isnan(share) else time_interval(next(iter(row.times.values())), share)
 
 
@@ -210,8 +212,8 @@ def _columns() -> Iterator[Column]:
     yield Column(
         Key.PLUS_MINUS, "95 % interval", _plus_minus,
         "Of the speedup; with one device, of its time. It is about the mean of other starts of the process, or holds"
-        " within this start; a sentence below the table says which. Above ± 10 % both ends. With fewer than 6 rounds,"
-        " their number.",
+        " within this start; a sentence below the table says which. In brackets: within one of several starts. Above"
+        " ± 10 % both ends. With fewer than 6 rounds, their number.",
     )  # fmt: skip
     yield Column(
         Key.VERDICT, "faster", _faster,

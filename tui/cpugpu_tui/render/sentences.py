@@ -127,24 +127,24 @@ def warnings(run: RunState) -> list[str]:
 
 
 def starts_text(run: RunState) -> str:
-    """Return `3 of 5 starts, 8 rows with one` for a heading; empty before the end of one."""
+    """Return `3 of 5 starts; intervals in brackets: one` for a heading; empty before the end of one."""
     rows = [row for row in run.rows.values() if row.status == "ok"]
     if not rows or run.plan.times_commands or (run.starts < 2 and run.finished is None):
         return ""
     if run.starts < 2:
         earlier = sum(map(covers_starts, rows))
         return ", ".join(["1 start", *([f"{count_of(earlier, 'row')} with earlier ones"] if earlier else [])])
-    rest = sum(row.starts < 2 for row in rows)
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
-    return ", ".join([f"{run.starts}{asked} starts", *([f"{count_of(rest, 'row')} with one"] if rest else [])])
+    brackets = "" if all(map(covers_starts, rows)) else "; intervals in brackets: one"
+    return f"{run.starts}{asked} starts{brackets}"
 
 
 def starts_sentence(run: RunState) -> str:
     """Return what the intervals are about: how many starts of the process; empty before the end of one."""
     if run.starts < 2:
         return _one_start(run)
-    rest = sum(row.starts < 2 for row in run.rows.values() if row.status == "ok")
-    once = f" Those of {count_of(rest, 'row')} with one start hold within it." if rest else ""
+    rest = sum(not covers_starts(row) for row in run.rows.values() if row.status == "ok")
+    once = f" Those of {count_of(rest, 'row')}, in brackets, hold within one start." if rest else ""
     asked = f" of {run.plan.starts}" if run.starts < run.plan.starts else ""
     is_whole = run.finished is not None and run.finished.status == "done" and not run.finished.message
     why = " (time for more ran out)" if asked and is_whole else ""

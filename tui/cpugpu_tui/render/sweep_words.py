@@ -62,8 +62,8 @@ WITHIN_START = "within this start"
 WITHIN = f"within {share_text(EQUIVALENCE)}"
 
 REASONS = {
-    TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "only one start", CLOSE: "too close to call",
-    MARGIN: "a tie is possible", CONTRADICTED: "rounds disagree",
+    TOO_FEW: "too few rounds", UNSURE: "not sure enough", ONE_START: "other starts may differ",
+    CLOSE: "too close to call", MARGIN: "a tie is possible", CONTRADICTED: "rounds disagree",
     NOISY: "too noisy", NOT_CONVERGED: "time ran out", NO_CORE: "no core", "oom": "out of memory",
 }  # fmt: skip
 """Reason of a size without a winner → its words. The other failures are called by their kind."""

@@ -53,7 +53,7 @@ MARK_WORDS = {
     "tie-possible": "the 95 % interval excludes 1, but not a tie, a difference below 2 %",
     "rounds-disagree": "its first rounds had a winner, which the later ones do not confirm",
     "few-rounds": "too few rounds for an interval, and no device was clearly faster in all of them",
-    "one-start": "it has a winner within its one start, but other starts differ by more",
+    "one-start": "it has a winner within its one start, but the starts of other sizes differ by more",
     "unsure": "its own interval shows a winner, which is not sure enough among so many sizes",
 }
 """Mark → its meaning."""

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cpugpu_tui.analysis.regret import LEAST_ANSWERED, answered
@@ -24,6 +25,7 @@ from cpugpu_tui.export.thresholds import named, operation_of, operations, requir
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.model import Case, Found, typed_name, work_name
 from cpugpu_tui.model.quantities import joined, share_text, size_text
+from cpugpu_tui.render.sweep_words import span_text
 from cpugpu_tui.session.event_stream import new_id
 from cpugpu_tui.session.own_workloads import OwnWorkloads
 from cpugpu_tui.session.planning import PlanRequest, build_plan
@@ -172,7 +174,7 @@ def print_table(thresholds: Thresholds) -> None:
             work_name(each[:4]) + (", best" if each.best and each.operation in several else ""),
             each.dtype,
             str(each.threads or "all"), "resident" if each.resident else "with copies",
-            ", ".join(map(_part_text, each.answered)), printable(each.axis),
+            _parts_text(each.answered), printable(each.axis),
         )
         for each in thresholds.entries
     ]  # fmt: skip
@@ -195,10 +197,15 @@ WORDS = {CPU: "CPU", GPU: "GPU", "": "either"}
 """Device of a part → its name."""
 
 
-def _part_text(part: Part) -> str:
-    """Return `GPU 177–2,048`."""
-    device, *ends = part
-    return f"{WORDS[device]} {'–'.join(dict.fromkeys(map(size_text, ends)))}"
+def _parts_text(parts: Sequence[Part]) -> str:
+    """Return `CPU 16–500, GPU 1,000 and 2,048–4,096`, and `CPU 301 alone` for one size between two of the GPU."""
+    groups = [(device, [span_text(*part[1:]) for part in own]) for device, own in groupby(parts, lambda part: part[0])]
+    devices = ["", *(device for device, _ in groups), ""]
+    texts = []
+    for (device, spans), before, after in zip(groups, devices, devices[2:], strict=False):
+        is_alone = before == after and len(spans) == 1 and "–" not in spans[0]
+        texts.append(f"{WORDS[device]} {joined(spans)}{' alone' if is_alone and before else ''}")
+    return ", ".join(texts)
 
 
 def coverage(thresholds: Thresholds) -> str:

@@ -272,8 +272,8 @@ def _print(found: dict[Threshold, Regret], whole: Regret, *, is_kept: bool, as_j
             share_text(worst.regret if worst else 0.0, 1), size_text(worst.size) if worst else "",
             "FAILED" if each.is_failed else "passed",
         ))  # fmt: skip
-    headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "")
-    console().print(table_of([(heading, heading in ("threshold", "")) for heading in headings], rows))
+    headings = ("threshold", "sizes", "answered", "mean regret", "worst", "at size", "outcome")
+    console().print(table_of([(heading, heading in ("threshold", "outcome")) for heading in headings], rows))
     meaning = (
         "Regret is how much longer the named device takes than the faster one. Its mean is over the range, by "
         f"logarithm. A threshold fails if its mean is certainly above {share_text(MOST_OF_ONE)}; a single size may be "

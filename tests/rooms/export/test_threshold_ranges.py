@@ -1,0 +1,32 @@
+"""The ranges of a file of thresholds around single sizes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpugpu_tui.cli.thresholds.measuring import _parts_text
+from cpugpu_tui.decide.comparison import CPU_WINS, GPU_WINS, UNDECIDED, Comparison, SweepPoint
+from cpugpu_tui.export.threshold_ranges import ranges_of
+from cpugpu_tui.report.conditions import judged_sizes
+
+GPU_LEADS = Comparison(1.3, 1.25, 1.35, 20, GPU_WINS)
+CPU_IS_CHEAP = Comparison(0.95, 0.85, 1.08, 20, UNDECIDED)
+CPU_LEADS = Comparison(0.5, 0.48, 0.52, 20, CPU_WINS)
+
+
+@pytest.mark.parametrize(
+    ("middle", "text"),
+    [
+        # `GPU 164–499, CPU 500, GPU 501–2,048` was made of a size that had no winner.
+        (CPU_IS_CHEAP, "GPU 100–499 and 501–2,000"),
+        (CPU_LEADS, "GPU 100–200, CPU 500 alone, GPU 1,000–2,000"),
+    ],
+)
+def test_one_size_between_two_of_the_other_device_is_named_as_such_or_left_open(middle: Comparison, text: str) -> None:
+    points = [SweepPoint(size, middle if size == 500 else GPU_LEADS) for size in (100, 200, 500, 1000, 2000)]
+    assert _parts_text(ranges_of(judged_sizes(points)).faster) == text
+
+
+def test_a_device_is_named_once_for_all_its_sizes() -> None:
+    parts = [("cpu", 16, 16), ("cpu", 50, 208), ("cuda", 210, 2048), ("cuda", 10_000_000, 10_000_000)]
+    assert _parts_text(parts) == "CPU 16 and 50–208, GPU 210–2,048 and 10M"
