@@ -61,6 +61,11 @@ class SeriesComparison:
     """Verdicts on one side that was measured twice; None if it was not."""
 
     @property
+    def shared(self) -> tuple[Judged, ...]:
+        """The verdicts on the cases that both series have."""
+        return tuple(each for each in self.judged if not each.pairs[0].only_in)
+
+    @property
     def placebo_moved(self) -> tuple[Judged, ...]:
         """The verdicts that call that side different from itself: then the comparison proves nothing."""
         return tuple(each for each in self.placebo or () if each.verdict in (FASTER, SLOWER))

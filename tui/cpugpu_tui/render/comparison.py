@@ -224,37 +224,31 @@ def gate_confidence_lines(gated: Sequence[Gated]) -> list[str]:
     return [f"Confidence of the lower bounds: {lower}. Of the upper bounds: {upper}.", *named]
 
 
-def verdicts(found: SeriesComparison) -> list[compare.Judged]:
-    """Return the verdicts of a comparison on the cases that both series have."""
-    return [each for each in found.judged if not each.pairs[0].only_in]
-
-
 def _in_one(found: SeriesComparison) -> list[str]:
     """Return the cases that one series alone has, a sentence for each series."""
     lines = []
     for name, series in (("base", found.base), ("new", found.new)):
-        cases = {pair.case: pair for each in found.judged for pair in each.pairs if pair.only_in == name}
-        sweeps: dict[str, list[str]] = {}
-        for pair in cases.values():
-            sweeps.setdefault(_sweep_text(pair), []).append(size_text(pair.size))
-        named = "; ".join(f"{sweep} {joined(sizes)}" for sweep, sizes in sweeps.items())
-        if cases:
-            few = len(cases) <= MOST_IN_ONE
-            lines.append(f"Only in {series_text(series)}: {named if few else count_of(len(cases), 'case')}.")
+        sweeps: dict[str, dict[str, None]] = {}
+        for pair in (pair for each in found.judged for pair in each.pairs if pair.only_in == name):
+            sweeps.setdefault(_sweep_text(pair), {})[size_text(pair.size)] = None
+        count = sum(map(len, sweeps.values()))
+        named = "; ".join(f"{sweep} {joined([*sizes])}" for sweep, sizes in sweeps.items())
+        lines += [f"Only in {series_text(series)}: {named if count <= MOST_IN_ONE else f'{count} cases'}."] * bool(
+            count
+        )
     return lines
 
 
 def summary(found: SeriesComparison) -> list[str]:
     """Return the sentences below the verdicts."""
-    shown = verdicts(found)
     lines = [*_in_one(found), *code_answer(found), *confidence_lines(found.judged, found.bands)]
     lines += [] if found.is_of_two_codes else [mean_text(label, mean) for label, mean in found.means.items()]
-    counts = Counter(each.verdict for each in shown)
+    counts = Counter(each.verdict for each in found.shared)
     if counts[compare.TOO_FEW]:
         needed = f"{compare.FIRST_LOOK} pairs of agents" if found.is_duet else f"{compare.MIN_RUNS} on each side"
         better = "" if found.is_duet else ", 5 are better"
         lines.append(
-            f"Too few runs for {counts[compare.TOO_FEW]} of {len(shown)} verdicts: {needed} are needed{better}. "
+            f"Too few runs for {counts[compare.TOO_FEW]} of {len(found.shared)} verdicts: {needed} are needed{better}. "
             "This does not mean `no change`."
         )
     if found.is_duet:  # of other series each run says it
@@ -269,7 +263,7 @@ def summary(found: SeriesComparison) -> list[str]:
         )
     if any(each.is_group for each in found.judged):
         lines.append("Because there are many cases, neighbouring sizes share a verdict.")
-    if counts[compare.NOT_COMPARABLE] == len(shown):
+    if counts[compare.NOT_COMPARABLE] == len(found.shared):
         lines.append("No case can be compared.")
     return [*lines, *placebo_lines(found)]
 

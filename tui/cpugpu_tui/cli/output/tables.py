@@ -15,7 +15,7 @@ from cpugpu_tui.compare.comparison import Difference, SeriesComparison
 from cpugpu_tui.machine.text import printable
 from cpugpu_tui.render.answers import is_survey, survey_lines
 from cpugpu_tui.render.columns import NONE, Key, is_words
-from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells, verdicts
+from cpugpu_tui.render.comparison import COMPARED, NOTHING_DIFFERS, WORDS, against, cells
 from cpugpu_tui.render.comparison import summary as comparison_summary
 from cpugpu_tui.render.gpus import matrices, several
 from cpugpu_tui.render.receipts import code_lines
@@ -137,7 +137,7 @@ def show_comparison(found: SeriesComparison) -> None:
         out.print(differences_table(found.differences))
     else:
         out.print(NOTHING_DIFFERS)
-    rows = ([printable(each[name]) for name in COMPARED] for each in map(cells, verdicts(found)))
+    rows = ([printable(each[name]) for name in COMPARED] for each in map(cells, found.shared))
     out.print(table_of([(name, name in WORDS) for name in COMPARED], rows))
     print_lines(out, comparison_summary(found))
 

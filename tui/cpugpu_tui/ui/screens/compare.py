@@ -136,7 +136,7 @@ def comparison_lines(found: SeriesComparison, width: int, glyphs: Glyphs) -> lis
     if not lines:
         lines += wrapped(comparison.NOTHING_DIFFERS, width, "muted")
     lines.append(())
-    lines += table_lines(comparison.verdicts(found), width, glyphs)
+    lines += table_lines(found.shared, width, glyphs)
     lines.append(())
     for sentence in comparison.summary(found):
         lines += wrapped(spelled(sentence, glyphs), width)
