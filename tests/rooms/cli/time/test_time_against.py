@@ -8,12 +8,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.helpers.command_line import FAST, CommandLine
+from tests.helpers.command_line import FAST, ROOT, CommandLine
 from tests.helpers.golden import GoldenWords
 
-from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_OK, EXIT_USAGE
-from cpugpu_tui.model import RunStarted
+from cpugpu_tui.analysis import compare
+from cpugpu_tui.analysis.gating import FAILED, NOT_JUDGED, PASSED
+from cpugpu_tui.cli.compare.gate_request import LIMITS
+from cpugpu_tui.errors import EXIT_CASES_FAILED, EXIT_CHECK_FAILED, EXIT_OK, EXIT_USAGE
+from cpugpu_tui.model import DEVICE, LATENCY, RunStarted
+from cpugpu_tui.render.comparison import VERDICT_WORDS
 
+DOCS = ROOT / "docs" / "compare-and-gate.md"
 SIMULATED = f"{FAST},noise=0.002,duet_factor=1.05"
 PAIR = ("time", "x @ x", "--against", "torch.mm(x, x)", "--setup", "x = torch.rand(n, n)")
 
@@ -29,10 +34,26 @@ def test_the_answer_says_at_which_sizes_it_is_slower_and_the_history_says_the_sa
     assert {event.plan.codes[0].statement for event in started} == {"x @ x", "torch.mm(x, x)"}
     saved = cpugpu.here("compare", told["base"]["numbers"][0], told["new"]["numbers"][0], "--json")
     assert json.loads(saved.out)["verdicts"] == told["verdicts"]
+    limits = [("2%", EXIT_CHECK_FAILED), ("10%", EXIT_OK)]
+    for limit, code in limits:
+        sides = "--baseline", told["base"]["numbers"][0], "--new", told["new"]["numbers"][0]
+        assert cpugpu.here("gate", *sides, "--max-slowdown", limit).code == code, limit
     again = cpugpu.here("show", told["base"]["numbers"][0]).out.split("Again: cpugpu-tui ")[1]
     repeated = cpugpu.here(*shlex.split(again), "--json", "--no-save", "--max-seconds", "0.01")  # one pair
     plan = next(event for event in repeated.events if isinstance(event, RunStarted)).plan
     assert (plan.cases, plan.codes) == (started[0].plan.cases, started[0].plan.codes)
+
+
+def test_the_limits_of_the_docs_are_those_of_the_program() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in DOCS.read_text().splitlines() if "|" in line]
+    told = {row[0]: row[1:3] for row in rows if len(row) == 4}
+    for name, metric in (("band of latency", LATENCY), ("band of kernel time", DEVICE)):
+        assert told[name] == [f"± {100 * bands[metric]:g} %" for bands in (compare.BANDS, compare.DUET_BANDS)]
+    assert told["slowdown that the gate allows"] == [f"{100 * LIMITS[LATENCY]:g} %"] * 2
+    runs = f"{compare.MIN_RUNS}, in the gate {compare.GATE_RUNS}", f"{compare.FIRST_LOOK} pairs of agents"
+    assert told["runs of each side for a word"] == list(runs)
+    words = {word.strip() for row in rows if len(row) == 3 for word in row[0].split(",")}
+    assert words >= {*VERDICT_WORDS, PASSED, FAILED, NOT_JUDGED}
 
 
 def test_different_results_are_refused_by_size_after_one_pair(cpugpu: CommandLine, tmp_path: Path) -> None:
