@@ -113,7 +113,6 @@ def torch_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter of another environment that has torch: this environment's, lent by a .pth file."""
     python = virtual_environment(tmp_path_factory.mktemp("torch") / "venv")
     torch = importlib.util.find_spec("torch")
-    assert torch is not None
     assert torch.origin is not None
     (packages,) = python.parents[1].glob("lib/python*/site-packages")
     (packages / "lent.pth").write_text(f"{Path(torch.origin).parents[1]}\n")

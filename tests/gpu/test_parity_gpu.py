@@ -61,7 +61,6 @@ def load(name: str) -> Iterator[None]:
         yield
         return
     process = subprocess.Popen([sys.executable, "-c", LOAD], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
     try:
         assert process.stdout.readline().strip() == "ready"
         end_s = time.monotonic() + 2.0  # averages are over one second

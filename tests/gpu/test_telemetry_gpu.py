@@ -115,7 +115,6 @@ def test_a_process_that_computes_has_its_shares_of_gpu_and_cores() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as busy:
         sampler = Sampler(1.0, seen.put)
         try:
-            assert busy.stdout is not None
             assert busy.stdout.readline() == "ready\n"
             sampler.start()
             ends_s = time.monotonic() + 60

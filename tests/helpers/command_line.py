@@ -129,7 +129,6 @@ def next_event(process: subprocess.Popen[bytes], wanted: Callable[[Event], bool]
 
 def events_from(process: subprocess.Popen[bytes]) -> Iterator[Event]:
     """Yield events as they are printed, to the end of the stream."""
-    assert process.stdout is not None
     # `start` has no buffer: what was not asked for stays in the pipe, for whoever reads next.
     while line := process.stdout.readline():
         event = decode(line)

@@ -117,7 +117,6 @@ def screen_of(svg: str, styles: Styles) -> Screen:
     css = dict(re.findall(r"\.([\w-]+-r\d+) \{ (.*?) \}", root.findtext(f"{SVG}style") or ""))
     window = root.find(f"{SVG}rect")
     *_, terminal = root.findall(f"{SVG}g")
-    assert window is not None
     rows: dict[float, str] = {}
     for y, backgrounds in _by_row(terminal.iter(f"{SVG}rect"), 1.5):
         rows[y] = "".join(_merged(backgrounds))

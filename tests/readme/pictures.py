@@ -64,7 +64,6 @@ class SteppedClock(Clock):
 
     def go_to(self, moment_s: float) -> None:
         """Let time pass up to a moment of the run."""
-        assert self._changed is not None
         with self._changed:
             self._arrived.clear()
             self._limit_s = moment_s

@@ -160,7 +160,6 @@ def _start(name: str, uuid: str) -> subprocess.Popen[str]:
 
 
 def _line_of(load: subprocess.Popen[str]) -> str:
-    assert load.stdout is not None
     line = load.stdout.readline().strip()
     if not line:
         raise SystemExit(f"The load ended before it began, with code {load.wait(10)}.")
@@ -168,7 +167,6 @@ def _line_of(load: subprocess.Popen[str]) -> str:
 
 
 def _tell(load: subprocess.Popen[str]) -> None:
-    assert load.stdin is not None
     load.stdin.write("go\n")
     load.stdin.flush()
 

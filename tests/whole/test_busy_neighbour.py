@@ -25,14 +25,12 @@ def busy_cores() -> Iterator[int]:
     spinners = [subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE) for core in cores]
     try:
         for spinner in spinners:
-            assert spinner.stdout is not None
             spinner.stdout.readline()
         yield len(cores)
     finally:
         for spinner in spinners:
             spinner.kill()
             spinner.wait()
-            assert spinner.stdout is not None
             spinner.stdout.close()
 
 
@@ -45,13 +43,10 @@ def test_threads_without_a_core_are_told_with_who_used_it(cpugpu: CommandLine, b
     done = cpugpu("run", "matmul", "--size", "300", "--device", "cpu", "--json")
     assert done.code == EXIT_OK
     (row,) = folded(done.events).rows.values()
-    assert row.cpu is not None
     assert row.is_starved
     told = row.cpu.cores
-    assert told is not None
     assert told.share > STARVED_SHARE
     assert told.discarded, "it was repeated before it was given up"
-    assert told.use is not None
     assert told.use.other_processes >= busy_cores
     assert told.use.other_cores > 0.2 * busy_cores
     assert any((user.command or "").startswith("python") for user in told.use.others)

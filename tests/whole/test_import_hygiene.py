@@ -158,8 +158,6 @@ def test_what_every_plan_needs_is_done_when_the_plan_comes() -> None:
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert agent.stdin is not None
-    assert agent.stderr is not None
     agent.stdin.write("{}\n")
     agent.stdin.flush()
     assert agent.stderr.read().startswith("True True")

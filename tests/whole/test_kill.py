@@ -60,7 +60,6 @@ def results(events: list[model.Event]) -> dict[str, list[model.Event]]:
 def kill_app(folder: Path, lines: int, spins: int) -> None:
     """Kill the app after so many lines and turns of an empty loop, then look at what is left."""
     process, database = start(folder, 30)
-    assert process.stdout is not None
     with process:
         shown = b"".join(process.stdout.readline() for _ in range(lines))
         for _ in range(spins):
@@ -157,7 +156,6 @@ def kill_agents(folder: Path, seed: int) -> int:
     assert all("SIGKILL" in event.message for event in failures)
     assert process.returncode == (EXIT_CASES_FAILED if failures else EXIT_OK)
     end = audience.seen[-1]
-    assert isinstance(end, model.RunFinished)
     assert end.status == "done"
     status, saved = stored(database)
     assert status == "done"

@@ -204,7 +204,6 @@ class Watch:
 
     def until(self, wanted: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
         """Return the first event from now on that is as wanted."""
-        assert self._process.stdout is not None
         for line in self._process.stdout:
             event: dict[str, Any] = json.loads(line)
             if wanted(event):
@@ -214,7 +213,6 @@ class Watch:
     def stop(self) -> float:
         """Stop it as the app does; return how long that took."""
         begun_s = time.monotonic()
-        assert self._process.stdin is not None
         self._process.stdin.close()
         assert self.until(lambda event: "stopped" in event)
         assert self._process.wait(timeout=PATIENCE_S) == 0
@@ -225,7 +223,6 @@ class Watch:
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
             pipe.close()
 
 

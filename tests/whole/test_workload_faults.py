@@ -106,8 +106,6 @@ def told_by(agent: list[str], *sizes: int, until: str = "", **plan: Any) -> tupl
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     quiet = subprocess.DEVNULL
     with subprocess.Popen(agent, stdin=-1, stdout=-1, stderr=quiet, env=environment) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()  # and left open: its end would end the agent
         told = []

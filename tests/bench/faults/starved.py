@@ -104,7 +104,6 @@ def busy_core() -> Iterator[None]:
     """Keep our last allowed core busy with a process of normal priority."""
     core = max(os.sched_getaffinity(0))
     spinner = subprocess.Popen([sys.executable, "-c", SPIN, str(core)], stdout=subprocess.PIPE)
-    assert spinner.stdout is not None
     spinner.stdout.readline()
     try:
         yield

@@ -59,7 +59,6 @@ def stream(run_id: str, plan: Plan = SWEEP, age_ns: int = 3 * HOUR_NS, status: s
 def begin(store: Store, events: Sequence[Event]) -> list[list[Event]]:
     """Begin a run as another terminal would, and return the events of each case, which it has yet to save."""
     started, found, *rest = events
-    assert isinstance(started, RunStarted)
     assert isinstance(found, DevicesFound)
     store.begin_run(started)
     store.add_devices(started.run_id, found)

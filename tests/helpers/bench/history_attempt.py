@@ -60,7 +60,6 @@ class Attempt:
             reader.start()
 
     def _read_events(self) -> None:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             event = decode(line) if b'"FleetFinished"' not in line and b'"HostChanged"' not in line else None
             with self._news:
@@ -68,7 +67,6 @@ class Attempt:
                 self._news.notify_all()
 
     def _read_errors(self) -> None:
-        assert self.process.stderr is not None
         self.err = self.process.stderr.read().decode()
 
     def cases(self, count: int) -> None:

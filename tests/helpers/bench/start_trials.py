@@ -75,8 +75,6 @@ def held(machine: Machine, *, starts: int, earlier: int, trials: int, seed: int)
         )
         found = compare(*run[0], later=run[1:], earlier=earlier_spread(past))
         after = compare(*following[0], later=following[1:])
-        assert found is not None
-        assert after is not None
         assert found.low is not None
         assert found.high is not None
         means += found.low <= math.exp(machine.mean) <= found.high

@@ -36,7 +36,6 @@ def states(outcome: Outcome) -> dict[str, str]:
 
 def lines_of(process: subprocess.Popen[bytes]) -> Iterator[dict[str, Any]]:
     """Yield objects as they are printed, to the end of the stream."""
-    assert process.stdout is not None
     while line := process.stdout.readline():
         yield json.loads(line)
 

@@ -35,8 +35,6 @@ def record(path: Path) -> Path:
     with subprocess.Popen(
         [sys.executable, "-m", "cpugpu_tui.agent", "--simulated"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as agent:
-        assert agent.stdin is not None
-        assert agent.stdout is not None
         agent.stdin.write(json.dumps(to_plain(plan())).encode() + b"\n")
         agent.stdin.flush()  # and left open: its end would end the agent
         agent.stdout.readline()  # it runs

@@ -74,14 +74,12 @@ def test_pairs_after_the_look_that_decided_change_neither_word_nor_number() -> N
 def test_between_two_looks_the_earlier_one_counts() -> None:
     (found,) = judge([duet(UNCLEAR[:9])])
     assert found.verdict == UNDECIDED
-    assert found.change is not None
     assert found.change.base_runs == 7
 
 
 def test_fewer_pairs_than_the_first_look_have_no_verdict_and_no_interval() -> None:
     (found,) = judge([duet(STEADY[:4])])
     assert found.verdict == TOO_FEW
-    assert found.change is not None
     assert found.change.low is None
 
 

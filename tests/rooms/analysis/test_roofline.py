@@ -31,7 +31,6 @@ def matmul_limit(n: int, hardware_ns: float, latency_ns: float, dtype: str = "fl
 def test_a_large_product_is_limited_by_computing_with_its_share() -> None:
     """2 · 8192³ FLOPs in 21.9 ms are 50.2 TFLOP/s of 51."""
     found = matmul_limit(8192, 21.9e6, 22e6)
-    assert found is not None
     assert found.kind == "compute"
     assert found.share == pytest.approx(0.984, abs=0.001)
 
@@ -39,7 +38,6 @@ def test_a_large_product_is_limited_by_computing_with_its_share() -> None:
 def test_a_long_vector_is_limited_by_memory() -> None:
     """Multiply-add of 10⁸ numbers: 1.6 GB in 394 µs are 4.06 of 4.29 TB/s."""
     found = limit(2e8, 1.6e9, "float32", None, 394e3, 410e3, GPU)
-    assert found is not None
     assert found.kind == "memory"
     assert found.share == pytest.approx(0.947, abs=0.001)
 
@@ -62,7 +60,6 @@ def test_a_copy_over_the_cable_is_measured_against_the_cable() -> None:
     assert link_of("h2d-pinned") == "h2d_pinned"
     assert link_of("d2d") is None
     found = limit(0.0, 2.0**28, "float32", "h2d_pinned", 5e6, 5e6, GPU)
-    assert found is not None
     assert found.kind == "transfer"
     assert found.share == pytest.approx(2**28 / 55e9 * 1e9 / 5e6)
 

@@ -96,7 +96,6 @@ def test_the_plot_shows_a_line_for_each_device_and_the_bracket(searched: Result)
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert {"CPU", "GPU", "GPU with copies"} <= set(lines)
     assert list(lines["CPU"].get_xdata()) == [row.size for row in searched.rows]
-    assert searched.bracket is not None
     assert [patch.get_x() for patch in axes.patches][:1] == [searched.bracket[0]]
     assert any(f"{round(searched.point or 0):,}" in text.get_text() for text in axes.texts)
 

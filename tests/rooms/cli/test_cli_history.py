@@ -73,7 +73,6 @@ def test_a_deleted_run_is_not_said_to_be_saved_and_a_deleted_database_costs_noth
         [sys.executable, "-c", TELLING, *words],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=cpugpu.environment(), bufsize=0,
     ) as process:  # fmt: skip
-        assert process.stderr is not None
         assert process.stderr.readline() == b"saved\n"
         if how == "run":
             assert cpugpu.here("rm", "latest", "--force").code == EXIT_OK

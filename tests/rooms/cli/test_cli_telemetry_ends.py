@@ -18,7 +18,6 @@ SIMULATED = ("telemetry", "--simulate", "default", "--interval", "0.1")
 
 
 def first_row(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdout is not None
     while b"host" not in (line := process.stdout.readline()):
         assert line
 
@@ -28,8 +27,6 @@ def test_ctrl_c_ends_it_quietly_with_130_and_all_lines_whole(cpugpu: CommandLine
     with cpugpu.start(*SIMULATED, "--json", "--record", path) as process:
         first_row(process)
         process.send_signal(signal.SIGINT)
-        assert process.stdout is not None
-        assert process.stderr is not None
         rest, err = process.stdout.read(), process.stderr.read()
     assert (process.returncode, err) == (EXIT_INTERRUPTED, b"")
     assert all(json.loads(line) for line in rest.splitlines())
@@ -41,7 +38,6 @@ def test_a_line_is_there_when_its_sweep_is(cpugpu: CommandLine) -> None:
     environment = cpugpu.environment(PYTHONUNBUFFERED="")
     with subprocess.Popen([*COMMAND, *SIMULATED], stdout=subprocess.PIPE, env=environment, bufsize=0) as process:
         first_row(process)
-        assert process.stdout is not None
         assert len(process.stdout.read(2000)) < 2000, "the first lines came with many others"
         process.kill()
 
@@ -50,7 +46,6 @@ def test_ctrl_c_ends_live_telemetry_too(cpugpu: CommandLine) -> None:
     with cpugpu.start("telemetry") as process:
         first_row(process)
         process.send_signal(signal.SIGINT)
-        assert process.stderr is not None
         assert process.stderr.read() == b""
     assert process.returncode == EXIT_INTERRUPTED
 
@@ -84,8 +79,6 @@ def test_results_that_outgrow_the_limit_of_a_file_are_a_sentence(cpugpu: Command
 def test_a_reader_that_goes_away_is_no_fault(cpugpu: CommandLine) -> None:
     with cpugpu.start(*SIMULATED) as process:
         first_row(process)
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 128 + signal.SIGPIPE

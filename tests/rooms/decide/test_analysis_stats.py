@@ -93,8 +93,6 @@ def test_slowing_both_devices_alike_changes_nothing(
     cpu_ns, gpu_ns = times
     before = compare(cpu_ns, gpu_ns)
     after = compare({r: factor * t for r, t in cpu_ns.items()}, {r: factor * t for r, t in gpu_ns.items()})
-    assert before is not None
-    assert after is not None
     assert after.rounds == before.rounds == len(cpu_ns)
     assert close(after.speedup, before.speedup)
     assert close(after.low, before.low)
@@ -104,8 +102,6 @@ def test_slowing_both_devices_alike_changes_nothing(
 @given(two_devices())
 def test_swapping_the_devices_inverts_the_speedup(times: tuple[dict[int, float], dict[int, float]]) -> None:
     one, other = compare(*times), compare(*times[::-1])
-    assert one is not None
-    assert other is not None
     assert close(other.speedup, 1 / one.speedup)
     assert close(other.low, None if one.high is None else 1 / one.high)
     assert close(other.high, None if one.low is None else 1 / one.low)
@@ -116,7 +112,6 @@ def test_swapping_the_devices_inverts_the_speedup(times: tuple[dict[int, float],
 @given(two_devices())
 def test_the_speedup_lies_in_its_interval(times: tuple[dict[int, float], dict[int, float]]) -> None:
     comparison = compare(*times)
-    assert comparison is not None
     if comparison.low is None or comparison.high is None:
         assert comparison.verdict in (TOO_FEW, GPU_OBSERVED, CPU_OBSERVED)
         assert comparison.rounds < MIN_ROUNDS
@@ -140,7 +135,6 @@ def test_the_least_and_the_greatest_number_can_be_compared() -> None:
     least, greatest = dict.fromkeys(range(8), 5e-324), dict.fromkeys(range(8), sys.float_info.max)
     for cpu_ns, gpu_ns, verdict in ((least, greatest, CPU_WINS), (greatest, least, GPU_WINS)):
         comparison = compare(cpu_ns, gpu_ns)
-        assert comparison is not None
         assert comparison.verdict == verdict
         assert comparison.plus_minus == pytest.approx(0)
 
@@ -150,7 +144,6 @@ def test_a_comparison_takes_a_round_that_both_devices_have() -> None:
     assert compare({}, {}) is None
     assert compare({1: 0.0}, {1: 5.0}) is None
     comparison = compare({1: 10.0, 2: 40.0, 3: 20.0}, {1: 10.0, 2: 10.0, 4: 1.0})
-    assert comparison is not None
     assert comparison.rounds == 2
 
 
@@ -161,7 +154,6 @@ def test_the_speedup_is_the_quotient_of_the_two_times(
     """Even if one device has rounds that the other lacks."""
     cpu_ns, gpu_ns = times[0] | more, times[1]
     comparison, cpu, gpu = compare(cpu_ns, gpu_ns), typical_ns(cpu_ns), typical_ns(gpu_ns)
-    assert comparison is not None
     assert cpu is not None
     assert gpu is not None
     assert comparison.speedup == pytest.approx(cpu / gpu, rel=1e-9)
@@ -182,7 +174,6 @@ def test_no_winner_stands_beside_an_interval_that_reaches_equality(rounds: int) 
     for _ in range(500):
         cpu, gpu = ({r: random_.lognormvariate(mean, 0.08) for r in range(rounds)} for mean in (0.12, 0.0))
         found = compare(cpu, gpu, RUN)
-        assert found is not None
         assert found.plus_minus is not None
         if found.verdict == GPU_WINS:
             winners += 1
@@ -196,8 +187,6 @@ def test_one_outlier_does_not_ruin_the_interval(rounds: int) -> None:
     noise = random.Random(2)
     cpu_ns, gpu_ns = noisy(noise, rounds, 0.05), noisy(noise, rounds, 0.02)
     quiet, loud = compare(cpu_ns, gpu_ns, RUN), compare(cpu_ns | {2: 3219.0}, gpu_ns, RUN)
-    assert quiet is not None
-    assert loud is not None
     assert loud.plus_minus is not None
     assert loud.plus_minus < 0.25
     assert loud.speedup == pytest.approx(quiet.speedup, rel=0.1)
@@ -214,7 +203,6 @@ def test_intervals_of_the_speedup_hold_the_truth(rounds: int, outliers: float, l
         cpu_ns = noisy(noise, rounds, 0.05)
         cpu_ns |= {r: ns * noise.uniform(1.5, 3.0) for r, ns in cpu_ns.items() if noise.random() < outliers}
         found = compare(cpu_ns, noisy(noise, rounds, 0.02))
-        assert found is not None
         assert found.low is not None
         assert found.high is not None
         held += found.low <= 1.0 <= found.high
@@ -246,7 +234,6 @@ def test_few_rounds_show_a_winner_only_when_all_of_them_do(
     cpu: tuple[float, ...], gpu: tuple[float, ...], verdict: str
 ) -> None:
     comparison = compare(dict(enumerate(cpu)), dict(enumerate(gpu)))
-    assert comparison is not None
     assert comparison.verdict == verdict
     assert (comparison.low, comparison.high, comparison.is_judged) == (None, None, False)
     assert comparison.faster == {GPU_OBSERVED: GPU_WINS, CPU_OBSERVED: CPU_WINS}.get(verdict)
@@ -256,7 +243,6 @@ def test_drift_that_both_devices_share_cancels() -> None:
     """The machine becomes ten times slower during the run; the speedup of each round is still 3×."""
     drift = {r: 1.26**r for r in range(1, 9)}
     comparison = compare({r: 300 * d for r, d in drift.items()}, {r: 100 * d for r, d in drift.items()})
-    assert comparison is not None
     assert comparison.speedup == pytest.approx(3.0)
     assert comparison.plus_minus == pytest.approx(0.0, abs=1e-9)
     assert comparison.verdict == GPU_WINS

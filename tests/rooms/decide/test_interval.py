@@ -46,7 +46,6 @@ def test_independent_values_have_the_interval_of_the_sign_test(count: int) -> No
 
     values = series(random.Random(count), 0.0, count)
     interval, ordered = median_interval(values, UNCORRELATED), sorted(values)
-    assert interval is not None
     rank = int(binom.ppf(0.025, count, 0.5)) - 1
     assert 1 - 2 * binom.cdf(rank, count, 0.5) >= 0.95 > 1 - 2 * binom.cdf(rank + 1, count, 0.5)
     assert ordered[rank] <= interval.low <= ordered[rank + 1]
@@ -62,10 +61,8 @@ def test_five_values_cannot_have_95_percent(count: int) -> None:
 @given(VALUES)
 def test_the_median_lies_inside_and_equal_values_have_no_width(values: list[float]) -> None:
     interval = median_interval(values)
-    assert interval is not None
     assert interval.low <= median(values) == interval.center <= interval.high
     level = median_interval([values[0]] * len(values))
-    assert level is not None
     assert level.half_width == 0.0
 
 

@@ -31,14 +31,12 @@ def test_the_interval_is_that_of_student() -> None:
 
 def test_earlier_starts_moderate_the_variance() -> None:
     found = starts_interval([0.0, 0.2], Spread(0.9, 9))
-    assert found is not None
     assert found.half_width == pytest.approx(quantile(0.05, 10) * math.sqrt((0.9 + 0.02) / 10 / 2))
 
 
 def test_one_start_has_the_spread_of_earlier_starts_and_none_without_them() -> None:
     earlier = [0.1, 0.3, -0.2, 0.05]
     found = starts_interval([0.5], earlier_spread(earlier))
-    assert found is not None
     assert found.center == 0.5
     assert found.half_width == pytest.approx(quantile(0.05, 3) * math.sqrt(spread(earlier).squares / 3))
     assert starts_interval([0.5]) is None
@@ -83,8 +81,6 @@ def test_starts_that_disagree_have_no_winner() -> None:
     first = rounds(0.2), rounds(0.0)
     later = [(rounds(-0.2), rounds(0.0)), (rounds(0.1), rounds(0.0))]
     alone, over_starts = compare(*first), compare(*first, later=later)
-    assert alone is not None
-    assert over_starts is not None
     assert (alone.verdict, alone.covers_starts) == (GPU_WINS, False)
     assert (over_starts.verdict, over_starts.starts, over_starts.covers_starts) == (UNDECIDED, 3, True)
     assert over_starts.speedup == pytest.approx(math.exp(0.1 / 3))
@@ -94,8 +90,6 @@ def test_starts_that_disagree_have_no_winner() -> None:
 def test_one_start_with_a_history_keeps_what_was_seen_within_it() -> None:
     alone = compare(rounds(0.2), rounds(0.0))
     found = compare(rounds(0.2), rounds(0.0), earlier=spread([0.0, 0.3, -0.1, 0.2]))
-    assert alone is not None
-    assert found is not None
     assert (found.within_low, found.within_high) == (alone.low, alone.high)
     assert found.low is not None
     assert alone.low is not None

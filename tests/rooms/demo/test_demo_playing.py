@@ -125,7 +125,6 @@ def test_between_the_events_it_is_said_what_the_agent_was_at(two: Recording) -> 
             continue
         then = next((e for e in events[index:] if isinstance(e, DeviceSampled)), None)
         if event.phase == "round":
-            assert then is not None
             assert (event.case, event.device, event.round_index) == (then.case, then.device, then.round_index)
         assert event.seconds_left is not None
         assert event.seconds_left >= 0

@@ -66,7 +66,6 @@ def test_it_names_the_machine_and_nobody(whole: Recording) -> None:
     for run in whole.runs:
         for read in (event for event in run.events if isinstance(event, TelemetryRead)):
             for gpu_read in read.gpus:
-                assert gpu_read.uuid is not None
                 assert gpu_read.uuid.startswith("GPU-anonymous")
                 assert gpu_read.pci_bus_id is None
                 assert all(process.user is None and process.command is None for process in gpu_read.processes or ())

@@ -16,7 +16,7 @@ from cpugpu_tui.errors import UsageError
 from cpugpu_tui.export.formats import FORMATS, SUFFIXES, checked, rendered, required_format_of
 from cpugpu_tui.export.stream import exported
 from cpugpu_tui.export.target import check_file, write
-from cpugpu_tui.model import Calibrated, RunStarted
+from cpugpu_tui.model import Calibrated
 
 
 def table(*runs: export_runs.ExportedRun, samples: bool = False) -> list[dict[str, str]]:
@@ -89,7 +89,6 @@ def test_markdown_is_a_table_with_the_answer() -> None:
 def test_what_is_unusual_of_a_run_stands_above_its_table_and_in_its_rows(name: str) -> None:
     events = export_runs.stream()
     started = events[0]
-    assert isinstance(started, RunStarted)
     environment = {**started.environment, "worker": "thread", "tf32_matmul": True, "affinity_cores": 1}
     events[0] = replace(started, environment=environment, plan=replace(started.plan, cache="warm", scale="small"))
     unsettled = [replace(event, stable=False) if isinstance(event, Calibrated) else event for event in events]
@@ -115,10 +114,9 @@ def test_made_up_numbers_are_said_to_be(simulated: export_runs.ExportedRun) -> N
 def simulated() -> export_runs.ExportedRun:
     from dataclasses import replace
 
-    from cpugpu_tui.model import RunStarted, Simulation
+    from cpugpu_tui.model import Simulation
 
     first, *rest = export_runs.stream()
-    assert isinstance(first, RunStarted)
     return export_runs.exported([replace(first, plan=replace(first.plan, simulation=Simulation())), *rest])
 
 

@@ -30,7 +30,7 @@ from cpugpu_tui.export import report as report_module
 from cpugpu_tui.export.chart_looks import VARIABLES
 from cpugpu_tui.export.formats import rendered
 from cpugpu_tui.export.stream import exported
-from cpugpu_tui.model import OwnCode, RunStarted
+from cpugpu_tui.model import OwnCode
 from cpugpu_tui.transport.wire import decode
 from cpugpu_tui.ui.themes import contrast
 
@@ -132,7 +132,6 @@ def test_machine_peak_rates_and_claims_are_shown() -> None:
 
 def test_typed_code_is_the_heading() -> None:
     first, *rest = export_runs.stream()
-    assert isinstance(first, RunStarted)
     typed = replace(first, plan=replace(first.plan, codes=(OwnCode("matmul", "x @ x < 3"),)))
     text = html(exported([typed, *rest]))
     assert "<h1>x @ x &lt; 3</h1>" in text

@@ -51,7 +51,6 @@ def test_throttled_time_is_counted_from_the_edge_on(fake_nvml: FakeNvml) -> None
     assert passage(before, gpu.edge()).throttled_ns == {"power-capped": 0.0, "sync-boost": 0.0, "thermal": 0.0}
     fake_nvml.set("field:74", 15_814_000_000_000 + 40_000_000)
     seen = passage(before, Edge(before.at_ns + 100e6, throttled_ns=gpu.edge().throttled_ns))
-    assert seen.throttled_ns is not None
     assert seen.throttled_ns["power-capped"] == 40e6
     assert seen.marks == ("power-capped",)
 
@@ -93,7 +92,6 @@ def test_a_pid_that_nobody_here_knows_is_shown_and_flagged(fake_nvml: FakeNvml) 
     fake_nvml.set(f"process:{os.getpid()}", GIB, gpu=0)
     state = gpu.state()
     found = company([(state.processes, state.readings["memory_used_bytes"])])
-    assert found is not None
     assert found.is_shared
     assert [process_text(process) for process in found.others] == ["pid 99999 (outside namespace)"]
 

@@ -98,28 +98,24 @@ def test_a_window_shorter_than_the_sensor_has_no_power() -> None:
 
 def test_a_process_that_cannot_be_resolved_is_shown_and_flagged() -> None:
     found = company([((OURS, UNSEEN), used(1.5 * GIB))])
-    assert found is not None
     assert found.is_shared
     assert [process_text(process) for process in found.others] == ["pid 99999 (outside namespace)"]
 
 
 def test_alone_is_alone() -> None:
     found = company([((OURS,), used(GIB + 1e6)), ((OURS,), used(GIB + 2e6))])
-    assert found is not None
     assert not found.is_shared
 
 
 def test_who_came_or_left_meanwhile_counts_once() -> None:
     guest = GpuProcess(12, GIB, "bob", "train.py", own=False)
     found = company([((OURS, guest), used(2.0 * GIB)), ((OURS, guest, UNSEEN), used(2.0 * GIB))])
-    assert found is not None
     assert [process_text(p) for p in found.others] == ["pid 12 (bob, train.py)", "pid 99999 (outside namespace)"]
 
 
 @pytest.mark.parametrize(("extra_bytes", "is_shared"), [(UNEXPLAINED_BYTES, False), (UNEXPLAINED_BYTES + 1, True)])
 def test_memory_that_nobody_owns_up_to_is_somebodys(extra_bytes: float, is_shared: bool) -> None:
     found = company([((OURS,), used(GIB)), ((OURS,), used(GIB + extra_bytes))])
-    assert found is not None
     assert found.is_shared is is_shared
 
 
@@ -132,7 +128,6 @@ def test_unexplained_memory_is_unknown_not_0_where_it_cannot_be_told(
     processes: tuple[GpuProcess, ...], memory: Reading
 ) -> None:
     found = company([(processes, memory)])
-    assert found is not None
     assert found.unexplained_bytes == Reading(None, "not-supported")
 
 

@@ -84,9 +84,7 @@ def test_the_thread_outlives_a_sweep_that_raises(library: FakeLibrary, monkeypat
     answer = asker.answer(60)
     asker.end()
     asker.join(60)
-    assert failed is not None
     assert (failed.gpus, "RuntimeError" in (failed.problem or "")) == ((), True)
-    assert answer is not None
     assert len(answer.gpus) == 2
 
 

@@ -95,7 +95,6 @@ def test_an_old_driver_lists_processes_the_old_way(library: FakeLibrary, nvml: N
     library.missing = {"nvmlDeviceGetComputeRunningProcesses_v3"}
     library.gpus[0].processes = [(4242, 1 << 30)]
     processes = rows_of(nvml)[0].processes
-    assert processes is not None
     assert [process.pid for process in processes] == [4242]
 
 
@@ -193,7 +192,6 @@ def cpu_ticks(root: Path, pid: int, ticks: int, start: int = 7) -> None:
 
 def shares(row: GpuTelemetry) -> dict[int, dict[str, float | str | None]]:
     """Return pid → its numbers, or the reasons why there are none."""
-    assert row.processes is not None
     return {
         each.pid: {key: each.readings[key].reason or each.readings[key].value for key in each.readings}
         for each in row.processes

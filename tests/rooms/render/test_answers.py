@@ -231,7 +231,6 @@ def test_the_simulated_machine_spends_its_planted_launch() -> None:
     plan = plan_of(16, 64, simulation=replace(QUICK, noise=0.0, cpu_overhead_ns=20_000.0))
     (answer,) = answers(state_of(plan, swept(plan)[1]))
     resident = answer.report.cause(moved=False)
-    assert resident is not None
     assert resident.is_explained
     assert resident.largest[0] == LAUNCH
     assert any("At 16 " in line and CAUSES[LAUNCH] in line for line in answer.sentences)

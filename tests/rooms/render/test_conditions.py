@@ -55,7 +55,6 @@ def test_a_device_without_times_has_no_line() -> None:
 
 def test_peak_rates_have_a_column_for_each_device() -> None:
     run = state_of("usual").run
-    assert run is not None
     lines = {name: texts for name, *texts in peak_rates(run.plan.ceilings)}
     assert lines["float32 compute"] == ["500 GFLOP/s", "20.0 TFLOP/s"]
     assert lines["one synchronisation"] == [NONE, "80.0 µs"]

@@ -85,16 +85,13 @@ def test_the_row_of_a_large_product_says_everything_by_itself() -> None:
     run = h200()
     row = run.rows[LARGE.key]
     limit = row_limit(run, row)
-    assert limit is not None
     assert limit.kind == "compute"
     assert limit.share is not None
     assert 0.95 < limit.share < 1.05
     moved = report.judged(run, row, END_TO_END).comparison
-    assert moved is not None
     assert round(moved.speedup, 2) == 2.45
     assert row.gpu is not None
     judged = written(run, row, row.gpu)
-    assert judged is not None
     assert round(judged.clock_factor) == 53
     cells = table(run)
     assert cells["speedup"] == "30.7×"
@@ -136,7 +133,6 @@ def test_marked_half_rounds_count_and_what_they_changed_is_said() -> None:
     for index in range(9, 29):
         run = run.apply(half("cuda:0", index, {model.LATENCY: 50e6}, ("throttled",)))
     row = run.rows[LARGE.key]
-    assert row.gpu is not None
     assert row.gpu.latency_ns == 50e6, "marks never delete"
     assert "39.0 ms" in text(run)
     assert MARK_WORDS["throttled"] in " ".join(text(run).split())

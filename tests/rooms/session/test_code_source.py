@@ -39,7 +39,6 @@ def hive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_definition_is_found_where_it_is(module: str, name: str, file: str, line: int, text: str) -> None:
     found = function_source(module, name)
-    assert found is not None
     assert (Path(found.file).name, found.line, found.text) == (file, line, text)
     assert not [name for name in sys.modules if name.startswith("hive")]
 

@@ -136,7 +136,6 @@ def test_a_limit_that_was_asked_for_is_the_most() -> None:
 
 def test_a_survey_takes_at_most_its_time() -> None:
     plan = build_plan(PlanRequest(("survey",), only=("matmul",)))
-    assert plan.search is not None
     assert plan.search.limit_s is not None
     found = estimate(plan, 1, (CPU, GPU), NOTHING_EARLIER, CARDS)
     assert found.most_seconds == plan.search.limit_s

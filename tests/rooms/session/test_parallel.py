@@ -63,7 +63,6 @@ def test_a_run_begins_when_every_agent_is_ready_and_every_gpu_known() -> None:
     assert merge.take(1, found("cuda:1")) == []
     assert merge.take(1, started) == [], "nothing comes before the devices"
     devices, then = merge.take(0, found("cuda:0"))
-    assert isinstance(devices, DevicesFound)
     assert [device.name for device in devices.devices] == ["cuda:0", "cuda:1"]
     assert then == started
 
@@ -173,7 +172,6 @@ def test_a_dead_agent_costs_its_case_and_the_others_begin_again() -> None:
     assert finished.exit_code == EXIT_CASES_FAILED
     assert [row.status for row in state.rows.values()] == ["crashed", "ok"]
     failure = state.rows[FIRST].failure
-    assert failure is not None
     assert failure.device == "cuda:1"
 
 

@@ -56,7 +56,6 @@ def test_a_run_begins_with_who_runs_what_and_ends_with_how() -> None:
     plan = three_cases()
     finished, events = run(plan, well, facts={"argv": ["run"]}, series_id="series")
     started = events[0]
-    assert isinstance(started, RunStarted)
     assert (started.plan, started.series_id, started.number) == (plan, "series", None)
     assert started.environment == {**HELLO.environment, "worker": "process", "python_option": None, "argv": ["run"]}
     assert events[-1] == finished
@@ -129,7 +128,6 @@ def test_a_store_that_fails_costs_nothing_once_it_works_again(fails_from: int) -
     assert session.run(events.append).exit_code == EXIT_OK
     assert statuses(events) == ["ok"] * 3
     unsaved = session.saver.unsaved
-    assert unsaved is not None
     assert "is full" in str(unsaved.cause)
     assert [entry[:2] for entry in log] == whole[:fails_from]
     store.works_again()
@@ -193,7 +191,6 @@ def test_a_dead_agent_costs_one_case_and_is_replaced(phase: str, words: GoldenWo
     crash = failures(events)[64]
     words(f"{crash.message} {crash.remedy}")
     remaining = agents.agents[1].plan
-    assert remaining is not None
     assert [case.size for case in remaining.cases] in ([32, 128], [128])
 
 

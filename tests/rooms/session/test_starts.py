@@ -84,10 +84,7 @@ def test_each_start_times_the_cases_in_a_process_of_its_own() -> None:
     state = state_of(events)
     assert (state.starts, state.settled) == (4, 2)
     for row in state.rows.values():
-        assert row.own_comparison is not None
         assert (row.own_comparison.starts, row.own_comparison.degrees) == (4, 3)
-        assert row.cpu is not None
-        assert row.gpu is not None
         assert row.cpu.latency_ns is not None
         assert row.gpu.latency_ns is not None
         assert row.own_comparison.speedup == pytest.approx(row.cpu.latency_ns / row.gpu.latency_ns)
@@ -100,7 +97,6 @@ def test_one_start_is_what_it_was() -> None:
     _, events = run(plan, well)
     assert starts_of(events) == {0: {32}}
     row = state_of(events).rows[plan.cases[0].key]
-    assert row.own_comparison is not None
     assert (row.own_comparison.starts, row.own_comparison.covers_starts) == (1, False)
 
 
@@ -355,7 +351,6 @@ def test_within_one_start_a_difference_is_judged_that_other_starts_refute() -> N
         for starts in (1, 5):
             _, events = run(starting(plan, starts), *[well] * starts)
             found = state_of(events).rows[plan.cases[0].key].own_comparison
-            assert found is not None
             words[f"{starts} {'undecided' if found.verdict == UNDECIDED else 'winner'}"] += 1
     assert words["1 winner"] >= 6
     assert words["5 undecided"] >= 7
@@ -376,7 +371,6 @@ def lost_winners(cpugpu: CommandLine, seed: int) -> set[str]:
     marks = set[str]()
     for row in state.rows.values():
         size = found.resident.at(row)
-        assert size is not None
         word = COLUMNS[Key.VERDICT].text(state, row)
         assert (word if word in ("CPU", "GPU") else None) == size.winner, row.case
         told = exported.get(row.case.size)  # None where a size was timed on one device

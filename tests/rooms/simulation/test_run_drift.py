@@ -13,7 +13,6 @@ def latencies(cpugpu: CommandLine, simulated: str) -> list[tuple[float, ...]]:
     done = cpugpu.here(*RUN, simulated)
     assert done.code == 0, done.err
     (started,) = (event for event in done.events if isinstance(event, RunStarted))
-    assert started.plan.simulation is not None
     # A drawn seed stays out of the saved plan, where it would count as a difference between runs.
     assert (started.plan.simulation.drift_seed == 0) == ("drift_seed" not in simulated)
     return [event.samples[LATENCY] for event in done.events if isinstance(event, DeviceSampled) and event.round_index]

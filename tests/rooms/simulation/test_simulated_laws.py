@@ -217,7 +217,6 @@ def test_a_throttled_half_round_is_marked_in_the_table() -> None:
     plan = plan_of(64, simulation=replace(QUICK, throttle_share=0.5, sm_clock_mhz=1_980.0), max_rounds=8)
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert "throttled" in row.marks
-    assert row.gpu is not None
     assert set(row.gpu.clocks_mhz) == {1_980.0, 1_320.0}
 
 
@@ -255,7 +254,6 @@ def test_the_default_machine_shows_every_metric_of_a_gpu() -> None:
     plan = plan_of(256, simulation=model.Simulation())
     (row,) = state_of(plan, swept(plan)[1]).rows.values()
     assert row.gpu is not None
-    assert row.cpu is not None
     queued_ns, latency_ns, pinned_ns, pageable_ns = (
         row.gpu.median_ns(metric) or 0.0 for metric in (model.THROUGHPUT, model.LATENCY, model.PINNED, model.PAGEABLE)
     )

@@ -124,7 +124,6 @@ def test_somebody_who_came_in_the_middle_marks_the_result_and_stays_in_the_stati
     ):
         run = run.apply(event)
     times = run.rows[CASE.key].gpu
-    assert times is not None
     assert times.marks == ("throttled", "shared-gpu")
     # With and without marked half-rounds: both are there (R6).
     assert times.samples[model.LATENCY] == (1e6 + 1, 1e6 + 2)

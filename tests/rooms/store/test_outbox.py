@@ -108,7 +108,6 @@ def test_it_is_saved_without_being_asked_once_the_lock_is_gone(live: LiveRun) ->
     live.finish_case(0)
     assert seen[0] is True
     thread = live.outbox._thread
-    assert thread is not None
     live.unlock()
     thread.join(LONG_S)
     assert seen[-1] is False
@@ -129,7 +128,6 @@ def test_a_run_that_began_while_the_database_could_not_be_opened_is_there_in_the
     outbox_.flush(LONG_S)
     assert not outbox_.unsaved
     assert saver.number == 1
-    assert outbox_.store is not None
     assert [run.status for run in outbox_.store.runs()] == ["done"]
     outbox_.close()
 

@@ -47,12 +47,10 @@ def test_a_database_of_any_version_shows_its_runs(version: int, tmp_path: Path) 
         state = RunState()
         for event in store.load(first.run_id):
             state = state.apply(event)
-        assert state.run is not None
         facts = state.run.environment
         assert (facts["hostname"], facts["cpu"], facts["interpreter"]) == ("node1", "Some CPU", "/opt/python")
         assert facts["argv"][:2] == ["run", "matmul"]
         large = state.rows["matmul/default/2048/float32/tall"]
-        assert large.own_comparison is not None
         assert 35 < large.own_comparison.speedup < 42
         assert isinstance(state.finished, RunFinished)
 

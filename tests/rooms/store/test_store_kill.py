@@ -23,7 +23,6 @@ def kill_after(acknowledgements: int, spins: int, path: Path, run_id: str) -> in
     """Kill a writer `spins` turns of an empty loop after that many acknowledgements; return how many it gave."""
     command = [sys.executable, "-m", "tests.helpers.runs.store_writer", str(path), run_id]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as writer:
-        assert writer.stdout is not None
         for _ in range(acknowledgements):
             assert writer.stdout.readline()
         for _ in range(spins):

@@ -120,7 +120,6 @@ def test_text_of_strangers_is_made_printable() -> None:
     process = GpuProcess(1, 1, "\x1b]0;x\x07me", "a\x1b[2Jb\n\ud800", own=False)
     gpu = replace(read.gpus[0], name="\x1b[31mH200", processes=(process,))
     back = again(replace(read, gpus=(gpu,))).gpus[0]
-    assert back.processes is not None
     assert (back.name, back.processes[0].user, back.processes[0].command) == ("H200", "me", "ab")
 
 
@@ -249,7 +248,6 @@ def test_a_recording_that_began_in_a_hang_is_of_the_gpus_that_it_saw_later(
 def test_a_killed_recording_is_a_whole_trace(cpugpu: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "killed.ndjson"
     with cpugpu.start("telemetry", "--simulate", "default", "--interval", "0.1", "--record", path) as process:
-        assert process.stdout is not None
         while b"host" not in process.stdout.readline():
             pass
         process.kill()

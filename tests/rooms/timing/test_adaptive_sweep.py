@@ -152,7 +152,6 @@ def test_the_next_agent_is_told_what_was_found_out(calm: tuple[RunState, Recorde
             remaining.note(event)
     again = remaining.plan(0.0)
     assert again.cases == (chosen,)
-    assert again.search is not None
     told = {found.case.size: found for found in again.search.found if not found.moved}
     assert told[16].speedup == pytest.approx(state.rows[model.Case("matmul", 16).key].own_comparison.speedup)  # type: ignore[union-attr]
     assert told[10_000].speedup is None
@@ -181,11 +180,9 @@ def test_the_next_agent_of_a_survey_has_the_time_that_is_left() -> None:
     assert remaining.plan(30.0).search == plan.search, "no agent has begun"
     for event in state_events(plan, Recorder()):
         remaining.note(event)
-    assert plan.search is not None
     assert plan.search.limit_s is not None
     for elapsed_s, limit_s in ((30.0, plan.search.limit_s - 30.0), (1000.0, 0.001)):
         again = remaining.plan(elapsed_s)
-        assert again.search is not None
         assert again.search.limit_s == limit_s
         assert again.max_seconds == max(500.0 - elapsed_s, 0.001)
 

@@ -55,7 +55,6 @@ def test_what_stays_starved_is_marked_and_one_thread_is_timed_beside() -> None:
     assert told.one_thread_share == 0.0
     starved_ns = min(min(event.samples[model.LATENCY]) for event in recorder.rounds if event.device == "cpu")
     assert 0 < max(told.one_thread_ns) < 0.8 * starved_ns
-    assert told.use is not None
     assert [user.command for user in told.use.others] == ["simulated-neighbour"]
     marked = {event.device for event in recorder.rounds if model.NO_CORE in event.marks}
     assert marked == {"cpu"}

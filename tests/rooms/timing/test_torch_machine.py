@@ -72,7 +72,6 @@ def test_the_training_says_where_its_parameters_lie() -> None:
 def test_equal_results_pass_and_say_against_what(machine: TorchMachine) -> None:
     inputs, result = results_of(machine)
     check = machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": result.clone()}, exact=True)
-    assert check is not None
     assert check.against == "float64 on the CPU"
     assert 0 < check.error < 1e-5
     assert check.tolerance == 1e-3
@@ -106,7 +105,6 @@ def test_a_wrong_result_is_a_mismatch_on_whatever_device(machine: TorchMachine, 
 def test_without_a_float64_reference_the_devices_are_compared(machine: TorchMachine) -> None:
     inputs, result = results_of(machine)
     check = machine.check(MATMUL, inputs, {"cpu": result, "cuda:0": result.clone()}, exact=False)
-    assert check is not None
     assert (check.against, check.error) == ("cpu", 0.0)
     assert machine.check(MATMUL, inputs, {"cpu": result}, exact=False) is None
 
@@ -127,7 +125,6 @@ def test_a_dot_product_near_zero_is_no_mismatch(machine: TorchMachine) -> None:
     row[0, -1] = -float(row.double().sum())
     result = find("vector-dot").variant("dot")(row, column)
     check = machine.check(case, (row, column), {"cpu": result}, exact=True)
-    assert check is not None
     assert check.error < 1e-6
 
 
@@ -174,7 +171,6 @@ def test_typed_code_with_values_and_indices_agrees_with_its_float64_reference(st
         check = check_results(case, inputs, {"cuda:0": op.to_check(op.step(*op.inputs))}, exact=True)
     finally:
         del REGISTRY[workload.name]
-    assert check is not None
     assert check.error <= check.tolerance
 
 

@@ -45,7 +45,6 @@ def test_a_failure_has_a_kind_a_sentence_and_a_remedy(
     host: Host, gone: Gone, progress: Progress, kind: str, words: GoldenWords
 ) -> None:
     error = classify_host_failure(host, gone, progress, 120.0)
-    assert error is not None
     assert error.kind == kind
     words((error.message, error.remedy))
 

@@ -55,7 +55,6 @@ def test_when_the_controller_is_gone_it_goes_at_once_whatever_it_does(agent: Age
     inbox = heard(agent)
     agent.send_plan(plan_of(64, simulation=replace(QUICK, hang_size=64)))
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
-    assert agent._process.stdin is not None
     agent._process.stdin.close()
     assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
 
@@ -200,7 +199,6 @@ def test_an_agent_and_its_child_go_with_a_killed_controller(agents: Agents, tmp_
         [sys.executable, "-c", CONTROLLER, tmp_path / "python"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
     ) as controller:  # fmt: skip
-        assert controller.stdout is not None
         pids = [int(word) for word in controller.stdout.readline().split()]
         guardians = [each.pid for each in psutil.Process(pids[0]).children() if each.name() == NAME]
         assert len(guardians) == 1
@@ -232,7 +230,6 @@ def test_a_workload_that_reads_or_closes_stdin_takes_no_command(agents: Agents, 
     agent, inbox = forking(agents, tmp_path, "assert sys.stdin.read() == ''; os.close(0); time.sleep(600)")
     next_of(inbox, Progressed, lambda event: event.phase == "first call")
     assert isinstance(agent, AgentProcess)
-    assert agent._process.stdin is not None
     agent._process.stdin.close()
     assert next_of(inbox, Gone).exit_code == EXIT_CONTROLLER_GONE
 

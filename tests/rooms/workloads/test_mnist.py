@@ -143,7 +143,6 @@ def test_publication_5_builds_trains_and_evaluates(monkeypatch: pytest.MonkeyPat
     assert 0.1 < accuracy < 1
     assert elapsed_ns > 0
     assert item.written_operations(32) == 63
-    assert item.as_written is not None
     assert item.as_written.covers("pageable", 32, "full")
     assert find("mnist-mlp-width").as_written is None
 

@@ -15,7 +15,7 @@ from tests.helpers.golden import GoldenWords
 from cpugpu_tui.cli.new_workload import class_name, source
 from cpugpu_tui.config.parsing import FieldError
 from cpugpu_tui.errors import UsageError
-from cpugpu_tui.model import CaseFinished, CasesChosen, Check, RunStarted
+from cpugpu_tui.model import CaseFinished, CasesChosen, Check
 from cpugpu_tui.session.own_workloads import OwnWorkloads, offers_installed
 from cpugpu_tui.session.planning import PlanRequest, build_plan
 from cpugpu_tui.ui.panes.workload import entries
@@ -267,7 +267,6 @@ def test_a_run_has_their_crossover_and_its_command_repeats_it(cpugpu: CommandLin
     again = next(line for line in found.out.splitlines() if line.startswith("Again: "))
     assert f"--workloads {gelu}" in again
     started = cpugpu("show", "--json").events[0]
-    assert isinstance(started, RunStarted)
     assert [file.path for file in started.plan.own_files] == [str(gelu)]
     assert cpugpu("show").code == 0, "what is saved is shown without the file"
 

@@ -112,7 +112,6 @@ def test_a_stop_ends_the_loop_at_once(at_scale: Callable[[str], None]) -> None:
 
 def test_publication_4_ran_one_size_and_did_not_wait() -> None:
     written = ITEM.as_written
-    assert written is not None
     assert (written.publication, written.classes, written.whole) == ("P4", (CLOCK_WRONG, SCOPE), True)
     assert written.covers("fresh", 10**8, "full")
     assert written.covers("fresh", 10**5, "small")

@@ -161,7 +161,6 @@ def test_a_stop_ends_the_cell_at_once(backward_passes: list[int]) -> None:
 
 def test_publication_3_ran_two_batches_with_imports_inside_and_cpu_seconds_beside() -> None:
     facts = ITEM.as_written
-    assert facts is not None
     assert (facts.publication, set(facts.classes), facts.whole) == ("P3", {SCOPE, CLOCK_FAIR}, True)
     assert (facts.imports, facts.cpu_seconds) == (True, True)
     assert [facts.covers("loop", n, "full") for n in (100, 1000, 10)] == [True, True, False]

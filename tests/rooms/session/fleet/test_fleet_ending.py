@@ -31,7 +31,6 @@ def test_a_signal_ends_all_hosts_and_keeps_what_is_finished(
         agents = [Witness(pid) for pid in agents_below(process)]
         assert len(agents) == 3
         process.send_signal(number)
-        assert process.stdout is not None
         rest = process.stdout.read()
         assert process.wait(PATIENCE_S) == code
         assert all(agent.sees_the_end() for agent in agents)
@@ -57,7 +56,6 @@ def test_a_reader_that_goes_away_ends_the_fleet(cpugpu: CommandLine) -> None:
     with cpugpu.start("fleet", "run", "-w", "n[1-2]", "--launcher", "local", *LONG, "--json") as process:
         all_timing(process, ("n1", "n2"))
         agents = [Witness(pid) for pid in agents_below(process)]
-        assert process.stdout is not None
         process.stdout.close()
         process.wait(PATIENCE_S)
         assert all(agent.sees_the_end() for agent in agents)
@@ -80,7 +78,6 @@ def test_an_agent_whose_controller_is_silent_ends_itself() -> None:
 def test_an_agent_that_hears_of_its_controller_stays() -> None:
     """It runs three times as long as a silence may last."""
     with agent("--alive", "2.0") as process:
-        assert process.stdin is not None
         for _ in range(12):
             process.stdin.write(b"alive\n")
             with pytest.raises(subprocess.TimeoutExpired):

@@ -79,7 +79,6 @@ def test_a_busy_node_is_waited_for_while_the_others_work(cpugpu: CommandLine, sl
         subprocess.Popen(job, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as other,
         cpugpu.start("fleet", "run", *ALL, *fleet_command.QUICK, "--json") as process,
     ):
-        assert other.stdout is not None
         assert other.stdout.readline() == b"begun\n"
         ended, over = dict[str, str](), {}
         for told in fleet_command.lines_of(process):
@@ -102,7 +101,6 @@ def test_a_host_whose_job_is_cancelled_says_so_and_starts_no_other_job(
         subprocess.run(["scancel", "--name=cpugpu-tui", f"--nodelist={cancelled}"], check=True)
         fleet_command.until(process, lambda told: told["event"] == "HostChanged" and told["host"] == cancelled)
         process.send_signal(signal.SIGINT)
-        assert process.stdout is not None
         last = fleet_command.objects(process.stdout.read())[-1]
     hosts = {each["host"]: each for each in last["hosts"]}
     assert {name: each["state"] for name, each in hosts.items()} == {

@@ -85,7 +85,6 @@ def test_a_row_is_run_alone_with_the_limit_of_its_run() -> None:
     assert house.port.state.parent is not None
     house.port.situate(live=False)
     assert house.repeating.return_to_parent()
-    assert house.port.state.run.run is not None
     assert house.port.state.run.run.run_id == "one"
     assert not house.repeating.return_to_parent()
 
@@ -171,7 +170,6 @@ def test_an_agent_without_torch_is_a_problem_and_one_with_it_is_ready() -> None:
 def test_a_reading_is_shown() -> None:
     house = House()
     house.live.show_telemetry(TelemetryArrived(readings(gpus=2)))
-    assert house.port.state.telemetry.latest is not None
     assert len(house.port.state.telemetry.latest.gpus) == 2
 
 
@@ -195,7 +193,6 @@ def test_the_second_run_of_a_plan_is_compared_with_the_first() -> None:
         house.repeating.expect_runs(PLAN, None)
         house.advance(*events_of(run_id))
     changes = house.port.state.changes
-    assert changes is not None
     assert changes.run_id == "two"
     assert changes.base is not None
 

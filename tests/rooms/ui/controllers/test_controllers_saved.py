@@ -65,7 +65,6 @@ def test_a_saved_run_is_shown_and_the_present_comes_back() -> None:
     shelf.history.toggle()
     shelf.history.show(shelf.newest)
     past = shelf.port.state.past
-    assert past is not None
     assert (shelf.shown(), past.age, past.is_live) == ("new", "3 h ago", False)
     assert shelf.port.screen is shelf.port.main
     assert shelf.port.state.situation.past

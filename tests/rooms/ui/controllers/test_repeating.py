@@ -217,12 +217,10 @@ def test_neither_made_up_nor_other_runs_are_the_series_before(store: Store) -> N
     assert isinstance(started, RunStarted)
     store.import_run([replace(started, environment={**started.environment, "hostname": "far"}), *events[1:]])
     before = series_before(reader_of(store), replace(started, run_id="now", series_id="now", number=None))
-    assert before is not None
     assert [run.run_id for run in before.runs] == ["right"]
     other_noise = replace(simulated, simulation=Simulation(seed=9))  # as in each run of a made-up series
     made_up = replace(started, run_id="now", series_id="now", number=None, plan=other_noise)
     before = series_before(reader_of(store), made_up)
-    assert before is not None
     assert [run.run_id for run in before.runs] == ["made-up"]
 
 
@@ -232,7 +230,6 @@ def test_a_machine_with_another_gpu_is_not_compared_with(store: Store) -> None:
     base = reader_of(store).series("old")
     events = run_stream("new", "new", 1, 1.0, "2.11.0", plan)
     mine = measured(events)
-    assert mine is not None
     assert remark_on(base, mine) == ""
     limited = Series("", tuple(replace(run, facts={**run.facts, "power limit": "700 W"}) for run in base.runs))
     assert remark_on(limited, mine) == "", "the first reading of this run is still to come"

@@ -62,7 +62,6 @@ def test_a_simulated_gpu_without_sensors_does_not_list_them() -> None:
     edges = [edge(name) for name in ("begin", "end")]
     begin, end = (replace(each, readings={**each.readings, **unknown}) for each in edges)
     run = run_of(started, begin, *rest, end)
-    assert run.run is not None
     planted = replace(run, run=replace(run.run, plan=replace(run.run.plan, simulation=Simulation())))
     real, simulated = (squeezed(section(read(each), "cuda:0")) for each in (run, planted))
     assert {"clock", "temperature", "power"} <= {line.partition(" ")[0] for line in real}

@@ -91,7 +91,6 @@ def test_utf8_needs_an_encoding_and_no_locale_against_it(
 def test_terminals_that_cannot_be_drawn_on_are_refused_with_a_way_out() -> None:
     for capable, word in ((found(isatty=False, TERM="xterm"), "not a terminal"), (found(TERM="dumb"), "cursor")):
         error = refuse(capable)
-        assert error is not None
         assert word in error.message
         assert "`cpugpu-tui run`" in error.remedy
     assert refuse(found(TERM="xterm")) is None
@@ -175,7 +174,6 @@ def test_textual_draws_on_the_terminal_whatever_the_locale_and_knows_its_size(
         monkeypatch.delenv("LINES", raising=False)
         fcntl.ioctl(terminal.master, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 111, 0, 0))
         with private_terminal(tmp_path / "log"):
-            assert sys.__stderr__ is not None
             sys.__stderr__.write("▲ µs")
             sys.__stderr__.flush()
             assert terminal.seen() == "▲ µs"
